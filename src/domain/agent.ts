@@ -1,0 +1,15 @@
+/** The agents of a squad as data, and the references that pin a Task to a squad revision and a model. */
+
+export type SquadRef = { id: string; version: string; digest: string; scope: "builtin" | "user" | "project" };
+
+/** `provider/model`, e.g. `anthropic/claude-sonnet-4-5` or `builtin/rules-1`. The first slash separates. */
+export type ModelRef = `${string}/${string}`;
+
+export type AgentSpec = {
+  name: string;
+  instructions: string;
+  tools: readonly string[];
+  /** Names of agents of the same squad that this one may start. */
+  delegates: readonly string[];
+  model?: ModelRef;
+};

@@ -1,0 +1,125 @@
+import type { AttachmentRef, EventData, LongText } from "../protocol/event.ts";
+import type { Recorded } from "./event.ts";
+
+/**
+ * What one session's model reads, as a fold. A message that came while the model was answering, or while its calls
+ * ran, stands after that turn's tool results: providers refuse a call without its result.
+ */
+
+export type UserMessage = {
+  role: "user";
+  messageID: string;
+  source: string;
+  text: LongText;
+  attachments: AttachmentRef[];
+};
+export type AssistantMessage = {
+  role: "assistant";
+  messageID: string;
+  text: LongText;
+  calls: { callID: string; tool: string; input: EventData["tool.started"]["input"] }[];
+  provider?: EventData["reply.finished"]["provider"];
+};
+export type ToolMessage = {
+  role: "tool";
+  results: {
+    callID: string;
+    tool: string;
+    outcome: "ok" | "error" | "interrupted";
+    output: LongText;
+    exitCode: number | null;
+  }[];
+};
+export type ChatMessage = UserMessage | AssistantMessage | ToolMessage;
+
+export type Conversation = {
+  /** Read by the model, or said by it. */
+  said: ChatMessage[];
+  /** Not yet read, with the version of their event. */
+  unread: { version: number; message: UserMessage }[];
+  /** The last reply's calls that still miss a result, and the results so far, in call order. */
+  turn: { reply: AssistantMessage; results: (ToolMessage["results"][number] | undefined)[] } | undefined;
+};
+
+export const emptyConversation = (): Conversation => ({ said: [], unread: [], turn: undefined });
+
+/** Folds one event of the session in. The conversation belongs to the one run that folds it and is changed in place. */
+export const converse = (chat: Conversation, event: Recorded): void => {
+  switch (event.type) {
+    case "task.created": {
+      const { request, attachments, source } = event.data;
+      const message: UserMessage = {
+        role: "user",
+        messageID: `msg_${event.stream}`,
+        source,
+        text: request,
+        attachments,
+      };
+      chat.unread.push({ version: event.version, message });
+      return;
+    }
+    case "message.received": {
+      const { messageID, source, text, attachments } = event.data;
+      chat.unread.push({ version: event.version, message: { role: "user", messageID, source, text, attachments } });
+      return;
+    }
+    case "reply.finished": {
+      const { messageID, text, calls, read, provider } = event.data;
+      closeTurn(chat);
+      for (const { message } of chat.unread.filter(({ version }) => version <= read)) chat.said.push(message);
+      chat.unread = chat.unread.filter(({ version }) => version > read);
+      if (event.data.finish === "failed") return;
+      const reply: AssistantMessage = {
+        role: "assistant",
+        messageID,
+        text,
+        calls: [],
+        ...(provider === undefined ? {} : { provider }),
+      };
+      chat.said.push(reply);
+      chat.turn = calls.length === 0 ? undefined : { reply, results: calls.map(() => undefined) };
+      return;
+    }
+    case "tool.started": {
+      const { callID, tool, input } = event.data;
+      if (chat.turn === undefined) return;
+      chat.turn.reply.calls.push({ callID, tool, input });
+      return;
+    }
+    case "tool.finished": {
+      const { callID, tool, outcome, output, exitCode } = event.data;
+      const at = chat.turn?.reply.calls.findIndex((call) => call.callID === callID) ?? -1;
+      if (chat.turn === undefined || at < 0) return;
+      chat.turn.results[at] = { callID, tool, outcome, output, exitCode };
+      if (chat.turn.results.every((result) => result !== undefined)) closeTurn(chat);
+      return;
+    }
+    default:
+  }
+};
+
+/** Ends a turn with what its calls gave; a call that never ended (a cancelled attempt) is told as interrupted. */
+const closeTurn = (chat: Conversation): void => {
+  if (chat.turn === undefined) return;
+  const { reply, results } = chat.turn;
+  chat.turn = undefined;
+  chat.said.push({
+    role: "tool",
+    results: reply.calls.map(
+      ({ callID, tool }, index) =>
+        results[index] ?? {
+          callID,
+          tool,
+          outcome: "interrupted",
+          output: "Interrupted: outcome unknown.",
+          exitCode: null,
+        },
+    ),
+  });
+};
+
+/** What the next request holds: everything said, then what nobody has read yet. */
+export const messagesOf = (chat: Conversation): ChatMessage[] => [
+  ...chat.said,
+  ...chat.unread.map(({ message }) => message),
+];

@@ -1,0 +1,23 @@
+import type { EventData, EventType } from "../protocol/event.ts";
+
+/** Facts. `DomainEvent` is what a decision produces; `Recorded` is what the log gave it a place for. */
+
+/** One Task's (later: one Mission's) events. The id is the Task's. */
+export type StreamID = string;
+
+/** Place in the whole log; the id of the event stream. */
+export type Position = number;
+
+export type DomainEvent = { [K in EventType]: { type: K; data: EventData[K] } }[EventType];
+
+export type Recorded = DomainEvent & {
+  position: Position;
+  stream: StreamID;
+  /** 1 for the first event of the stream, without gaps. */
+  version: number;
+  /** When it was committed; ISO-8601 with milliseconds. */
+  at: string;
+};
+
+export const sessionOf = (event: DomainEvent): string | undefined =>
+  "sessionID" in event.data ? event.data.sessionID : undefined;

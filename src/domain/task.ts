@@ -1,0 +1,452 @@
+import type { AttachmentRef, EventData, LongText, TurnFailure } from "../protocol/event.ts";
+import type { Budget, CheckSpec, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/task.ts";
+import type { ModelRef, SquadRef } from "./agent.ts";
+import type { DomainEvent, Recorded } from "./event.ts";
+
+/**
+ * A Task as a fold of its events, the decisions on commands, and `next`: the one function that says what happens
+ * next. Pure: no clock, no I/O, no randomness. There is no resume path; whoever folds the log continues the Task.
+ */
+
+export type Open = {
+  callID: string;
+  sessionID: string;
+  tool: string;
+  effect: "none" | "log" | "workspace" | "unknown";
+};
+
+export type CheckRun = EventData["check.finished"];
+
+export type Session = {
+  sessionID: string;
+  parentSessionID: string | null;
+  agent: string;
+  kind: "orchestrator" | "agent";
+  model: string;
+  usage: Usage;
+  startedAt: string;
+};
+
+export type TaskState = {
+  taskID: string;
+  version: number;
+  position: number;
+  title: string;
+  titleBy: "caller" | "service";
+  request: LongText;
+  productPillar: "code" | "work";
+  priority: Priority;
+  source: string;
+  directory: string;
+  project: string;
+  checks: CheckSpec[];
+  attachments: AttachmentRef[];
+  metadata: EventData["task.created"]["metadata"];
+  squad: SquadRef;
+  model: ModelRef;
+  isolation: "worktree" | "directory";
+  landing: "commit" | "branch" | "none";
+  budget: Budget | null;
+  archived: boolean;
+  createdAt: string;
+  startedAt: string | null;
+  updatedAt: string;
+  settledAt: string | null;
+  lifecycle: LifecycleStatus;
+  /** 1, and one more for every message that made a settled Task active again. */
+  attempt: number;
+  error: string | null;
+  errorInfo: ErrorInfo | null;
+  sessions: Session[];
+  /** Runs since the last other fact; three without one are a crash loop. */
+  runs: number;
+  sandbox: EventData["run.started"]["sandbox"] | null;
+  workspace: EventData["workspace.prepared"] | null;
+  /** Version of the newest message for the agent. */
+  input: number;
+  /** The last reply; null before the first. */
+  reply: { read: number; finish: EventData["reply.finished"]["finish"]; failure: TurnFailure | null } | null;
+  /** Set while the provider is asked again after a failure. */
+  retry: EventData["reply.retried"] | null;
+  open: Open[];
+  /** Whether a call that may change files ran since the tree was last committed. */
+  touched: boolean;
+  /** Counts calls that may change files; in-place results hold for one value of it. */
+  edits: number;
+  /** The commit of the Task's tree on its base; null before the first, or while it equals the base. */
+  tree: EventData["tree.committed"] | null;
+  /** Results by check id, on the base tree and on the work. */
+  baseline: Record<string, CheckRun>;
+  results: Record<string, CheckRun & { edits: number }>;
+  running: { checkID: string; on: "base" | "work" } | null;
+  /** Rounds of checks that went back to the agents in this attempt. */
+  round: number;
+  steps: number;
+  usage: Usage;
+  /** Agent time in this attempt so far, and since when it runs. */
+  attemptStartedAt: string | null;
+  landingStarted: EventData["landing.started"] | null;
+  landed: EventData["landing.finished"] | null;
+  cancel: EventData["cancel.requested"] | null;
+};
+
+const noUsage: Usage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  costUSD: 0,
+  modelCalls: 0,
+  toolCalls: 0,
+};
+
+const addUsage = (sum: Usage, call: EventData["reply.finished"]): Usage => ({
+  inputTokens: sum.inputTokens + call.usage.inputTokens,
+  outputTokens: sum.outputTokens + call.usage.outputTokens,
+  cacheReadTokens: sum.cacheReadTokens + call.usage.cacheReadTokens,
+  cacheWriteTokens: sum.cacheWriteTokens + call.usage.cacheWriteTokens,
+  costUSD: sum.costUSD === null || call.usage.costUSD === null ? null : sum.costUSD + call.usage.costUSD,
+  modelCalls: sum.modelCalls + 1,
+  toolCalls: sum.toolCalls + call.calls.length,
+});
+
+/** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
+export const taskRevision = 1;
+
+const created = (event: Recorded & { type: "task.created" }): TaskState => {
+  const { data } = event;
+  return {
+    taskID: data.taskID,
+    version: 0,
+    position: 0,
+    title: data.title,
+    titleBy: data.titleBy,
+    request: data.request,
+    productPillar: data.productPillar,
+    priority: data.priority,
+    source: data.source,
+    directory: data.directory,
+    project: data.project,
+    checks: data.checks,
+    attachments: data.attachments,
+    metadata: data.metadata,
+    squad: data.squad,
+    model: data.model,
+    isolation: data.isolation,
+    landing: data.landing,
+    budget: data.budget,
+    archived: false,
+    createdAt: event.at,
+    startedAt: null,
+    updatedAt: event.at,
+    settledAt: null,
+    lifecycle: "active",
+    attempt: 1,
+    error: null,
+    errorInfo: null,
+    sessions: [
+      {
+        sessionID: data.sessionID,
+        parentSessionID: null,
+        agent: data.agent,
+        kind: "orchestrator",
+        model: data.model,
+        usage: noUsage,
+        startedAt: event.at,
+      },
+    ],
+    runs: 0,
+    sandbox: null,
+    workspace: null,
+    input: event.version,
+    reply: null,
+    retry: null,
+    open: [],
+    touched: false,
+    edits: 0,
+    tree: null,
+    baseline: {},
+    results: {},
+    running: null,
+    round: 0,
+    steps: 0,
+    usage: noUsage,
+    attemptStartedAt: null,
+    landingStarted: null,
+    landed: null,
+    cancel: null,
+  };
+};
+
+/** Folds one event in. The state before is never changed: a commit that fails leaves it as it was. */
+export const evolve = (before: TaskState | undefined, event: Recorded): TaskState => {
+  if (before === undefined) {
+    if (event.type !== "task.created")
+      throw new Error(`Expected task.created as the first event of ${event.stream}, got ${event.type}`);
+    return { ...created(event), version: event.version, position: event.position };
+  }
+  const state: TaskState = {
+    ...before,
+    version: event.version,
+    position: event.position,
+    updatedAt: event.at,
+    runs: event.type === "run.started" ? before.runs + 1 : 0,
+  };
+  switch (event.type) {
+    case "task.created":
+      throw new Error(`Expected one task.created in ${event.stream}, got a second at version ${event.version}`);
+    case "task.updated":
+      return {
+        ...state,
+        title: event.data.title ?? state.title,
+        titleBy: event.data.title === undefined ? state.titleBy : "caller",
+        priority: event.data.priority ?? state.priority,
+        archived: event.data.archived ?? state.archived,
+        budget: event.data.budget ?? state.budget,
+        runs: before.runs,
+      };
+    case "run.started":
+      return {
+        ...state,
+        startedAt: state.startedAt ?? event.at,
+        attemptStartedAt: state.attemptStartedAt ?? event.at,
+        sandbox: event.data.sandbox,
+        running: null,
+      };
+    case "workspace.prepared":
+      return { ...state, workspace: event.data };
+    case "message.received":
+      return { ...state, ...received(state, event) };
+    case "reply.finished":
+      return {
+        ...state,
+        reply: { read: event.data.read, finish: event.data.finish, failure: event.data.failure },
+        retry: null,
+        steps: state.steps + 1,
+        usage: addUsage(state.usage, event.data),
+        sessions: state.sessions.map((session) =>
+          session.sessionID === event.data.sessionID
+            ? { ...session, usage: addUsage(session.usage, event.data) }
+            : session,
+        ),
+      };
+    case "reply.retried":
+      return { ...state, retry: event.data };
+    case "tool.started": {
+      const { callID, sessionID, tool, effect } = event.data;
+      return { ...state, open: [...state.open, { callID, sessionID, tool, effect }] };
+    }
+    case "tool.finished": {
+      const call = state.open.find((open) => open.callID === event.data.callID);
+      const edits = call?.effect === "workspace" || call?.effect === "unknown";
+      return {
+        ...state,
+        open: state.open.filter((open) => open.callID !== event.data.callID),
+        touched: state.touched || edits,
+        edits: edits ? state.edits + 1 : state.edits,
+      };
+    }
+    case "tree.committed":
+      return { ...state, tree: event.data, touched: false };
+    case "check.started":
+      return { ...state, running: { checkID: event.data.checkID, on: event.data.on } };
+    case "check.finished":
+      return event.data.on === "base"
+        ? { ...state, running: null, baseline: { ...state.baseline, [event.data.checkID]: event.data } }
+        : {
+            ...state,
+            running: null,
+            results: { ...state.results, [event.data.checkID]: { ...event.data, edits: state.edits } },
+          };
+    case "workspace.rebased":
+      return {
+        ...state,
+        workspace: state.workspace && {
+          ...state.workspace,
+          baseCommit: event.data.baseCommit,
+          baseTree: event.data.baseTree,
+        },
+        tree: state.tree && { ...state.tree, commit: event.data.commit, tree: event.data.tree },
+      };
+    case "landing.started":
+      return { ...state, landingStarted: event.data };
+    case "landing.withdrawn":
+      return { ...state, landingStarted: null };
+    case "landing.finished":
+      return { ...state, landingStarted: null, landed: event.data };
+    case "cancel.requested":
+      return { ...state, cancel: event.data };
+    case "task.settled":
+      return {
+        ...state,
+        lifecycle: event.data.lifecycleStatus,
+        error: event.data.error ?? null,
+        errorInfo: event.data.errorInfo ?? null,
+        settledAt: event.at,
+        open: [],
+        running: null,
+        retry: null,
+        cancel: null,
+      };
+  }
+};
+
+/** A message to a settled Task begins a new attempt; after a landing it begins from a new base. */
+const received = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
+  state.lifecycle === "active"
+    ? { input: event.version, round: event.data.source === "checks" ? state.round + 1 : state.round }
+    : {
+        input: event.version,
+        lifecycle: "active",
+        attempt: state.attempt + 1,
+        attemptStartedAt: null,
+        settledAt: null,
+        error: null,
+        errorInfo: null,
+        round: 0,
+        ...(state.landed === null ? {} : { workspace: null, tree: null, touched: false, results: {}, landed: null }),
+      };
+
+// ---- what happens next ---------------------------------------------------------------------------------------------
+
+export type Step =
+  /** Settled: nothing to do. */
+  | { kind: "done" }
+  /** Calls of a dead run are told to the model as interrupted, outcome unknown. */
+  | { kind: "interrupt"; calls: Open[] }
+  /** Checks with `baseline: true` on the base tree, before the work. */
+  | { kind: "baseline"; checks: CheckSpec[] }
+  | { kind: "turn"; last: boolean }
+  /** The tree on disk becomes a commit on the Task's branch. */
+  | { kind: "commit" }
+  | { kind: "check"; checks: CheckSpec[] }
+  /** Failed checks go back to the agent. */
+  | { kind: "feedback"; failed: CheckRun[] }
+  | { kind: "land" }
+  | { kind: "settle"; end: End };
+
+export type End =
+  | { lifecycleStatus: "completed" }
+  | { lifecycleStatus: "failed"; failure: TurnFailure }
+  | { lifecycleStatus: "cancelled"; reason: string };
+
+export type Rules = {
+  checkRounds: number /** Whether this Task's model may try again after red checks. */;
+  retries: boolean;
+};
+
+/** Whether the result still speaks of the present tree (or, in place, of the present edits). */
+export const isCurrent = (state: TaskState, result: CheckRun & { edits: number }): boolean =>
+  state.workspace?.kind === "worktree"
+    ? result.tree === (state.tree?.tree ?? state.workspace.baseTree)
+    : result.edits === state.edits;
+
+/**
+ * What a Task does next, from its facts alone. Called again after every step; a worker that died is replaced by one
+ * that asks the same question.
+ */
+export const next = (state: TaskState, rules: Rules): Step => {
+  if (state.lifecycle !== "active") return { kind: "done" };
+  if (state.landingStarted !== null) return { kind: "land" };
+  if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelled(state.cancel) };
+  if (state.open.length > 0) return { kind: "interrupt", calls: state.open };
+  if (state.landed !== null) return { kind: "settle", end: { lifecycleStatus: "completed" } };
+
+  const baseline = state.checks.filter((check) => check.baseline && state.baseline[check.id] === undefined);
+  if (baseline.length > 0 && state.reply === null) return { kind: "baseline", checks: baseline };
+
+  const { reply } = state;
+  const unanswered = reply === null || state.input > reply.read;
+  const wrapUp = state.cancel !== null;
+  if (reply?.finish === "calls" || reply?.finish === "length" || (unanswered && !wrapUp))
+    return { kind: "turn", last: wrapUp };
+  if (state.cancel !== null) return { kind: "settle", end: cancelled(state.cancel) };
+  if (reply?.failure) return { kind: "settle", end: { lifecycleStatus: "failed", failure: reply.failure } };
+
+  if (state.workspace?.kind === "worktree" && state.touched) return { kind: "commit" };
+
+  const due = state.checks.filter((check) => {
+    const result = state.results[check.id];
+    return result === undefined || !isCurrent(state, result);
+  });
+  if (due.length > 0) return { kind: "check", checks: due };
+
+  const failed = state.checks.flatMap((check) => {
+    const result = state.results[check.id];
+    return check.required && result !== undefined && result.state !== "passed" ? [result] : [];
+  });
+  if (failed.length > 0)
+    return rules.retries && state.round < rules.checkRounds
+      ? { kind: "feedback", failed }
+      : { kind: "settle", end: { lifecycleStatus: "failed", failure: checksFailed(state, failed) } };
+
+  if (state.workspace?.kind === "worktree" && state.tree !== null && state.tree.tree !== state.workspace.baseTree)
+    return { kind: "land" };
+  return { kind: "settle", end: { lifecycleStatus: "completed" } };
+};
+
+const cancelled = (request: EventData["cancel.requested"]): End => ({
+  lifecycleStatus: "cancelled",
+  reason:
+    request.reason === "" ? `Cancelled by ${request.surface}` : `Cancelled by ${request.surface}: ${request.reason}`,
+});
+
+const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
+  const named = failed.map((run) => {
+    const check = state.checks.find((candidate) => candidate.id === run.checkID);
+    return `\`${check?.run ?? run.checkID}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
+  });
+  return {
+    code: "checks_failed",
+    message: `The agents finished; ${failed.length} of ${state.checks.length} checks failed: ${named.join("; ")}.`,
+    retryable: false,
+    remedy: `Read the check's log, then send a message to continue${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
+  };
+};
+
+// ---- commands ------------------------------------------------------------------------------------------------------
+
+export type CancelDecision =
+  | { kind: "events"; events: DomainEvent[] }
+  /** Already cancelled, or the same request stands. */
+  | { kind: "nothing" }
+  | { kind: "settled" }
+  /** Past the point of no return: wait for the landing, then it is settled. */
+  | { kind: "landing" };
+
+/** A Task that never ran has nothing to kill, so its cancellation and its end are one commit. */
+export const cancel = (state: TaskState, request: EventData["cancel.requested"], at: string): CancelDecision => {
+  if (state.lifecycle === "cancelled") return { kind: "nothing" };
+  if (state.lifecycle !== "active") return { kind: "settled" };
+  if (state.landingStarted !== null || state.landed !== null) return { kind: "landing" };
+  if (state.cancel !== null && (state.cancel.mode === "stop" || request.mode === "wrap_up")) return { kind: "nothing" };
+  const requested: DomainEvent = { type: "cancel.requested", data: request };
+  if (state.startedAt !== null) return { kind: "events", events: [requested] };
+  const end = cancelled(request);
+  return { kind: "events", events: [requested, settled(end, "", at)] };
+};
+
+/** The terminal event for an end; `summary` is what the agent said last. */
+export const settled = (end: End, summary: LongText, at: string): DomainEvent => {
+  switch (end.lifecycleStatus) {
+    case "completed":
+      return { type: "task.settled", data: { lifecycleStatus: "completed", summary } };
+    case "failed": {
+      const { code, message, retryable, remedy } = end.failure;
+      return {
+        type: "task.settled",
+        data: { lifecycleStatus: "failed", summary, error: message, errorInfo: { code, retryable, remedy, at } },
+      };
+    }
+    case "cancelled":
+      return {
+        type: "task.settled",
+        data: {
+          lifecycleStatus: "cancelled",
+          summary,
+          error: end.reason,
+          errorInfo: { code: "cancelled", retryable: false, remedy: null, at },
+        },
+      };
+  }
+};

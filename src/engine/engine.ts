@@ -1,0 +1,32 @@
+import type { StreamID } from "../domain/event.ts";
+import type { Priority } from "../protocol/task.ts";
+import type { Due } from "../store/store.ts";
+
+/**
+ * Who runs what is due. The due row is the truth, an engine is only fast: a nudge may be lost, doubled or reordered
+ * and every active stream still runs.
+ */
+export interface Engine extends AsyncDisposable {
+  /** After the commit that made the stream due. */
+  nudge(stream: StreamID, due: Due): void;
+  /** Begins to run what is due; the handler starts with `store.claim` and returns when that gives undefined. */
+  start(handler: (stream: StreamID, signal: AbortSignal) => Promise<void>): void;
+  /** Asks the running handler to stop; a hint, the claim's epoch is what counts. Resolves when it returned. */
+  interrupt(stream: StreamID): Promise<void>;
+  /** Streams whose handler runs now. */
+  running(): number;
+}
+
+const minutes = 60_000;
+const headStart: Record<Priority, number> = {
+  critical: 24 * 60 * minutes,
+  high: 10 * minutes,
+  normal: 0,
+  low: -10 * minutes,
+};
+
+/**
+ * A due mark for now. The rank is the time it was set less the priority's head start: `critical` runs first, and a
+ * `low` one that waited ten minutes longer than a `normal` one goes before it, so nothing starves.
+ */
+export const dueNow = (now: Date, priority: Priority): Due => ({ at: now, rank: now.getTime() - headStart[priority] });

@@ -1,0 +1,83 @@
+import type { ModelRef } from "../domain/agent.ts";
+import type { ChatMessage } from "../domain/conversation.ts";
+import type { EventData, ModelUsage, TurnFailure } from "../protocol/event.ts";
+
+/**
+ * One language model (or the embedded rules) as the loop sees it. A provider's failure is a value. Implementations:
+ * `provider.ts` over the AI SDK's provider packages, `rules/rules.ts`; both pass `test/contract/model.test.ts`.
+ */
+export interface Model {
+  readonly ref: ModelRef;
+  /** Whether another attempt can give another answer; the rules' cannot. */
+  readonly retries: boolean;
+  /** Never rejects but with the signal's abort. */
+  reply(request: ModelRequest): Promise<ModelReply | ModelFailure>;
+}
+
+export type ToolSpec = { name: string; description: string /** JSON Schema of the arguments. */; parameters: object };
+
+export type ModelRequest = {
+  system: string;
+  /** Long texts and attachments resolved to what a model can read. */
+  messages: readonly PromptMessage[];
+  tools: readonly ToolSpec[];
+  /** The Task's facts that the rules plan from; language models read them in the messages. */
+  facts: Facts;
+  signal: AbortSignal;
+  onText(delta: string): void;
+  onReasoning(delta: string): void;
+};
+
+type Plain<M> = M extends { text: unknown }
+  ? Omit<M, "text" | "attachments"> & { text: string; files: PromptFile[] }
+  : Omit<M, "results"> & {
+      results: {
+        callID: string;
+        tool: string;
+        outcome: "ok" | "error" | "interrupted";
+        output: string;
+        exitCode: number | null;
+      }[];
+    };
+
+export type PromptMessage =
+  | Plain<Extract<ChatMessage, { role: "user" }>>
+  | Omit<Plain<Extract<ChatMessage, { role: "assistant" }>>, "files">
+  | Plain<Extract<ChatMessage, { role: "tool" }>>;
+
+export type PromptFile = { filename: string; mime: string; bytes: Uint8Array };
+
+export type Facts = {
+  checks: readonly { id: string; name: string; run: string; cwd?: string }[];
+  /** The project's own commands, found in its manifest; absent where there is none. */
+  detected: { test?: string; build?: string; lint?: string; typecheck?: string };
+};
+
+export type ModelReply = {
+  ok: true;
+  text: string;
+  calls: {
+    tool: string;
+    input: unknown /** Set when the arguments are not what the schema wants. */;
+    invalid?: string;
+  }[];
+  finish: Exclude<EventData["reply.finished"]["finish"], "failed">;
+  usage: ModelUsage;
+  provider?: EventData["reply.finished"]["provider"];
+};
+
+export type ModelFailure = {
+  ok: false;
+  failure: TurnFailure;
+  /** Milliseconds the provider asked to wait (`Retry-After`). */
+  retryAfterMs?: number;
+  usage: ModelUsage;
+};
+
+export const noUsage: ModelUsage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  costUSD: 0,
+};

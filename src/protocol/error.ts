@@ -1,0 +1,17 @@
+import { z } from "zod";
+import { errorCodes } from "../errors.ts";
+
+/** The one error body of every route. Source: shared/spec/completion.md, "Errors". */
+export const errorBody = z
+  .object({
+    message: z.string().describe("What was expected and what came"),
+    code: z.enum(errorCodes),
+    status: z.number().int(),
+    requestID: z.string(),
+    retryable: z.boolean(),
+    details: z.record(z.string(), z.unknown()).optional(),
+    issues: z.array(z.object({ path: z.string(), message: z.string(), code: z.string() })).optional(),
+  })
+  .meta({ id: "Error" });
+
+export type ErrorBody = z.infer<typeof errorBody>;

@@ -1,0 +1,285 @@
+import { z } from "zod";
+import {
+  budget,
+  checkKinds,
+  errorInfo,
+  lifecycleStatus,
+  modelRef,
+  priority,
+  productPillar,
+  squadRef,
+  taskStatus,
+} from "./task.ts";
+
+/**
+ * The facts of a Task, as they stand in the log and as they go out on `GET /task/{taskID}/events`: one schema per
+ * type, the TypeScript types inferred from it. Facts are only ever added; a changed meaning is a new type.
+ * `Text` longer than 16 KiB is a blob named in the event, so that no event exceeds 64 KiB.
+ */
+
+const sha256 = z.string().length(64);
+
+export const blobRef = z.object({ sha256, bytes: z.number().int() }).meta({ id: "BlobRef" });
+
+export const longText = z
+  .union([z.string(), z.object({ blob: blobRef, head: z.string().describe("The first characters") })])
+  .meta({ id: "LongText" });
+
+export const attachmentRef = z
+  .object({ filename: z.string(), mime: z.string(), bytes: z.number().int(), sha256 })
+  .meta({ id: "AttachmentRef" });
+
+const checkSpec = z.object({
+  id: z.string(),
+  name: z.string(),
+  kind: z.enum(checkKinds),
+  run: z.string(),
+  cwd: z.string().exactOptional(),
+  env: z.record(z.string(), z.string()).exactOptional(),
+  timeoutSeconds: z.number(),
+  required: z.boolean(),
+  baseline: z.boolean(),
+  expect: z.object({ exitCode: z.number().exactOptional(), stdoutMatches: z.string().exactOptional() }).exactOptional(),
+});
+
+const effect = z.enum(["none", "log", "workspace", "unknown"]);
+const gitID = z.string().regex(/^[0-9a-f]{40,64}$/);
+
+export const modelUsage = z.object({
+  inputTokens: z.number(),
+  outputTokens: z.number(),
+  cacheReadTokens: z.number(),
+  cacheWriteTokens: z.number(),
+  costUSD: z.number().nullable(),
+});
+
+/** Why a turn could not go on: the provider's refusal, or what the embedded rules could not do. */
+export const turnFailure = z.object({
+  code: z.string().describe("e.g. needs_model, instruction_failed, provider_refused, budget_reached"),
+  message: z.string(),
+  retryable: z.boolean(),
+  remedy: z.string().nullable(),
+});
+
+/** One path of a landing. Hashes are SHA-256 of the bytes on disk (a link's target for links); null = absent. */
+const landedPath = z.object({
+  path: z.string().describe("Bytes that are not UTF-8 stand as lone surrogates U+DC80–U+DCFF"),
+  before: z.object({ mode: z.string(), sha256 }).nullable(),
+  after: z.object({ mode: z.string(), sha256, object: gitID }).nullable(),
+});
+
+export const eventData = {
+  "task.created": z.object({
+    taskID: z.string(),
+    title: z.string(),
+    titleBy: z.enum(["caller", "service"]),
+    request: longText,
+    productPillar,
+    priority,
+    source: z.string(),
+    directory: z.string().describe("Real path"),
+    project: z.string().describe("The Git common directory's real path, else the directory's"),
+    checks: z.array(checkSpec),
+    attachments: z.array(attachmentRef),
+    metadata: z.record(z.string(), z.json()),
+    squad: squadRef,
+    model: modelRef,
+    isolation: z.enum(["worktree", "directory"]),
+    landing: z.enum(["commit", "branch", "none"]),
+    budget: budget.nullable(),
+    sessionID: z.string().describe("The Orchestrator's session"),
+    agent: z.string(),
+  }),
+  "task.updated": z.object({
+    title: z.string().exactOptional(),
+    priority: priority.exactOptional(),
+    archived: z.boolean().exactOptional(),
+    budget: budget.exactOptional(),
+  }),
+  /** A worker took the Task up: at first, after a restart of the service, after a cancel. */
+  "run.started": z.object({
+    worker: z.string(),
+    epoch: z.number(),
+    sandbox: z.object({
+      tier: z.number(),
+      name: z.enum(["bubblewrap", "pid-namespace", "process-group"]),
+      network: z.boolean(),
+    }),
+    killed: z.array(z.number()).describe("Process groups of an earlier run that were still alive and were ended"),
+  }),
+  "workspace.prepared": z.object({
+    kind: z.enum(["worktree", "directory"]),
+    root: z.string().describe("Where the tools work"),
+    worktree: z.string().nullable(),
+    branch: z.string().nullable().describe("sortie/<taskID>"),
+    baseCommit: gitID.nullable(),
+    baseTree: gitID.nullable(),
+    targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
+  }),
+  "message.received": z.object({
+    messageID: z.string(),
+    sessionID: z.string(),
+    source: z.string(),
+    text: longText,
+    attachments: z.array(attachmentRef),
+    disposition: z.enum(["steered", "queued", "interrupted", "restarted"]),
+  }),
+  "reply.finished": z.object({
+    messageID: z.string(),
+    sessionID: z.string(),
+    agent: z.string(),
+    model: z.string(),
+    /** The stream's version that the request had read; later messages are still unanswered. */
+    read: z.number(),
+    text: longText,
+    calls: z.array(z.string()).describe("Ids of the tool calls, in order; their tool.started follow in this commit"),
+    finish: z.enum(["calls", "end", "length", "failed"]),
+    failure: turnFailure.nullable(),
+    usage: modelUsage,
+    durationMs: z.number(),
+    /** The provider's own message parts (reasoning signatures and the like) to be sent back untouched. */
+    provider: z.json().exactOptional(),
+  }),
+  "reply.retried": z.object({
+    sessionID: z.string(),
+    code: z.string(),
+    message: z.string(),
+    attempt: z.number(),
+    attempts: z.number(),
+    retryAt: z.iso.datetime(),
+  }),
+  "tool.started": z.object({
+    callID: z.string(),
+    sessionID: z.string(),
+    tool: z.string(),
+    input: z.json().describe("The arguments; {blob, head} when longer than 16 KiB"),
+    effect,
+  }),
+  "tool.finished": z.object({
+    callID: z.string(),
+    sessionID: z.string(),
+    tool: z.string(),
+    outcome: z.enum(["ok", "error", "interrupted"]),
+    output: longText.describe("What the model reads"),
+    exitCode: z.number().nullable(),
+    durationMs: z.number(),
+    sandbox: z.string().exactOptional(),
+  }),
+  "tree.committed": z.object({
+    commit: gitID,
+    tree: gitID,
+    parent: gitID,
+    files: z.number(),
+    insertions: z.number(),
+    deletions: z.number(),
+    /** Entries left out because they cannot be in a commit, with the reason. */
+    omitted: z.array(z.object({ path: z.string(), reason: z.string() })),
+  }),
+  "check.started": z.object({
+    checkID: z.string(),
+    on: z.enum(["base", "work"]),
+    round: z.number(),
+    commit: gitID.nullable(),
+    tree: gitID.nullable(),
+  }),
+  "check.finished": z.object({
+    checkID: z.string(),
+    on: z.enum(["base", "work"]),
+    round: z.number(),
+    commit: gitID.nullable(),
+    tree: gitID.nullable(),
+    state: z.enum(["passed", "failed", "error"]),
+    exitCode: z.number().nullable(),
+    durationMs: z.number(),
+    log: blobRef,
+    tail: z.string().describe("The last lines of the output"),
+    reason: z.string().nullable().describe("Why it did not pass: exit code, time-out, output does not match"),
+  }),
+  /** The project's branch moved on: the same change on its new head. The checks run again. */
+  "workspace.rebased": z.object({ baseCommit: gitID, baseTree: gitID, commit: gitID, tree: gitID }),
+  /** The point of no return: from here on the landing is only rolled forward. */
+  "landing.started": z.object({
+    commit: gitID,
+    tree: gitID,
+    from: gitID,
+    ref: z.string(),
+    paths: z.union([z.array(landedPath), z.object({ blob: blobRef })]),
+  }),
+  /** The branch moved under the landing before the ref was taken; everything is as before. */
+  "landing.withdrawn": z.object({ reason: z.string() }),
+  "landing.finished": z.object({
+    commit: gitID,
+    tree: gitID,
+    ref: z.string(),
+    /** Paths that the user had edited in between: their bytes stay, as an edit on top of the commit. */
+    kept: z.array(z.string()),
+  }),
+  "cancel.requested": z.object({ surface: z.string(), reason: z.string(), mode: z.enum(["stop", "wrap_up"]) }),
+  "task.settled": z.object({
+    lifecycleStatus: lifecycleStatus.exclude(["active"]),
+    summary: longText,
+    error: z.string().exactOptional(),
+    errorInfo: errorInfo.exactOptional(),
+  }),
+} as const;
+
+export type EventType = keyof typeof eventData;
+export type EventData = { [K in EventType]: z.infer<(typeof eventData)[K]> };
+
+/** A durable frame: `id` is the position in the whole log, growing, with gaps within one stream. */
+const frame = { id: z.number().int(), taskID: z.string(), sessionID: z.string().optional(), at: z.iso.datetime() };
+
+const durable = (Object.keys(eventData) as EventType[]).map((type) =>
+  z.object({ ...frame, type: z.literal(type), data: eventData[type] }),
+);
+
+/** Live frames have no id, are not in the log and may be dropped for a slow reader. */
+const live = [
+  z.object({
+    type: z.enum(["message.delta", "reasoning.delta"]),
+    taskID: z.string(),
+    sessionID: z.string(),
+    at: z.iso.datetime(),
+    data: z.object({ messageID: z.string(), text: z.string() }),
+  }),
+  z.object({
+    type: z.literal("tool.output"),
+    taskID: z.string(),
+    sessionID: z.string().optional(),
+    at: z.iso.datetime(),
+    data: z.object({ callID: z.string(), text: z.string() }),
+  }),
+];
+
+const framing = [
+  z.object({ type: z.literal("task.snapshot"), taskID: z.string(), at: z.iso.datetime(), data: taskStatus }),
+  z.object({ type: z.literal("stream.end"), taskID: z.string(), at: z.iso.datetime(), data: z.object({}) }),
+];
+
+export const durableFrame = z.union(durable).meta({ id: "TaskEvent" });
+export const liveFrame = z.union(live).meta({ id: "LiveEvent" });
+export const streamFrame = z.union([durableFrame, liveFrame, ...framing]).meta({ id: "StreamFrame" });
+export const eventPage = z
+  .object({ events: z.array(durableFrame), nextAfter: z.number().int() })
+  .meta({ id: "EventPage" });
+
+export type LongText = z.infer<typeof longText>;
+export type BlobRef = z.infer<typeof blobRef>;
+export type AttachmentRef = z.infer<typeof attachmentRef>;
+export type ModelUsage = z.infer<typeof modelUsage>;
+export type TurnFailure = z.infer<typeof turnFailure>;
+export type LandedPath = z.infer<typeof landedPath>;
+export type LiveFrame =
+  | {
+      type: "message.delta" | "reasoning.delta";
+      taskID: string;
+      sessionID: string;
+      at: string;
+      data: { messageID: string; text: string };
+    }
+  | { type: "tool.output"; taskID: string; sessionID?: string; at: string; data: { callID: string; text: string } };
+
+/** A durable frame as sent, by type. */
+export type Frame = {
+  [K in EventType]: { id: number; type: K; taskID: string; sessionID?: string; at: string; data: EventData[K] };
+}[EventType];

@@ -1,0 +1,56 @@
+/**
+ * Every number a caller or an operator can run into, with its default. Bytes, seconds and counts as named.
+ * Source: shared/design/security.md C2 and C4. Each is configurable under `limits` in config.jsonc.
+ */
+export const defaultLimits = {
+  /** JSON body of ordinary routes, bytes. */
+  bodyBytes: 1024 * 1024,
+  /** JSON body of routes that carry attachments, bytes. */
+  largeBodyBytes: 28 * 1024 * 1024,
+  /** Large bodies read at the same time. */
+  largeBodies: 2,
+  jsonDepth: 32,
+  jsonKeys: 10_000,
+  requestBytes: 256 * 1024,
+  titleChars: 200,
+  sourceChars: 64,
+  reasonBytes: 2 * 1024,
+  metadataBytes: 16 * 1024,
+  checks: 32,
+  attachments: 16,
+  attachmentBytes: 10 * 1024 * 1024,
+  attachmentsBytes: 20 * 1024 * 1024,
+  /** Requests per second and burst, per client; non-loopback binds only. */
+  requestsPerSecond: 50,
+  requestsBurst: 200,
+  createsPerSecond: 10,
+  createsBurst: 30,
+  /** Tasks that may wait for a slot before POST /task answers 429. */
+  waiting: 10_000,
+  streams: 64,
+  streamsPerTask: 8,
+  streamsPerClient: 16,
+  streamQueueBytes: 256 * 1024,
+  streamQueueEvents: 1000,
+  /** Output of one command kept, head and tail together, bytes. */
+  commandOutputBytes: 1024 * 1024,
+  commandSeconds: 120,
+  commandMaxSeconds: 600,
+  archiveFiles: 100_000,
+  archiveBytes: 2 * 1024 ** 3,
+  archiveFileBytes: 512 * 1024 ** 2,
+  archiveSeconds: 600,
+  archives: 2,
+  /** Free disk under which POST /task answers 503, bytes. */
+  diskFreeBytes: 1024 ** 3,
+  diskFreePercent: 5,
+  /** Rounds of failing checks that go back to the agents. */
+  checkRounds: 3,
+  /** The same call with the same result this often in a row ends the Task; 0 = off. */
+  loopRepeats: 50,
+  steps: 1000,
+  tokens: 20_000_000,
+  minutes: 120,
+} as const;
+
+export type Limits = { [K in keyof typeof defaultLimits]: number };

@@ -1,0 +1,289 @@
+import { z } from "zod";
+import { eventPage, streamFrame } from "./event.ts";
+import { defaultLimits, type Limits } from "./limits.ts";
+import * as task from "./task.ts";
+
+/**
+ * The one table of routes. `http` serves exactly these and parses with these schemas; the OpenAPI document and the
+ * typed client are made from the same table. Source: shared/spec/interface.md 4 and completion.md.
+ */
+
+export type Answer = {
+  status: 200 | 202 | 204 | 304;
+  description: string;
+  type?: "application/json" | "text/event-stream" | "text/plain" | "text/x-diff" | "application/zip" | "text/html";
+  schema?: z.ZodType;
+};
+
+export type Route = {
+  method: "GET" | "POST" | "PATCH" | "DELETE";
+  path: `/${string}`;
+  summary: string;
+  /** `required`: 400 without one. `accepted`: may be given and is ignored. `filter`: narrows the answer. */
+  directory: "required" | "accepted" | "filter";
+  /** Path parameters are plain strings: an ill-formed Task id is a 404, not a 400. */
+  params?: z.ZodObject;
+  /** Strict: unknown query parameters are refused. `directory` is added to every route. */
+  query?: z.ZodType;
+  /** Further query parameters by prefix, e.g. `metadata.`. */
+  queryPrefix?: string;
+  body?: z.ZodType;
+  /** An absent body counts as `{}`. */
+  bodyOptional?: boolean;
+  /** `large`: limits.largeBodyBytes instead of limits.bodyBytes. */
+  bodySize?: "large";
+  answers: readonly Answer[];
+};
+
+const json = (schema: z.ZodType, description: string, status: 200 | 202 = 200): Answer => ({
+  status,
+  description,
+  type: "application/json",
+  schema,
+});
+
+/** A whole number in a query string. */
+const count = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, { error: (issue) => `Expected a whole number, got ${JSON.stringify(issue.input)}` })
+    .transform(Number)
+    .pipe(z.number().int().min(min).max(max));
+const flag = z.enum(["1", "0", "true", "false"]).transform((value) => value === "1" || value === "true");
+
+const taskParams = z.object({ taskID: z.string() });
+const eventQuery = z.object({
+  after: z.string().optional().describe("Resume after this event id; 0 replays from the start"),
+  follow: flag.optional().describe("1 = stay open after task.settled"),
+  format: z.enum(["json"]).optional().describe("json = one page of the log instead of a stream"),
+  limit: count(1, 1000).optional().describe("Page size with format=json"),
+});
+
+export const createRoutes = (limits: Limits = defaultLimits) => {
+  const bodies = task.createRequests(limits);
+  return {
+    "task.create": {
+      method: "POST",
+      path: "/task",
+      summary: "Create a Task",
+      directory: "required",
+      body: bodies.taskCreate,
+      bodySize: "large",
+      answers: [json(task.taskCreated, "Accepted; the Task runs by itself from here", 202)],
+    },
+    "task.list": {
+      method: "GET",
+      path: "/tasks",
+      summary: "List a project's Tasks, last update first",
+      directory: "required",
+      query: z.object({
+        status: task.activity.optional(),
+        lifecycleStatus: task.lifecycleStatus.optional(),
+        productPillar: task.productPillar.optional(),
+        promptProfile: z.string().min(1).max(64).optional(),
+        priority: task.priority.optional(),
+        search: z.string().min(1).max(200).optional(),
+        archived: flag.optional().describe("true = archived ones too"),
+        limit: count(1, 200).optional().describe("Default 50"),
+        cursorUpdated: z.string().optional(),
+        cursorTaskID: z.string().optional(),
+      }),
+      queryPrefix: "metadata.",
+      answers: [json(z.array(task.taskSummary), 'Summaries; the next page also in `Link: …; rel="next"`')],
+    },
+    "task.get": {
+      method: "GET",
+      path: "/task/{taskID}",
+      summary: "The status record with the request",
+      directory: "accepted",
+      params: taskParams,
+      answers: [json(task.taskDetail, "The Task")],
+    },
+    "task.update": {
+      method: "PATCH",
+      path: "/task/{taskID}",
+      summary: "Change title, priority, archived flag or budget",
+      directory: "required",
+      params: taskParams,
+      body: bodies.taskPatch,
+      answers: [json(task.taskStatus, "The status record after the change")],
+    },
+    "task.delete": {
+      method: "DELETE",
+      path: "/task/{taskID}",
+      summary: "Delete a settled Task with its history and workspace",
+      directory: "required",
+      params: taskParams,
+      body: bodies.taskDelete,
+      bodyOptional: true,
+      answers: [json(task.taskDeleted, "Deleted")],
+    },
+    "task.status": {
+      method: "GET",
+      path: "/task/{taskID}/status",
+      summary: "The status record",
+      directory: "accepted",
+      params: taskParams,
+      answers: [json(task.taskStatus, "The status record")],
+    },
+    "task.board": {
+      method: "GET",
+      path: "/task/{taskID}/board",
+      summary: "Everything a front end shows first; then the stream from lastEventID",
+      directory: "accepted",
+      params: taskParams,
+      answers: [json(task.board, "The board"), { status: 304, description: "Unchanged since If-None-Match" }],
+    },
+    "task.messages": {
+      method: "GET",
+      path: "/task/{taskID}/messages",
+      summary: "The conversation",
+      directory: "accepted",
+      params: taskParams,
+      query: z.object({ after: count(0, Number.MAX_SAFE_INTEGER).optional(), limit: count(1, 1000).optional() }),
+      answers: [json(task.messagePage, "Messages in order, by eventID")],
+    },
+    "task.diff": {
+      method: "GET",
+      path: "/task/{taskID}/diff",
+      summary: "What the Task changed, as a unified diff",
+      directory: "accepted",
+      params: taskParams,
+      answers: [{ status: 200, description: "The diff", type: "text/x-diff" }],
+    },
+    "task.checkLog": {
+      method: "GET",
+      path: "/task/{taskID}/checks/{checkID}/log",
+      summary: "The output of the check's last run",
+      directory: "accepted",
+      params: z.object({ taskID: z.string(), checkID: z.string() }),
+      answers: [{ status: 200, description: "Standard output and error", type: "text/plain" }],
+    },
+    "task.events": {
+      method: "GET",
+      path: "/task/{taskID}/events",
+      summary: "The Task's events, live (SSE), or a page of its log",
+      directory: "accepted",
+      params: taskParams,
+      query: eventQuery,
+      answers: [
+        { status: 200, description: "Frames", type: "text/event-stream", schema: streamFrame },
+        json(eventPage, "With format=json"),
+        { status: 204, description: "Resumed at the end of a settled Task: nothing more comes" },
+      ],
+    },
+    "task.message": {
+      method: "POST",
+      path: "/task/{taskID}/message",
+      summary: "Add an instruction; a settled Task becomes active again",
+      directory: "required",
+      params: taskParams,
+      body: bodies.taskMessage,
+      bodySize: "large",
+      answers: [json(task.messageAccepted, "Accepted", 202)],
+    },
+    "task.cancel": {
+      method: "POST",
+      path: "/task/{taskID}/cancel",
+      summary: "Cancel a Task",
+      directory: "required",
+      params: taskParams,
+      body: bodies.taskCancel,
+      bodyOptional: true,
+      answers: [
+        json(task.cancelAccepted, "Cancelled"),
+        json(task.cancelAccepted, "Accepted; active until its processes are dead", 202),
+      ],
+    },
+    "task.projectArchive": {
+      method: "GET",
+      path: "/task/{taskID}/project-archive",
+      summary: "The tracked files of the Task's tree and its execution flow, as a ZIP",
+      directory: "required",
+      params: taskParams,
+      answers: [{ status: 200, description: "The archive", type: "application/zip" }],
+    },
+    "event.stream": {
+      method: "GET",
+      path: "/events",
+      summary: "The events of all Tasks, of one directory if given",
+      directory: "filter",
+      query: eventQuery,
+      answers: [
+        { status: 200, description: "Frames", type: "text/event-stream", schema: streamFrame },
+        json(eventPage, "With format=json"),
+      ],
+    },
+    "service.health": {
+      method: "GET",
+      path: "/health",
+      summary: "Whether the service works, and with what",
+      directory: "accepted",
+      answers: [
+        json(
+          z
+            .object({
+              healthy: z.boolean(),
+              version: z.string(),
+              sandbox: z.object({ tier: z.number().int(), name: z.string(), network: z.boolean() }),
+              model: z.object({ ref: z.string(), source: z.string() }),
+              store: z.object({ kind: z.enum(["sqlite", "postgres"]), ok: z.boolean() }),
+            })
+            .meta({ id: "Health" }),
+          "Health",
+        ),
+      ],
+    },
+    "service.models": {
+      method: "GET",
+      path: "/models",
+      summary: "The model in use and why, and the providers with where their keys come from",
+      directory: "accepted",
+      answers: [
+        json(
+          z
+            .object({
+              active: z.object({ ref: z.string(), source: z.string() }),
+              providers: z.array(
+                z.object({
+                  id: z.string(),
+                  kind: z.string(),
+                  name: z.string(),
+                  configured: z.boolean().describe("Has what it needs to be called"),
+                  keySource: z.string().nullable().describe("The variable's name or the file; never the key"),
+                  baseURL: z.string().nullable(),
+                  models: z.array(z.string()).describe("Names known here; others may work"),
+                }),
+              ),
+            })
+            .meta({ id: "Models" }),
+          "Models",
+        ),
+      ],
+    },
+    "service.metrics": {
+      method: "GET",
+      path: "/metrics",
+      summary: "Prometheus metrics",
+      directory: "accepted",
+      answers: [{ status: 200, description: "Text exposition format", type: "text/plain" }],
+    },
+    "service.openapi": {
+      method: "GET",
+      path: "/openapi.json",
+      summary: "This interface as OpenAPI 3.1",
+      directory: "accepted",
+      answers: [json(z.object({ openapi: z.string() }), "The document")],
+    },
+    "service.doc": {
+      method: "GET",
+      path: "/doc",
+      summary: "The reference page",
+      directory: "accepted",
+      answers: [{ status: 200, description: "The page", type: "text/html" }],
+    },
+  } as const satisfies Record<string, Route>;
+};
+
+export type Routes = ReturnType<typeof createRoutes>;
+export type OperationID = keyof Routes;

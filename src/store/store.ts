@@ -1,0 +1,143 @@
+import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
+import type { TaskState } from "../domain/task.ts";
+import type { BlobRef, LiveFrame } from "../protocol/event.ts";
+import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task.ts";
+
+/**
+ * The log and what stands beside it. One port, two implementations (`sqlite.ts`, `postgres.ts`), one contract suite
+ * (`test/contract/store.test.ts`).
+ */
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+/** When a stream wants to run next. `rank` orders what is due, lowest first; ageing is in it (see engine/engine.ts). */
+export type Due = { at: Date; rank: number };
+
+/** The right to write as the mover of a stream, checked in the commit. */
+export type Fence = { stream: StreamID; epoch: number };
+
+export type Once = { scope: string; key: string; bodyHash: string; answer: StoredAnswer };
+export type StoredAnswer = { status: number; body: Json };
+
+/**
+ * All or nothing. Data, not a callback: SQLite never holds its lock over an await. Commits that come in one tick share
+ * one transaction as savepoints, so that one that is refused does not roll back the rest.
+ */
+export type Write = {
+  appends: readonly { stream: StreamID; expected: number | "any"; events: readonly DomainEvent[] }[];
+  /** null = nothing to do until something else makes it due. */
+  due?: readonly { stream: StreamID; due: Due | null }[];
+  /** An idempotency answer, stored with the effect it belongs to. */
+  once?: Once;
+  /** Refused with `fence` unless the claim still holds. */
+  fence?: Fence;
+  /** Takes the stream from its holder: raises the epoch, so that every later write of that claim is refused. */
+  revoke?: readonly StreamID[];
+};
+
+/** Refusals are values: the caller decides again. Nothing of a refused write is kept. */
+export type Committed =
+  | { ok: true; recorded: Recorded[] }
+  /** A stream was not at the expected version. */
+  | { ok: false; reason: "version"; stream: StreamID; version: number }
+  | { ok: false; reason: "fence" }
+  /** The key stands already; `stored` is its first answer. */
+  | { ok: false; reason: "once"; bodyHash: string; stored: StoredAnswer };
+
+export interface Claim extends AsyncDisposable {
+  readonly stream: StreamID;
+  readonly fence: Fence;
+  /** Aborts as soon as the claim is known to be lost (revoked, or its lease could not be renewed in time). */
+  readonly lost: AbortSignal;
+  /** Gives the stream back. A stream that is still active without a due mark becomes due again after a backoff. */
+  release(): Promise<void>;
+}
+
+/** Which events a reader wants. Everything absent matches. */
+export type Filter = { stream?: StreamID; directory?: string; types?: readonly DomainEvent["type"][] };
+
+export type ListQuery = {
+  directory: string;
+  status?: Activity;
+  lifecycleStatus?: LifecycleStatus;
+  productPillar?: "code" | "work";
+  /** Squad id. */
+  promptProfile?: string;
+  priority?: Priority;
+  /** Case-insensitive; title, Task id or request. */
+  search?: string;
+  metadata?: Record<string, string>;
+  /** Archived ones too. */
+  archived?: boolean;
+  limit: number;
+  /** Exclusive: the last element of the page before. */
+  cursor?: { updated: number; taskID: string };
+};
+
+export type DueStream = { stream: StreamID; due: Due /** Rises with every due mark. */; seq: number };
+
+export interface Store extends AsyncDisposable {
+  readonly kind: "sqlite" | "postgres";
+  readonly blobs: Blobs;
+  readonly live: Live;
+
+  commit(write: Write): Promise<Committed>;
+
+  /** undefined: somebody else moves the stream, or it does not exist. Raises the epoch. */
+  claim(stream: StreamID, worker: string): Promise<Claim | undefined>;
+
+  /** The Task's fold at its newest event; shared, never to be changed. undefined: no such stream. */
+  state(stream: StreamID): Promise<TaskState | undefined>;
+
+  /** Events of one stream in order, after a version. `last` takes the newest `limit` instead, still in order. */
+  read(
+    stream: StreamID,
+    options?: { after?: number; limit?: number; types?: readonly DomainEvent["type"][]; last?: boolean },
+  ): Promise<Recorded[]>;
+
+  /** One page of the whole log after a position. */
+  since(after: Position, limit: number, filter?: Filter): Promise<Recorded[]>;
+
+  /** The newest position in the log; 0 when it is empty. */
+  position(): Promise<Position>;
+
+  /** Everything after a position and then what is committed from now on, no gap, nothing twice; ends with the signal. */
+  follow(after: Position, signal: AbortSignal, filter?: Filter): AsyncIterable<Recorded>;
+
+  /** Last update first, then Task id downwards. */
+  list(query: ListQuery): Promise<TaskSummary[]>;
+
+  /** Streams that nobody holds and whose time has come, best rank first. */
+  due(now: Date, limit: number): Promise<DueStream[]>;
+  /** The earliest due time of a stream that nobody holds; undefined when there is none. */
+  nextDue(): Promise<Date | undefined>;
+  /** Streams that nobody holds and that have a due mark. */
+  waiting(): Promise<number>;
+  /** How many due streams come before this one; undefined when it is not waiting. */
+  place(stream: StreamID): Promise<{ ahead: number; due: Due } | undefined>;
+
+  /** The stored answer of an idempotency key. */
+  once(scope: string, key: string): Promise<{ bodyHash: string; stored: StoredAnswer } | undefined>;
+
+  /** Removes a stream with its events, rows and due mark. Positions of others do not change. */
+  erase(stream: StreamID): Promise<void>;
+
+  /** Forgets idempotency keys older than the date. */
+  forget(before: Date): Promise<void>;
+
+  /** Throws when the store cannot be read or written. */
+  check(): Promise<void>;
+}
+
+/** Long texts and files by the SHA-256 of their bytes, in the data folder. Put before the commit that names them. */
+export interface Blobs {
+  put(bytes: Uint8Array): Promise<BlobRef>;
+  /** undefined: not here (never put, or the folder was cleaned by hand). */
+  get(sha256: string): Promise<Buffer | undefined>;
+}
+
+/** What may be lost: deltas of a reply and of a running command, to whoever listens now. */
+export interface Live {
+  publish(frame: LiveFrame): void;
+  subscribe(stream: StreamID, listener: (frame: LiveFrame) => void): Disposable;
+}

@@ -1,0 +1,3 @@
+export interface Files {
+  readonly root: string;
+}

@@ -1,0 +1,3 @@
+export interface Git {
+  readonly root: string;
+}

@@ -1,0 +1,90 @@
+import type { EventData, LandedPath } from "../protocol/event.ts";
+import type { CheckSpec } from "../protocol/task.ts";
+import type { Files } from "./files.ts";
+import type { Git } from "./git.ts";
+import type { Command, Ran } from "./process.ts";
+
+/**
+ * Where one Task works, and how its result enters the project. `createWorkspaces` (worktree.ts) makes them.
+ * `Prepared` is the event's data: a workspace is opened again from it after a restart, never guessed.
+ */
+
+export type Prepared = EventData["workspace.prepared"];
+
+export type Commit = EventData["tree.committed"];
+
+export type LandingPlan = { commit: string; tree: string; from: string; ref: string; paths: LandedPath[] };
+
+/** Why a result cannot enter the project as it is. `moved`: the branch has other commits now, rebase first. */
+export type Refusal =
+  | { reason: "moved"; head: string }
+  | { reason: "dirty"; paths: string[] }
+  | { reason: "detached" | "gone"; message: string };
+
+export type Rebased =
+  | { ok: true; baseCommit: string; baseTree: string; commit: string; tree: string }
+  | { ok: false; paths: string[] };
+
+export interface Workspace {
+  readonly prepared: Prepared;
+  /** Absolute real path; the tools' working directory and their confinement. */
+  readonly root: string;
+  readonly files: Files;
+  /** Hardened git in this workspace; undefined where the directory is no Git worktree. */
+  readonly git: Git | undefined;
+  /** Runs a command with bash in the workspace, its process group on record until it is gone. */
+  run(command: Command): Promise<Ran>;
+  /** The tree on disk as one commit on the base, on the Task's branch. undefined: equals the base. Worktrees only. */
+  commit(message: string): Promise<Commit | undefined>;
+  /** Files as in the last commit (or the base): what a check left behind goes, ignored files stay. Worktrees only. */
+  reset(commit: string): Promise<void>;
+  /** Unified diff of the Task's commit, or of the tree on disk against the base. */
+  diff(commit: string | null): Promise<string>;
+}
+
+/** One per service: makes, opens and removes workspaces, and lands their results. */
+export interface Workspaces {
+  /** What kind of project a directory is; throws `ServiceError(directory_*)` when it cannot be one. */
+  inspect(directory: string): Promise<Project>;
+  /** A new workspace; the same again when it already stands (a worker died after making it). */
+  prepare(request: PrepareRequest): Promise<Workspace>;
+  open(taskID: string, prepared: Prepared): Promise<Workspace>;
+  /** Dry run under the project's index lock: what would change, or why not. */
+  plan(workspace: Workspace, commit: Commit, base: string): Promise<LandingPlan | Refusal>;
+  /** Files, index, ref; idempotent, rolls forward path by path. `withdrawn`: the ref moved, all is as before. */
+  land(workspace: Workspace, plan: LandingPlan): Promise<{ ok: true; kept: string[] } | { ok: false; reason: string }>;
+  /** The same change on the project branch's present head. */
+  rebase(workspace: Workspace, commit: Commit, message: string): Promise<Rebased>;
+  /** One landing at a time for a project. */
+  turn(project: string, signal: AbortSignal): Promise<Disposable>;
+  /** Removes worktree and branch of a deleted Task. */
+  remove(taskID: string, prepared: Prepared): Promise<void>;
+}
+
+export type Project = {
+  /** Real path as given. */
+  directory: string;
+  /** The Git common directory's real path, else the directory's: what two worktrees of a repository share. */
+  project: string;
+  git:
+    | undefined
+    | {
+        toplevel: string;
+        /** The directory's path inside the repository, "" at the top. */
+        prefix: string;
+        /** null: no commit yet. */
+        head: string | null;
+        /** null: detached. */
+        branch: string | null;
+      };
+};
+
+export type PrepareRequest = {
+  taskID: string;
+  directory: string;
+  isolation: "worktree" | "directory";
+  landing: "commit" | "branch" | "none";
+};
+
+/** How the service starts a check: the command with the project's tools on PATH. */
+export type CheckCommand = Pick<CheckSpec, "run" | "cwd" | "env" | "timeoutSeconds">;
