@@ -1,5 +1,4 @@
 import type { ModelRef } from "../domain/agent.ts";
-import type { ChatMessage } from "../domain/conversation.ts";
 import type { EventData, ModelUsage, TurnFailure } from "../protocol/event.ts";
 
 /**
@@ -28,9 +27,17 @@ export type ModelRequest = {
   onReasoning(delta: string): void;
 };
 
-type Plain<M> = M extends { text: unknown }
-  ? Omit<M, "text" | "attachments"> & { text: string; files: PromptFile[] }
-  : Omit<M, "results"> & {
+export type PromptMessage =
+  | { role: "user"; messageID: string; source: string; text: string; files: PromptFile[] }
+  | {
+      role: "assistant";
+      messageID: string;
+      text: string;
+      calls: { callID: string; tool: string; input: unknown }[];
+      provider?: EventData["reply.finished"]["provider"];
+    }
+  | {
+      role: "tool";
       results: {
         callID: string;
         tool: string;
@@ -39,11 +46,6 @@ type Plain<M> = M extends { text: unknown }
         exitCode: number | null;
       }[];
     };
-
-export type PromptMessage =
-  | Plain<Extract<ChatMessage, { role: "user" }>>
-  | Omit<Plain<Extract<ChatMessage, { role: "assistant" }>>, "files">
-  | Plain<Extract<ChatMessage, { role: "tool" }>>;
 
 export type PromptFile = { filename: string; mime: string; bytes: Uint8Array };
 

@@ -16,7 +16,14 @@ export type Due = { at: Date; rank: number };
 /** The right to write as the mover of a stream, checked in the commit. */
 export type Fence = { stream: StreamID; epoch: number };
 
-export type Once = { scope: string; key: string; bodyHash: string; answer: StoredAnswer };
+export type Once = {
+  scope: string;
+  key: string;
+  bodyHash: string;
+  answer: StoredAnswer;
+  /** Name of a field of the answer's body that is set to the position of the write's last event. */
+  positionAs?: string;
+};
 export type StoredAnswer = { status: number; body: Json };
 
 /**

@@ -1,0 +1,177 @@
+import { existsSync, readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+import { type ParseError, parse as parseJsonc, printParseErrorCode } from "jsonc-parser";
+import { z } from "zod";
+import { StartError } from "./errors.ts";
+import { defaultLimits, type Limits } from "./protocol/limits.ts";
+
+/**
+ * Everything an operator may set. The only reader of `process.env`. Flags win over the environment, the environment
+ * over `config.jsonc`. A wrong value ends the start with exit 78 and one line that names it and the remedy.
+ */
+
+const providerConfig = z.strictObject({
+  kind: z.enum(["anthropic", "openai", "google", "openrouter", "openai-compatible"]),
+  name: z.string().min(1).optional(),
+  baseURL: z.url({ protocol: /^https?$/ }).optional(),
+  apiKey: z.string().min(1).optional().describe("env:NAME or the key itself"),
+  headers: z.record(z.string(), z.string()).optional(),
+  /** The Responses API instead of chat completions; `openai` only, where it is the default. */
+  api: z.enum(["responses", "chat"]).optional(),
+  models: z.array(z.string().min(1)).optional(),
+});
+
+const limitsConfig = z.strictObject(
+  Object.fromEntries(Object.keys(defaultLimits).map((name) => [name, z.number().int().min(0).optional()])) as Record<
+    keyof Limits,
+    z.ZodOptional<z.ZodNumber>
+  >,
+);
+
+export const configFile = z.strictObject({
+  $schema: z.string().optional(),
+  model: z.string().min(3).or(z.literal("none")).optional(),
+  squad: z.string().min(1).optional(),
+  landing: z.enum(["commit", "branch"]).optional(),
+  providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
+  sandbox: z.strictObject({ network: z.boolean().optional() }).optional(),
+  limits: limitsConfig.optional(),
+});
+
+export type ProviderConfig = z.infer<typeof providerConfig>;
+
+export type Config = {
+  host: string;
+  port: number;
+  socket: string | undefined;
+  dataDir: string;
+  /** The file read, whether it exists or not. */
+  configPath: string;
+  databaseURL: string | undefined;
+  username: string;
+  /** undefined: no authentication. */
+  password: string | undefined;
+  /** `provider/model`, with where it was said; "none" = Tasks without a model of their own are refused. */
+  model: { ref: string; source: string } | undefined;
+  squad: string;
+  landing: "commit" | "branch";
+  providers: Record<string, ProviderConfig>;
+  sandbox: { mode: "auto" | "required"; network: boolean };
+  limits: Limits;
+  maxRunning: number;
+  allowedHosts: string[];
+  allowedOrigins: string[];
+  projectRoots: string[];
+  logLevel: string;
+  /** The process environment, for provider keys (`env:NAME` and the usual variables) and for PATH, HOME, LANG. */
+  env: Readonly<Record<string, string | undefined>>;
+};
+
+export type Flags = {
+  host?: string;
+  port?: number;
+  socket?: string;
+  dataDir?: string;
+  config?: string;
+  model?: string;
+};
+
+const bad = (message: string) => new StartError(78, message);
+
+const list = (text: string | undefined) =>
+  (text ?? "")
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+
+const wholeNumber = (name: string, text: string | undefined, min: number, max: number): number | undefined => {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < min || value > max)
+    throw bad(`Expected ${name} to be a whole number from ${min} to ${max}, got "${text}".`);
+  return value;
+};
+
+/** Reads a config.jsonc; an absent file is an empty one. */
+const readFile = (path: string): z.infer<typeof configFile> => {
+  if (!existsSync(path)) return {};
+  const errors: ParseError[] = [];
+  const value: unknown = parseJsonc(readFileSync(path, "utf8"), errors, { allowTrailingComma: true });
+  const first = errors[0];
+  if (first !== undefined) throw bad(`${path}: ${printParseErrorCode(first.error)} at offset ${first.offset}.`);
+  const parsed = configFile.safeParse(value);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw bad(`${path}: ${issue?.path.join(".") || "the file"}: ${issue?.message}.`);
+  }
+  return parsed.data;
+};
+
+export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Config => {
+  for (const name of ["SERVICE_SERVER_PASSWORD", "SERVICE_SERVER_USERNAME", "SERVICE_DATA_DIR", "SERVICE_DATABASE_URL"])
+    if (env[name]?.trim() === "") throw bad(`${name} is set but empty. Give it a value, or unset it.`);
+
+  const home = env["HOME"] ?? homedir();
+  const dataDir = resolve(
+    flags.dataDir ?? env["SERVICE_DATA_DIR"] ?? join(env["XDG_DATA_HOME"] ?? join(home, ".local/share"), "sortie"),
+  );
+  const configPath = resolve(flags.config ?? env["SERVICE_CONFIG"] ?? join(dataDir, "config.jsonc"));
+  const file = readFile(configPath);
+
+  const host = flags.host ?? env["SERVICE_HOST"] ?? "127.0.0.1";
+  const password = env["SERVICE_SERVER_PASSWORD"];
+  const loopback = isLoopback(host);
+  if (!loopback && (password === undefined || password.length < 12))
+    throw bad(
+      `Listening on ${host} needs SERVICE_SERVER_PASSWORD of at least 12 characters. Set it, or listen on 127.0.0.1.`,
+    );
+
+  const sandbox = env["SERVICE_SANDBOX"] ?? "auto";
+  if (sandbox !== "auto" && sandbox !== "required")
+    throw bad(`Expected SERVICE_SANDBOX to be auto or required, got "${sandbox}".`);
+
+  const projectRoots = list(env["SERVICE_PROJECT_ROOTS"]);
+  for (const root of projectRoots)
+    if (!isAbsolute(root)) throw bad(`Expected absolute paths in SERVICE_PROJECT_ROOTS, got "${root}".`);
+
+  const model =
+    flags.model !== undefined
+      ? { ref: flags.model, source: "--model" }
+      : env["SERVICE_MODEL"] !== undefined
+        ? { ref: env["SERVICE_MODEL"], source: "SERVICE_MODEL" }
+        : file.model !== undefined
+          ? { ref: file.model, source: configPath }
+          : undefined;
+
+  const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
+  return {
+    host,
+    port: flags.port ?? wholeNumber("SERVICE_PORT", env["SERVICE_PORT"], 0, 65_535) ?? 7878,
+    socket: flags.socket ?? env["SERVICE_SOCKET"],
+    dataDir,
+    configPath,
+    databaseURL: env["SERVICE_DATABASE_URL"],
+    username: env["SERVICE_SERVER_USERNAME"] ?? "service",
+    password,
+    model,
+    squad: file.squad ?? "base",
+    landing: file.landing ?? "commit",
+    providers: file.providers ?? {},
+    sandbox: { mode: sandbox, network: file.sandbox?.network ?? true },
+    limits: {
+      ...defaultLimits,
+      ...Object.fromEntries(Object.entries(file.limits ?? {}).filter(([, value]) => value !== undefined)),
+      ...(loopRepeats === undefined ? {} : { loopRepeats }),
+    },
+    maxRunning: wholeNumber("SERVICE_MAX_RUNNING", env["SERVICE_MAX_RUNNING"], 1, 100_000) ?? 64,
+    allowedHosts: list(env["SERVICE_ALLOWED_HOSTS"]),
+    allowedOrigins: list(env["SERVICE_ALLOWED_ORIGINS"]),
+    projectRoots,
+    logLevel: env["SERVICE_LOG_LEVEL"] ?? "info",
+    env,
+  };
+};
+
+export const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
