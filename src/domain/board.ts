@@ -1,0 +1,168 @@
+import type { EventData, LongText } from "../protocol/event.ts";
+import type { Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/task.ts";
+import type { Recorded } from "./event.ts";
+
+/** What a front end shows first: messages with their calls, and a timeline of the newest facts. */
+
+/** The events that messages are made of. */
+export const messageTypes = [
+  "task.created",
+  "message.received",
+  "reply.finished",
+  "tool.started",
+  "tool.finished",
+] as const;
+
+/** A message whose long texts are still references. */
+export type OpenMessage = Omit<Message, "text" | "calls"> & {
+  text: LongText;
+  calls: (Omit<Message["calls"][number], "output"> & { output: LongText | null })[];
+};
+
+/** Folds events, in order, into the messages they are. Calls whose reply is not among the events are left out. */
+export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
+  const messages: OpenMessage[] = [];
+  const calls = new Map<string, OpenMessage["calls"][number]>();
+  let last: OpenMessage | undefined;
+  for (const event of events)
+    switch (event.type) {
+      case "task.created":
+        messages.push(user(event, `msg_${event.stream}`, event.data.sessionID, event.data.source, event.data));
+        break;
+      case "message.received":
+        messages.push(user(event, event.data.messageID, event.data.sessionID, event.data.source, event.data));
+        break;
+      case "reply.finished": {
+        const { messageID, sessionID, agent, text } = event.data;
+        last = {
+          messageID,
+          sessionID,
+          role: "assistant",
+          source: agent,
+          text,
+          attachments: [],
+          calls: [],
+          at: event.at,
+          eventID: event.position,
+        };
+        messages.push(last);
+        break;
+      }
+      case "tool.started": {
+        const { callID, tool, input } = event.data;
+        const call = { callID, tool, input, state: "running" as const, output: null, exitCode: null, durationMs: null };
+        calls.set(callID, call);
+        last?.calls.push(call);
+        break;
+      }
+      case "tool.finished": {
+        const call = calls.get(event.data.callID);
+        if (call === undefined) break;
+        call.state = event.data.outcome;
+        call.output = event.data.output;
+        call.exitCode = event.data.exitCode;
+        call.durationMs = event.data.durationMs;
+        break;
+      }
+      default:
+    }
+  return messages;
+};
+
+const user = (
+  event: Recorded,
+  messageID: string,
+  sessionID: string,
+  source: string,
+  data: Pick<EventData["message.received"], "attachments"> & ({ text: LongText } | { request: LongText }),
+): OpenMessage => ({
+  messageID,
+  sessionID,
+  role: "user",
+  source,
+  text: "text" in data ? data.text : data.request,
+  attachments: data.attachments,
+  calls: [],
+  at: event.at,
+  eventID: event.position,
+});
+
+export const timelineOf = (events: readonly Recorded[]): TimelineEntry[] =>
+  events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: sentence(event) }));
+
+/** One fact in a few words, for people. */
+export const sentence = (event: Recorded): string => {
+  switch (event.type) {
+    case "task.created":
+      return `Created: ${event.data.title}`;
+    case "task.updated":
+      return `Changed ${Object.keys(event.data).join(", ")}`;
+    case "run.started":
+      return event.data.killed.length === 0
+        ? `Taken up (${event.data.sandbox.name})`
+        : `Taken up; ended ${event.data.killed.length} process groups of an earlier run`;
+    case "workspace.prepared":
+      return event.data.kind === "worktree"
+        ? `Working on ${event.data.branch} from ${event.data.baseCommit?.slice(0, 10)}`
+        : `Working in place in ${event.data.root}`;
+    case "message.received":
+      return event.data.source === "checks"
+        ? "Failed checks went back to the agent"
+        : `Message from ${event.data.source}`;
+    case "reply.finished":
+      return event.data.calls.length === 0
+        ? `${event.data.agent} answered`
+        : `${event.data.agent} called ${event.data.calls.length} ${event.data.calls.length === 1 ? "tool" : "tools"}`;
+    case "reply.retried":
+      return `${event.data.message} (attempt ${event.data.attempt} of ${event.data.attempts})`;
+    case "tool.started":
+      return `${event.data.tool} started`;
+    case "tool.finished":
+      return `${event.data.tool}: ${event.data.exitCode === null ? event.data.outcome : `exit ${event.data.exitCode}`}, ${event.data.durationMs} ms`;
+    case "tree.committed":
+      return `${event.data.files} files changed, +${event.data.insertions} −${event.data.deletions}`;
+    case "check.started":
+      return `Check ${event.data.checkID} started${event.data.on === "base" ? " on the base" : ""}`;
+    case "check.finished":
+      return `Check ${event.data.checkID} ${event.data.state}${event.data.on === "base" ? " on the base" : ""}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
+    case "workspace.rebased":
+      return `Moved onto ${event.data.baseCommit.slice(0, 10)}`;
+    case "landing.started":
+      return `Landing ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+    case "landing.withdrawn":
+      return `Landing withdrawn: ${event.data.reason}`;
+    case "landing.finished":
+      return `Landed ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+    case "cancel.requested":
+      return `Cancel requested by ${event.data.surface}`;
+    case "task.settled":
+      return event.data.error ?? `Task ${event.data.lifecycleStatus}`;
+  }
+};
+
+export const boardOf = (parts: {
+  status: TaskStatus;
+  request: string;
+  messages: Message[];
+  total: number;
+  diffStat: TaskBoard["git"]["diffStat"];
+  timeline: TimelineEntry[];
+  generatedAt: string;
+}): TaskBoard => {
+  const { status, request, messages, total, diffStat, timeline, generatedAt } = parts;
+  return {
+    task: status,
+    request,
+    columns: { todo: [], doing: [], reviewing: [], done: [], blocked: [] },
+    conversation: { messages, total },
+    sessions: status.sessionInvocationTopology.nodes,
+    checks: status.checks,
+    artifacts: [],
+    git: { ...status.git, diffStat },
+    pending: [],
+    timeline,
+    usage: status.usage,
+    lastEventID: status.lastEventID,
+    generatedAt,
+  };
+};

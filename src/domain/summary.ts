@@ -1,0 +1,89 @@
+import type { Phase, TaskSummary, Usage } from "../protocol/task.ts";
+import { isCurrent, type TaskState } from "./task.ts";
+
+/** The list row of a Task: what lists, boards and filters show, derived from the fold and stored beside it. */
+
+export const isActive = (state: TaskState): boolean => state.lifecycle === "active";
+
+/** What the Task is doing, in one word; `queued` until a worker takes it up. */
+export const phaseOf = (state: TaskState): Phase => {
+  if (!isActive(state)) return "settled";
+  if (state.landingStarted !== null) return "landing";
+  if (state.attemptStartedAt === null) return "queued";
+  if (state.running !== null) return "checking";
+  if (state.retry !== null) return "waiting";
+  if (state.workspace === null && state.reply === null) return "preparing";
+  return "working";
+};
+
+/** What a caller may do now without a 409. */
+const actionsOf = (state: TaskState): TaskSummary["availableActions"] => {
+  const archive = state.workspace?.kind === "worktree" || state.isolation === "worktree" ? (["archive"] as const) : [];
+  if (!isActive(state)) return ["message", "update", ...archive, "delete"];
+  return state.landingStarted === null
+    ? ["message", "cancel", "update", ...archive]
+    : ["message", "update", ...archive];
+};
+
+/** The fields that the status record and the list row share. */
+export const commonOf = (state: TaskState) => {
+  const running = isActive(state) ? 1 : 0;
+  return {
+    taskID: state.taskID,
+    title: state.title,
+    status: running ? ("running" as const) : ("inactive" as const),
+    lifecycleStatus: state.lifecycle,
+    phase: phaseOf(state),
+    progress: { total: 1, running, inactive: 1 - running, percent: running * 100 },
+    ...(state.error === null ? {} : { error: state.error }),
+    ...(state.errorInfo === null ? {} : { errorInfo: state.errorInfo }),
+    productPillar: state.productPillar,
+    priority: state.priority,
+    source: state.source,
+    directory: state.directory,
+    squad: state.squad,
+    model: state.model as string,
+    attempt: state.attempt,
+    pending: [],
+    git: {
+      baseCommit: state.workspace?.baseCommit ?? null,
+      headCommit: state.landed?.commit ?? state.tree?.commit ?? state.workspace?.baseCommit ?? null,
+      branch: state.workspace?.branch ?? null,
+      checkedTree: checkedTree(state),
+      landedCommit: state.landed?.commit ?? null,
+      landedTree: state.landed?.tree ?? null,
+    },
+    usage: state.usage,
+    budget: state.budget,
+    sandbox: state.sandbox,
+    availableActions: actionsOf(state),
+    archived: state.archived,
+    lastEventID: state.position,
+    metadata: state.metadata,
+    createdAt: state.createdAt,
+    startedAt: state.startedAt,
+    updatedAt: state.updatedAt,
+    settledAt: state.settledAt,
+  };
+};
+
+/** The tree on which every required check has passed; null while there is none. */
+const checkedTree = (state: TaskState): string | null => {
+  const required = state.checks.filter((check) => check.required);
+  const passed = required.flatMap((check) => {
+    const result = state.results[check.id];
+    return result !== undefined && result.state === "passed" && isCurrent(state, result) ? [result] : [];
+  });
+  return required.length > 0 && passed.length === required.length ? (passed[0]?.tree ?? null) : null;
+};
+
+export const summarise = (state: TaskState): TaskSummary => {
+  const counts = { total: state.checks.length, passed: 0, failed: 0, error: 0, pending: 0 };
+  for (const check of state.checks) counts[state.results[check.id]?.state ?? "pending"] += 1;
+  return {
+    ...commonOf(state),
+    updated: Date.parse(state.updatedAt),
+    checkCounts: counts,
+    pendingCount: 0,
+  };
+};
