@@ -101,6 +101,8 @@ export const sentence = (event: Recorded): string => {
       return event.data.killed.length === 0
         ? `Taken up (${event.data.sandbox.name})`
         : `Taken up; ended ${event.data.killed.length} process groups of an earlier run`;
+    case "run.stopped":
+      return `Paused: ${event.data.reason}`;
     case "workspace.prepared":
       return event.data.kind === "worktree"
         ? `Working on ${event.data.branch} from ${event.data.baseCommit?.slice(0, 10)}`

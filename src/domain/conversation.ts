@@ -37,11 +37,21 @@ export type Conversation = {
   said: ChatMessage[];
   /** Not yet read, with the version of their event. */
   unread: { version: number; message: UserMessage }[];
+  /** Messages that wait for the agent to finish. */
+  queued: UserMessage[];
+  /** Whether the last reply was the agent's last word. */
+  idle: boolean;
   /** The last reply's calls that still miss a result, and the results so far, in call order. */
   turn: { reply: AssistantMessage; results: (ToolMessage["results"][number] | undefined)[] } | undefined;
 };
 
-export const emptyConversation = (): Conversation => ({ said: [], unread: [], turn: undefined });
+export const emptyConversation = (): Conversation => ({
+  said: [],
+  unread: [],
+  queued: [],
+  idle: false,
+  turn: undefined,
+});
 
 /** Folds one event of the session in. The conversation belongs to the one run that folds it and is changed in place. */
 export const converse = (chat: Conversation, event: Recorded): void => {
@@ -59,8 +69,10 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       return;
     }
     case "message.received": {
-      const { messageID, source, text, attachments } = event.data;
-      chat.unread.push({ version: event.version, message: { role: "user", messageID, source, text, attachments } });
+      const { messageID, source, text, attachments, disposition } = event.data;
+      const message: UserMessage = { role: "user", messageID, source, text, attachments };
+      if (disposition === "queued" && !(chat.idle && chat.unread.length === 0)) chat.queued.push(message);
+      else chat.unread.push({ version: event.version, message });
       return;
     }
     case "reply.finished": {
@@ -68,6 +80,11 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       closeTurn(chat);
       for (const { message } of chat.unread.filter(({ version }) => version <= read)) chat.said.push(message);
       chat.unread = chat.unread.filter(({ version }) => version > read);
+      chat.idle = event.data.finish === "end";
+      if (event.data.finish !== "calls") {
+        for (const message of chat.queued) chat.unread.push({ version: event.version, message });
+        chat.queued = [];
+      }
       if (event.data.finish === "failed") return;
       const reply: AssistantMessage = {
         role: "assistant",

@@ -64,6 +64,8 @@ export type TaskState = {
   workspace: EventData["workspace.prepared"] | null;
   /** Version of the newest message for the agent. */
   input: number;
+  /** A message waits for the agent to finish. */
+  queued: boolean;
   /** The last reply; null before the first. */
   reply: { read: number; finish: EventData["reply.finished"]["finish"]; failure: TurnFailure | null } | null;
   /** Set while the provider is asked again after a failure. */
@@ -159,6 +161,7 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
     sandbox: null,
     workspace: null,
     input: event.version,
+    queued: false,
     reply: null,
     retry: null,
     open: [],
@@ -213,14 +216,19 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         sandbox: event.data.sandbox,
         running: null,
       };
+    case "run.stopped":
+      return state;
     case "workspace.prepared":
-      return { ...state, workspace: event.data };
+      return state.landed === null
+        ? { ...state, workspace: event.data }
+        : { ...state, ...fresh, workspace: event.data };
     case "message.received":
       return { ...state, ...received(state, event) };
     case "reply.finished":
       return {
         ...state,
         reply: { read: event.data.read, finish: event.data.finish, failure: event.data.failure },
+        ...(state.queued && event.data.finish !== "calls" ? { queued: false, input: event.version } : {}),
         retry: null,
         steps: state.steps + 1,
         usage: addUsage(state.usage, event.data),
@@ -291,10 +299,15 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
   }
 };
 
-/** A message to a settled Task begins a new attempt; after a landing it begins from a new base. */
+/**
+ * A message is read with the next request; a queued one once the agent has finished what it does. A message to a
+ * settled Task begins a new attempt; after a landing it begins from a new base.
+ */
 const received = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
   state.lifecycle === "active"
-    ? { input: event.version, round: event.data.source === "checks" ? state.round + 1 : state.round }
+    ? event.data.disposition === "queued" && !isIdle(state)
+      ? { queued: true }
+      : { input: event.version, round: event.data.source === "checks" ? state.round + 1 : state.round }
     : {
         input: event.version,
         lifecycle: "active",
@@ -304,16 +317,25 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
         error: null,
         errorInfo: null,
         round: 0,
-        ...(state.landed === null ? {} : { workspace: null, tree: null, touched: false, results: {}, landed: null }),
+        ...(state.landed === null ? {} : { ...fresh, workspace: null }),
       };
+
+/** Landing renews the base: what comes after it starts from a new workspace. */
+const fresh = { tree: null, touched: false, results: {}, landed: null };
+
+/** The agent said its last word and has nothing unread: the Task is at its checks, or waits to settle. */
+const isIdle = (state: TaskState): boolean =>
+  state.reply !== null && state.reply.finish === "end" && state.input <= state.reply.read;
 
 // ---- what happens next ---------------------------------------------------------------------------------------------
 
 export type Step =
   /** Settled: nothing to do. */
   | { kind: "done" }
-  /** Calls of a dead run are told to the model as interrupted, outcome unknown. */
-  | { kind: "interrupt"; calls: Open[] }
+  /** Calls of a run that died: reading ones run again, others are told to the model as interrupted. */
+  | { kind: "recover" }
+  /** A landing went by with a message unread: a new workspace on the new base. */
+  | { kind: "renew" }
   /** Checks with `baseline: true` on the base tree, before the work. */
   | { kind: "baseline"; checks: CheckSpec[] }
   | { kind: "turn"; last: boolean }
@@ -349,8 +371,11 @@ export const next = (state: TaskState, rules: Rules): Step => {
   if (state.lifecycle !== "active") return { kind: "done" };
   if (state.landingStarted !== null) return { kind: "land" };
   if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelled(state.cancel) };
-  if (state.open.length > 0) return { kind: "interrupt", calls: state.open };
-  if (state.landed !== null) return { kind: "settle", end: { lifecycleStatus: "completed" } };
+  if (state.open.length > 0) return { kind: "recover" };
+  if (state.landed !== null)
+    return state.reply !== null && state.input > state.reply.read
+      ? { kind: "renew" }
+      : { kind: "settle", end: { lifecycleStatus: "completed" } };
 
   const baseline = state.checks.filter((check) => check.baseline && state.baseline[check.id] === undefined);
   if (baseline.length > 0 && state.reply === null) return { kind: "baseline", checks: baseline };

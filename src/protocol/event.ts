@@ -107,6 +107,8 @@ export const eventData = {
     }),
     killed: z.array(z.number()).describe("Process groups of an earlier run that were still alive and were ended"),
   }),
+  /** The service was stopped in good order; not a crash. */
+  "run.stopped": z.object({ reason: z.string() }),
   "workspace.prepared": z.object({
     kind: z.enum(["worktree", "directory"]),
     root: z.string().describe("Where the tools work"),

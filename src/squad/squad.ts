@@ -1,0 +1,48 @@
+import { createHash } from "node:crypto";
+import type { AgentSpec, SquadRef } from "../domain/agent.ts";
+import { ServiceError } from "../errors.ts";
+import type { Blobs } from "../store/store.ts";
+import { base } from "./base.ts";
+
+/** Squads as data, and the revisions that Tasks are pinned to. */
+
+export type Squad = {
+  id: string;
+  version: string;
+  name: string;
+  summary: string;
+  pillars: readonly ("code" | "work")[];
+  orchestrator: AgentSpec;
+  agents: readonly AgentSpec[];
+};
+
+export interface Squads {
+  /** The revision that a new Task is pinned to; its snapshot is kept for as long as the data folder. */
+  pin(id: string): Promise<SquadRef>;
+  load(ref: SquadRef): Promise<Squad>;
+}
+
+const builtin: readonly Squad[] = [base];
+
+/** The digest of a squad is the SHA-256 of its snapshot, so a Task's squad is found by it years later. */
+const snapshot = (squad: Squad): Buffer => Buffer.from(`sortie squad 1\n${JSON.stringify(squad)}`);
+
+export const createSquads = (blobs: Blobs): Squads => ({
+  async pin(id) {
+    const squad = builtin.find((candidate) => candidate.id === id);
+    if (squad === undefined)
+      throw new ServiceError(
+        "squad_not_available",
+        `Expected promptProfile to be an installed squad (${builtin.map((known) => known.id).join(", ")}), got ${JSON.stringify(id)}.`,
+      );
+    const bytes = snapshot(squad);
+    await blobs.put(bytes);
+    const digest = createHash("sha256").update(bytes).digest("hex");
+    return { id: squad.id, version: squad.version, digest, scope: "builtin" };
+  },
+  async load(ref) {
+    const bytes = await blobs.get(ref.digest);
+    if (bytes === undefined) throw new Error(`The snapshot of squad ${ref.id} ${ref.version} (${ref.digest}) is gone.`);
+    return JSON.parse(bytes.toString("utf8").replace(/^[^\n]*\n/, "")) as Squad;
+  },
+});
