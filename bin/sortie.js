@@ -1,0 +1,26 @@
+#!/usr/bin/env node
+// The command, and for `serve` the service process itself: no wrapper child. Plain JavaScript in syntax that any Node
+// since 14 parses, so that an old one gets a sentence and not a stack.
+const [major, minor] = process.versions.node.split(".").map(Number);
+if (major < 22 || (major === 22 && minor < 18)) {
+  process.stderr.write(
+    `sortie: expected Node 22.18 or newer, got ${process.versions.node}. ` +
+      "Install Node 24 from https://nodejs.org, or in a clone of the project use `npm start`, `npm run demo`.\n",
+  );
+  process.exit(78);
+}
+
+const start = async () => {
+  const { enableCompileCache } = await import("node:module");
+  enableCompileCache?.();
+  const { existsSync } = await import("node:fs");
+  const main = new URL("../dist/cli/main.js", import.meta.url);
+  if (!existsSync(main)) {
+    process.stderr.write("sortie: dist is not built. Run `npm run build` first.\n");
+    process.exit(78);
+  }
+  const { runMain } = await import(main.href);
+  await runMain(process.argv);
+};
+
+start();

@@ -1,0 +1,56 @@
+// Makes a fresh clone usable: installs what the lockfile names, builds `dist`. Runs before `npm run demo`, `npm test`
+// and `npm run check`, on whatever Node the machine has (>= 18), so it needs no dependency. Fast when nothing is missing.
+//   node scripts/setup.mjs [--no-build]
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { isCurrent } from "./build.mjs";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+
+const say = (text) => process.stderr.write(`setup: ${text}\n`);
+
+/** The first thing that the lockfile names and node_modules lacks; undefined when complete. */
+const firstMissing = () => {
+  const installed = join(root, "node_modules/.package-lock.json");
+  if (!existsSync(installed)) return "node_modules";
+  // npm keeps beside the packages what it installed; comparing it with the lockfile needs no trust in file times.
+  const wanted = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")).packages;
+  const present = JSON.parse(readFileSync(installed, "utf8")).packages;
+  for (const [path, entry] of Object.entries(wanted)) {
+    // Optional packages are mostly those of other platforms.
+    if (path === "" || entry.optional || entry.devOptional) continue;
+    if (present[path]?.version !== entry.version) return `${path.replace("node_modules/", "")} ${entry.version}`;
+  }
+  // The Node that our scripts run on is fetched by an install script; without it they would run on the machine's.
+  return existsSync(join(root, "node_modules/node/bin/node")) ? undefined : "the node of node_modules";
+};
+
+const npm = (...args) => {
+  // npm tells its own path to the scripts it runs; outside of npm the one in PATH is taken.
+  const cli = process.env.npm_execpath;
+  const [command, first] = cli?.endsWith(".js") ? [process.execPath, [cli]] : ["npm", []];
+  say(`npm ${args.join(" ")}`);
+  const { status } = spawnSync(command, [...first, ...args], { cwd: root, stdio: ["ignore", 2, 2] });
+  return status === 0;
+};
+
+const missing = firstMissing();
+if (missing !== undefined) {
+  say(`${missing} is not installed`);
+  // npm 11.10-11.19 refuses `ci` where the registry lacks an optional package of another platform; `install` accepts it.
+  if (!npm("ci", "--no-audit", "--no-fund") && !npm("install", "--no-audit", "--no-fund")) {
+    say("npm could not install the dependencies; its message stands above.");
+    process.exit(1);
+  }
+}
+
+if (!process.argv.includes("--no-build") && !isCurrent()) {
+  say("building dist");
+  const { status } = spawnSync(process.execPath, [join(root, "scripts/build.mjs")], {
+    cwd: root,
+    stdio: ["ignore", 2, 2],
+  });
+  if (status !== 0) process.exit(1);
+}

@@ -1,0 +1,18 @@
+import { configDefaults, defineConfig } from "vitest/config";
+
+/** `npm test` leaves out `test/night`; `npm run test:night` (mode "night") runs everything, and takes its time. */
+export default defineConfig(({ mode }) => {
+  const night = mode === "night";
+  return {
+    test: {
+      include: ["test/**/*.test.ts"],
+      exclude: [...configDefaults.exclude, "test/fixtures/**", ...(night ? [] : ["test/night/**"])],
+      // The tests start services, shells and Git: more of them at once only wait for each other.
+      pool: "forks",
+      maxWorkers: 2,
+      testTimeout: night ? 900_000 : 20_000,
+      hookTimeout: night ? 120_000 : 20_000,
+      teardownTimeout: 5_000,
+    },
+  };
+});
