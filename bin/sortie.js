@@ -23,4 +23,4 @@ const start = async () => {
   await runMain(process.argv);
 };
 
-start();
+await start();
