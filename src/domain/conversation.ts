@@ -111,9 +111,22 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       if (chat.turn.results.every((result) => result !== undefined)) closeTurn(chat);
       return;
     }
+    case "task.settled":
+      closeTurn(chat);
+      return;
     default:
   }
 };
+
+/** The events that a conversation is made of. */
+export const conversationTypes = [
+  "task.created",
+  "message.received",
+  "reply.finished",
+  "tool.started",
+  "tool.finished",
+  "task.settled",
+] as const;
 
 /** Ends a turn with what its calls gave; a call that never ended (a cancelled attempt) is told as interrupted. */
 const closeTurn = (chat: Conversation): void => {

@@ -1,0 +1,139 @@
+import type { AssistantMessage, Conversation } from "../domain/conversation.ts";
+import type { DomainEvent } from "../domain/event.ts";
+import { messageOf } from "../errors.ts";
+import type { EventData } from "../protocol/event.ts";
+import { keepText, loadInput } from "../store/text.ts";
+import type { Tool, ToolResult } from "../tool/tool.ts";
+import type { Turn } from "./loop.ts";
+
+/**
+ * The calls of one reply. Each result is recorded as its call ends; calls that only read run side by side, one that
+ * may change files waits for all before it, and what follows waits for it.
+ */
+
+type Call = AssistantMessage["calls"][number];
+
+export const runCalls = async (turn: Turn, calls: readonly Call[]): Promise<void> => {
+  let changed: Promise<void> = Promise.resolve();
+  let all: Promise<void> = Promise.resolve();
+  for (const call of calls) {
+    const tool = turn.tools.get(call.tool);
+    const reads = tool === undefined || tool.effect === "none" || tool.effect === "log";
+    const done = (reads ? changed : all).then(() => runCall(turn, call, tool));
+    all = Promise.all([all, done]).then(() => {});
+    if (!reads) changed = all;
+  }
+  await all;
+};
+
+const runCall = async (turn: Turn, call: Call, tool: Tool | undefined): Promise<void> => {
+  const started = performance.now();
+  const { result, sandbox } = await attempt(turn, call, tool);
+  const output = repeated(turn.chat, call, result, turn.limits.loopRepeats);
+  await turn.record([
+    finished(turn, call, {
+      outcome: result.outcome,
+      output: await keepText(turn.store.blobs, output),
+      exitCode: result.exitCode ?? null,
+      durationMs: Math.round(performance.now() - started),
+      ...(sandbox ? { sandbox: "process-group" } : {}),
+    }),
+  ]);
+};
+
+const attempt = async (
+  turn: Turn,
+  call: Call,
+  tool: Tool | undefined,
+): Promise<{ result: ToolResult; sandbox: boolean }> => {
+  const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
+  if (tool === undefined)
+    return failed(`There is no tool "${call.tool}". Available: ${[...turn.tools.keys()].join(", ")}.`);
+  const input = await loadInput(turn.store.blobs, call.input);
+  const problem = invalidInput(input);
+  if (problem !== undefined) return failed(problem);
+  const parsed = tool.input.safeParse(input);
+  if (!parsed.success)
+    return failed(
+      `The arguments of ${tool.name} are wrong: ${parsed.error.issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`).join("; ")}. Nothing was done.`,
+    );
+  const workspace = await turn.workspace();
+  using _slot = await turn.slot();
+  const result = await tool
+    .run(parsed.data, {
+      workspace,
+      limits: turn.limits,
+      signal: turn.signal,
+      onOutput: (text) => turn.live("tool.output", call.callID, text),
+    })
+    .catch((error: unknown): ToolResult => {
+      turn.signal.throwIfAborted();
+      turn.log.error({ error: messageOf(error), tool: tool.name, call: call.callID }, "a tool failed unexpectedly");
+      return { outcome: "error", output: `The tool ${tool.name} failed: ${messageOf(error)}` };
+    });
+  turn.signal.throwIfAborted();
+  return { result, sandbox: tool.name === "shell" };
+};
+
+/** Arguments that were no JSON arrive as `{ "$invalid": why }` from the loop. */
+export const markInvalid = (why: string) => ({ $invalid: why });
+const invalidInput = (input: unknown): string | undefined =>
+  typeof input === "object" && input !== null && "$invalid" in input ? String(input.$invalid) : undefined;
+
+const finished = (
+  turn: Turn,
+  call: Call,
+  result: Omit<EventData["tool.finished"], "callID" | "sessionID" | "tool">,
+): DomainEvent => ({
+  type: "tool.finished",
+  data: { callID: call.callID, sessionID: turn.sessionID, tool: call.tool, ...result },
+});
+
+/** The end of a call that a dead run left open and that must not be repeated by us. */
+export const interrupted = (turn: Turn, call: Call, state: string): DomainEvent =>
+  finished(turn, call, {
+    outcome: "interrupted",
+    output: `Interrupted: the run stopped while this call was under way. It may have run partly or wholly, and was not repeated. ${state}`,
+    exitCode: null,
+    durationMs: 0,
+  });
+
+const sameCall = (a: Call, b: Call) => a.tool === b.tool && JSON.stringify(a.input) === JSON.stringify(b.input);
+
+/** How often, up to now, the newest turns made this same call with this same output. */
+const repeats = (chat: Conversation, call: Call, output: string): number => {
+  let count = 0;
+  for (let at = chat.said.length - 1; at >= 1; at--) {
+    const results = chat.said[at];
+    const reply = chat.said[at - 1];
+    if (results?.role !== "tool" || reply?.role !== "assistant") continue;
+    const index = reply.calls.findIndex((earlier) => sameCall(earlier, call));
+    const said = results.results[index]?.output;
+    if (typeof said !== "string" || !said.startsWith(output)) return count;
+    count += 1;
+  }
+  return count;
+};
+
+/** Tells the model when it goes in circles; `looping` ends the Task when it does not listen. */
+const repeated = (chat: Conversation, call: Call, result: ToolResult, limit: number): string => {
+  if (limit === 0) return result.output;
+  const count = repeats(chat, call, result.output) + 1;
+  return count < 3
+    ? result.output
+    : `${result.output}\n\n[The same call gave the same result ${count} times in a row. Do something else, or finish.]`;
+};
+
+/** Whether the newest call stands there with the same result `limit` times in a row. */
+export const looping = (chat: Conversation, limit: number): boolean => {
+  const last = chat.said.at(-2);
+  const results = chat.said.at(-1);
+  if (limit === 0 || last?.role !== "assistant" || results?.role !== "tool") return false;
+  return last.calls.some((call, index) => {
+    const output = results.results[index]?.output;
+    return (
+      typeof output === "string" &&
+      repeats(chat, call, output.replace(/\n\n\[The same call gave[^\]]*\]$/, "")) >= limit
+    );
+  });
+};

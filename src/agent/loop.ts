@@ -1,0 +1,172 @@
+import type { AgentSpec } from "../domain/agent.ts";
+import type { Conversation } from "../domain/conversation.ts";
+import type { DomainEvent } from "../domain/event.ts";
+import type { TaskState } from "../domain/task.ts";
+import { newID } from "../id.ts";
+import type { Log } from "../log.ts";
+import type { Facts, Model, ModelFailure, ModelReply, ToolSpec } from "../model/model.ts";
+import { retryAttempts, retryDelay } from "../model/retry.ts";
+import type { LiveFrame } from "../protocol/event.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { Store } from "../store/store.ts";
+import { keepInput, keepText } from "../store/text.ts";
+import type { Tool } from "../tool/tool.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import { markInvalid, runCalls } from "./calls.ts";
+import { promptOf, systemOf } from "./prompt.ts";
+
+/** What an agent works with. Facts go out by `record`, bound to the claim, so none waits for another. */
+export type Turn = {
+  agent: AgentSpec;
+  sessionID: string;
+  model: Model;
+  tools: ReadonlyMap<string, Tool>;
+  specs: readonly ToolSpec[];
+  facts: Facts;
+  limits: Limits;
+  store: Store;
+  log: Log;
+  signal: AbortSignal;
+  chat: Conversation;
+  /** The Task's fold, always at the newest recorded event. */
+  state(): TaskState;
+  /** Commits facts under the claim and folds them in, with whatever others appended in between. */
+  record(events: readonly DomainEvent[]): Promise<void>;
+  /** Whether the Task still wants this agent to go on; false also when its end is asked for. */
+  wanted(): boolean;
+  /** The user asked for a summary and an end: no more tools. */
+  last: boolean;
+  /** Made while the model answers first; a tool waits for it. */
+  workspace(): Promise<Workspace>;
+  /** The right to load this machine. */
+  slot(): Promise<Disposable>;
+  live(type: LiveFrame["type"], id: string, text: string): void;
+  sleep(ms: number): Promise<void>;
+  now(): Date;
+};
+
+/**
+ * Runs one agent until it asks for no more tools, or until the Task wants something else (a cap, a cancel). Each turn:
+ * a request, its reply with the calls it starts in one commit, their results.
+ */
+export const runAgent = async (turn: Turn): Promise<void> => {
+  const system = systemOf(turn.agent, turn.state(), turn.facts);
+  while (turn.wanted()) {
+    const messageID = newID("msg");
+    const read = turn.state().version;
+    const started = performance.now();
+    const reply = await turn.model.reply({
+      system,
+      messages: await promptOf(turn.chat, turn.store.blobs, turn.last),
+      tools: turn.last ? [] : turn.specs,
+      facts: turn.facts,
+      signal: turn.signal,
+      onText: (text) => turn.live("message.delta", messageID, text),
+      onReasoning: (text) => turn.live("reasoning.delta", messageID, text),
+    });
+    turn.signal.throwIfAborted();
+    const durationMs = Math.round(performance.now() - started);
+
+    if (!reply.ok) {
+      const attempt = turn.state().retry?.attempt ?? 1;
+      const delay = reply.failure.retryable ? retryDelay(reply, attempt, Math.random) : undefined;
+      if (delay === undefined) {
+        await turn.record([failedReply(turn, messageID, read, durationMs, reply)]);
+        return;
+      }
+      await turn.record([retried(turn, reply, attempt + 1, delay)]);
+      await turn.sleep(delay);
+      continue;
+    }
+
+    await turn.record(await replyEvents(turn, messageID, read, durationMs, reply));
+    const calls = turn.chat.turn?.reply.calls ?? [];
+    if (calls.length === 0) {
+      if (reply.finish === "length" && !turn.last) continue;
+      return;
+    }
+    await runCalls(turn, calls);
+  }
+};
+
+/** The reply and the intent of each of its calls: one commit, before any effect. */
+const replyEvents = async (
+  turn: Turn,
+  messageID: string,
+  read: number,
+  durationMs: number,
+  reply: ModelReply,
+): Promise<DomainEvent[]> => {
+  const { sessionID, agent, model, store } = turn;
+  const calls = turn.last ? [] : reply.calls.map((call) => ({ ...call, callID: newID("call") }));
+  const started = await Promise.all(
+    calls.map(
+      async ({ callID, tool, input, invalid }): Promise<DomainEvent> => ({
+        type: "tool.started",
+        data: {
+          callID,
+          sessionID,
+          tool,
+          input: await keepInput(store.blobs, invalid === undefined ? input : markInvalid(invalid)),
+          effect: turn.tools.get(tool)?.effect ?? "none",
+        },
+      }),
+    ),
+  );
+  const finish = calls.length > 0 ? "calls" : reply.finish === "calls" || turn.last ? "end" : reply.finish;
+  return [
+    {
+      type: "reply.finished",
+      data: {
+        messageID,
+        sessionID,
+        agent: agent.name,
+        model: model.ref,
+        read,
+        text: await keepText(store.blobs, reply.text),
+        calls: calls.map(({ callID }) => callID),
+        finish,
+        failure: null,
+        usage: reply.usage,
+        durationMs,
+        ...(reply.provider === undefined ? {} : { provider: reply.provider }),
+      },
+    },
+    ...started,
+  ];
+};
+
+const failedReply = (
+  turn: Turn,
+  messageID: string,
+  read: number,
+  durationMs: number,
+  failed: Pick<ModelFailure, "failure" | "usage">,
+): DomainEvent => ({
+  type: "reply.finished",
+  data: {
+    messageID,
+    sessionID: turn.sessionID,
+    agent: turn.agent.name,
+    model: turn.model.ref,
+    read,
+    text: "",
+    calls: [],
+    finish: "failed",
+    failure: failed.failure,
+    usage: failed.usage,
+    durationMs,
+  },
+});
+
+const retried = (turn: Turn, failed: ModelFailure, attempt: number, delay: number): DomainEvent => ({
+  type: "reply.retried",
+  data: {
+    sessionID: turn.sessionID,
+    code: failed.failure.code,
+    message: failed.failure.message,
+    attempt,
+    attempts: retryAttempts,
+    retryAt: new Date(turn.now().getTime() + delay).toISOString(),
+  },
+});

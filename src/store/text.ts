@@ -1,0 +1,42 @@
+import type { LongText } from "../protocol/event.ts";
+import type { Blobs, Json } from "./store.ts";
+
+/** Long texts in events: up to 16 KiB as they are, else a blob with its first characters. */
+
+const inline = 16 * 1024;
+const head = 500;
+
+export const keepText = async (blobs: Blobs, text: string): Promise<LongText> =>
+  text.length <= inline / 4 || Buffer.byteLength(text) <= inline
+    ? text
+    : { blob: await blobs.put(Buffer.from(text)), head: text.slice(0, head) };
+
+/** The whole text; its head with a note when the blob is gone. */
+export const loadText = async (blobs: Blobs, text: LongText): Promise<string> => {
+  if (typeof text === "string") return text;
+  const bytes = await blobs.get(text.blob.sha256);
+  return bytes?.toString("utf8") ?? `${text.head}… [the rest of ${text.blob.bytes} bytes is gone from the data folder]`;
+};
+
+type KeptInput = { blob: { sha256: string; bytes: number }; head: string };
+
+/** A call's arguments; kept like a long text when their JSON is long. */
+export const keepInput = async (blobs: Blobs, input: unknown): Promise<Json> => {
+  const text = JSON.stringify(input ?? null);
+  const kept = await keepText(blobs, text);
+  return typeof kept === "string" ? (JSON.parse(kept) as Json) : kept;
+};
+
+export const loadInput = async (blobs: Blobs, input: Json): Promise<Json> =>
+  isKept(input) ? (JSON.parse(await loadText(blobs, input)) as Json) : input;
+
+const isKept = (input: unknown): input is KeptInput =>
+  typeof input === "object" &&
+  input !== null &&
+  "head" in input &&
+  typeof input.head === "string" &&
+  "blob" in input &&
+  typeof input.blob === "object" &&
+  input.blob !== null &&
+  Object.keys(input).length === 2 &&
+  "sha256" in input.blob;

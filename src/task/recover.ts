@@ -1,0 +1,29 @@
+import { interrupted, runCalls } from "../agent/calls.ts";
+import type { Turn } from "../agent/loop.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import type { Run } from "./run.ts";
+
+/**
+ * Calls that a dead run left open. Reading ones run again; what may have changed files is not repeated by us: the
+ * model is told so, with the state the files are in.
+ */
+export const recover = async (run: Run, turn: Turn): Promise<void> => {
+  const open = new Map(run.state().open.map((call) => [call.callID, call.effect]));
+  const calls = (run.chat.turn?.reply.calls ?? []).filter((call) => open.has(call.callID));
+  const again = calls.filter((call) => open.get(call.callID) === "none");
+  const lost = calls.filter((call) => open.get(call.callID) !== "none");
+  if (lost.length > 0) {
+    const state = await describe(await run.workspace());
+    await run.record(lost.map((call) => interrupted(turn, call, state)));
+  }
+  await runCalls(turn, again);
+};
+
+const describe = async (workspace: Workspace): Promise<string> => {
+  if (workspace.git === undefined) return "Look at the files before you repeat it.";
+  const { stdout } = await workspace.git.run(["status", "--porcelain=v1", "-uall"]);
+  const status = stdout.toString("utf8").trimEnd();
+  if (status === "") return "git status: nothing changed against the last commit.";
+  const diff = await workspace.diff(null);
+  return `git status:\n${status.slice(0, 2000)}\n\ngit diff:\n${diff.slice(0, 6000)}`;
+};

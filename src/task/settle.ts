@@ -1,0 +1,47 @@
+import { type End, settled } from "../domain/task.ts";
+import { messageOf } from "../errors.ts";
+import type { LongText } from "../protocol/event.ts";
+import type { Run } from "./run.ts";
+
+/** The tree on disk becomes one commit on the Task's branch; equal to the base, the base itself is on record. */
+export const commitTree = async (run: Run): Promise<void> => {
+  const workspace = await run.workspace();
+  const { baseCommit, baseTree } = workspace.prepared;
+  if (baseCommit === null || baseTree === null) throw new Error("Expected a worktree with a base commit to commit in.");
+  using _slot = await run.slot();
+  const commit = await workspace.commit(messageFor(run));
+  const unchanged = {
+    commit: baseCommit,
+    tree: baseTree,
+    parent: baseCommit,
+    files: 0,
+    insertions: 0,
+    deletions: 0,
+    omitted: [],
+  };
+  await run.record([{ type: "tree.committed", data: commit ?? unchanged }]);
+};
+
+/** Title, what the agent said, and the trailers by which a commit is found again. */
+export const messageFor = (run: Run): string => {
+  const { title, taskID, squad } = run.state();
+  const said = lastWord(run);
+  const body = (typeof said === "string" ? said : said.head).trim().slice(0, 2000);
+  return `${title}\n${body === "" ? "" : `\n${body}\n`}\nTask: ${taskID}\nSquad: ${squad.id}@${squad.version}\n`;
+};
+
+const lastWord = (run: Run): LongText => run.chat.said.findLast((message) => message.role === "assistant")?.text ?? "";
+
+/** Ends the Task, unless something came in since its end was judged. Work that does not land is kept on its branch. */
+export const settle = async (run: Run, end: End): Promise<void> => {
+  const judged = run.state();
+  if (end.lifecycleStatus === "failed" && judged.touched && judged.workspace?.kind === "worktree") {
+    await commitTree(run).catch((error: unknown) => {
+      run.signal.throwIfAborted();
+      run.log.warn({ task: run.stream, error: messageOf(error) }, "the tree of a failed Task could not be committed");
+    });
+    if (!run.state().touched) return;
+  }
+  const events = [settled(end, lastWord(run), run.now().toISOString())];
+  await run.record(events, { judged: judged.version, due: null });
+};
