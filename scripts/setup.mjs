@@ -2,7 +2,7 @@
 // and `npm run check`, on whatever Node the machine has (>= 18), so it needs no dependency. Fast when nothing is missing.
 //   node scripts/setup.mjs [--no-build]
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isCurrent } from "./build.mjs";
@@ -27,23 +27,38 @@ const firstMissing = () => {
   return existsSync(join(root, "node_modules/node/bin/node")) ? undefined : "the node of node_modules";
 };
 
-const npm = (...args) => {
+/** Runs npm; `quiet` keeps its words back. Resolves to what it said when it failed, else undefined. */
+const npm = (args, quiet) => {
   // npm tells its own path to the scripts it runs; outside of npm the one in PATH is taken.
   const cli = process.env.npm_execpath;
   const [command, first] = cli?.endsWith(".js") ? [process.execPath, [cli]] : ["npm", []];
-  say(`npm ${args.join(" ")}`);
-  const { status } = spawnSync(command, [...first, ...args], { cwd: root, stdio: ["ignore", 2, 2] });
-  return status === 0;
+  const run = spawnSync(command, [...first, ...args, "--no-audit", "--no-fund"], {
+    cwd: root,
+    stdio: ["ignore", quiet ? "pipe" : 2, quiet ? "pipe" : 2],
+    encoding: "utf8",
+  });
+  return run.status === 0 ? undefined : `${run.stdout ?? ""}${run.stderr ?? ""}${run.error?.message ?? ""}`;
+};
+
+const install = () => {
+  say("installing the dependencies, about half a minute");
+  const refusal = npm(["ci"], true);
+  if (refusal === undefined) return true;
+  // npm 11.10-11.19 refuses `ci` where the registry lacks an optional package of another platform; `install` accepts
+  // the same lockfile, but drops those packages from it, so the file is put back.
+  say(`npm ci failed (${/code (\w+)/.exec(refusal)?.[1] ?? "no code"}), trying npm install with the same lockfile`);
+  const lockfile = join(root, "package-lock.json");
+  const before = readFileSync(lockfile);
+  const failed = npm(["install"], false) !== undefined;
+  writeFileSync(lockfile, before);
+  if (failed) say(`npm could not install the dependencies. npm ci said:\n${refusal}`);
+  return !failed;
 };
 
 const missing = firstMissing();
 if (missing !== undefined) {
   say(`${missing} is not installed`);
-  // npm 11.10-11.19 refuses `ci` where the registry lacks an optional package of another platform; `install` accepts it.
-  if (!npm("ci", "--no-audit", "--no-fund") && !npm("install", "--no-audit", "--no-fund")) {
-    say("npm could not install the dependencies; its message stands above.");
-    process.exit(1);
-  }
+  if (!install()) process.exit(1);
 }
 
 if (!process.argv.includes("--no-build") && !isCurrent()) {
