@@ -1,14 +1,26 @@
+import { randomBytes } from "node:crypto";
+import {
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsync,
+  lstatSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  type Stats,
+  unlinkSync,
+} from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { promisify } from "node:util";
+import { decodePath, osPath } from "./path.ts";
+import { FileRefused, type Folder, openFolder, realPathOf } from "./walk.ts";
+
 /** File access confined to one root; the only module besides git.ts and process.ts that touches project files. */
 
-/** Why a path was not read or written; the message says expected and got, for a model or a caller. */
-export class FileRefused extends Error {
-  readonly kind: "missing" | "outside" | "protected" | "not-a-file" | "too-big" | "linked";
-  constructor(kind: FileRefused["kind"], message: string) {
-    super(message);
-    this.name = "FileRefused";
-    this.kind = kind;
-  }
-}
+export { decodePath, encodePath } from "./path.ts";
+export { FileRefused };
 
 export type Entry = { path: string; kind: "file" | "directory" | "link" | "other"; bytes: number };
 
@@ -22,3 +34,210 @@ export interface Files {
   /** Entries of one folder by name; with `depth`, of the folders below too. `.git` is never listed. */
   list(path: string, options?: { depth?: number; limit?: number }): Promise<{ entries: Entry[]; truncated: boolean }>;
 }
+
+/** Half-written files begin with this; a service that was killed may leave one, and commits leave them out. */
+export const tempPrefix = ".sortie-tmp-";
+
+export const tempName = (): string => `${tempPrefix}${randomBytes(8).toString("hex")}`;
+
+const isGit = (name: string) => /^(\.git|git~\d+)[. ]*$/i.test(name);
+
+const isSecret = (name: string) =>
+  (name.startsWith(".env") && name !== ".env.example") || /\.(pem|key)$/.test(name) || name.startsWith("id_");
+
+/** Splits a relative path into components, none of which leads up, out, or into `.git`. "" and "." are the root. */
+export const componentsOf = (path: string): string[] => {
+  if (path.includes("\0")) throw new FileRefused("outside", "Expected a path without NUL bytes");
+  if (path.startsWith("/")) throw new FileRefused("outside", `Expected a path inside the project, got "${path}"`);
+  const components = path.split("/").filter((name) => name !== "" && name !== ".");
+  if (components.includes(".."))
+    throw new FileRefused("outside", `Expected a path inside the project without "..", got "${path}"`);
+  if (components.some(isGit))
+    throw new FileRefused("protected", `Expected a path outside .git, got "${path}"; use the git tool`);
+  return components;
+};
+
+const sync = promisify(fsync);
+
+const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
+
+const kindOf = (stats: Stats): Entry["kind"] =>
+  stats.isFile() ? "file" : stats.isDirectory() ? "directory" : stats.isSymbolicLink() ? "link" : "other";
+
+/** `protect`: refuse names that usually hold secrets; on unless an operator allows them. */
+export const createFiles = (root: string, { protect = true }: { protect?: boolean } = {}): Files => {
+  const real = decodePath(realpathSync(osPath(root), { encoding: "buffer" }));
+  const inside = (path: string) => (path.startsWith(`${real}/`) ? path.slice(real.length + 1) : path);
+
+  const check = (path: string): string[] => {
+    const components = componentsOf(inside(path));
+    const name = components.at(-1);
+    if (protect && name !== undefined && isSecret(name))
+      throw new FileRefused("protected", `Expected a file without secrets, got "${path}"; its name is protected`);
+    return components;
+  };
+
+  const openForRead = async (path: string, followed = false): Promise<FileHandle> => {
+    try {
+      // Non-blocking: a FIFO must not hold us; what it is, is seen before a byte is read.
+      return await open(osPath(path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    } catch (error) {
+      const shown = path.slice(real.length + 1);
+      switch (codeOf(error)) {
+        case "ELOOP": {
+          if (followed) throw new FileRefused("linked", `Expected a file at "${shown}", got a symbolic link`);
+          const target = targetOf(path);
+          if (target === undefined || !target.startsWith(`${real}/`))
+            throw new FileRefused("outside", `Expected "${shown}" inside the project, got a link that leads out of it`);
+          check(target);
+          return openForRead(target, true);
+        }
+        case "ENOENT":
+        case "ENOTDIR":
+          throw new FileRefused("missing", `Expected a file at "${shown}", got nothing there`);
+        case "ENXIO":
+          throw new FileRefused("not-a-file", `Expected a regular file at "${shown}", got a socket or device`);
+        case undefined:
+        default:
+          throw error;
+      }
+    }
+  };
+  const targetOf = (path: string): string | undefined => {
+    try {
+      return decodePath(realpathSync(osPath(path), { encoding: "buffer" }));
+    } catch {
+      return undefined;
+    }
+  };
+
+  const read: Files["read"] = async (path, maxBytes) => {
+    const components = check(path);
+    if (components.length === 0) throw new FileRefused("not-a-file", "Expected a file, got the project's root folder");
+    await using handle = await openForRead(`${real}/${components.join("/")}`);
+    const stats = fstatSync(handle.fd);
+    if (!stats.isFile())
+      throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got a ${kindOf(stats)}`);
+    const leads = realPathOf(handle.fd, `${real}/${components.join("/")}`);
+    if (!leads.startsWith(`${real}/`))
+      throw new FileRefused("outside", `Expected "${path}" inside the project, got a link that leads out of it`);
+    check(leads);
+    if (stats.size > maxBytes)
+      throw new FileRefused("too-big", `Expected at most ${maxBytes} bytes in "${path}", got ${stats.size}`);
+    // Read to the end that is there now: a file may grow, and those of /proc kinds report 0.
+    const bytes = Buffer.allocUnsafe(Math.min(maxBytes, stats.size) + 1);
+    let length = 0;
+    while (length < bytes.length) {
+      const { bytesRead } = await handle.read(bytes, length, bytes.length - length, length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    return { bytes: bytes.subarray(0, Math.min(length, stats.size)), executable: (stats.mode & 0o111) !== 0 };
+  };
+
+  /** What stands at the name, refused unless it is a file of its own. */
+  const present = (folder: Folder, name: string, path: string): Stats | undefined => {
+    const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+    if (stats === undefined) return undefined;
+    if (stats.isSymbolicLink())
+      throw new FileRefused("linked", `Expected a file at "${path}", got a symbolic link; name its target instead`);
+    if (!stats.isFile())
+      throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got a ${kindOf(stats)}`);
+    if (stats.nlink > 1)
+      throw new FileRefused(
+        "linked",
+        `Expected a file with one name at "${path}", got one of ${stats.nlink} hard links`,
+      );
+    return stats;
+  };
+
+  const write: Files["write"] = async (path, bytes, options = {}) => {
+    const components = check(path);
+    const name = components.pop();
+    if (name === undefined) throw new FileRefused("not-a-file", "Expected a file, got the project's root folder");
+    using folder = openFolder(real, components, true);
+    const before = present(folder, name, path);
+    const mode = before === undefined ? 0o666 : before.mode & 0o777;
+    const temp = folder.at(tempName());
+    const handle = await open(
+      temp,
+      constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW,
+      mode,
+    );
+    try {
+      await handle.writeFile(bytes);
+      if (before !== undefined) fchmodSync(handle.fd, mode);
+      if (options.executable !== undefined) {
+        const now = fstatSync(handle.fd).mode & 0o777;
+        fchmodSync(handle.fd, options.executable ? now | ((now & 0o444) >> 2) : now & ~0o111);
+      }
+      await handle.sync();
+      renameSync(temp, folder.at(name));
+    } catch (error) {
+      try {
+        unlinkSync(temp);
+      } catch {}
+      if (codeOf(error) === "EISDIR") throw new FileRefused("not-a-file", `Expected a file at "${path}", got a folder`);
+      throw error;
+    } finally {
+      await handle.close();
+    }
+    await sync(folder.fd);
+    return { created: before === undefined };
+  };
+
+  const remove: Files["remove"] = async (path) => {
+    const components = check(path);
+    const name = components.pop();
+    if (name === undefined) throw new FileRefused("not-a-file", "Expected a file, got the project's root folder");
+    using folder = openFolder(real, components);
+    const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+    if (stats === undefined) throw new FileRefused("missing", `Expected a file at "${path}", got nothing there`);
+    if (!stats.isDirectory()) unlinkSync(folder.at(name));
+    else
+      try {
+        rmdirSync(folder.at(name));
+      } catch (error) {
+        if (codeOf(error) !== "ENOTEMPTY") throw error;
+        throw new FileRefused(
+          "not-a-file",
+          `Expected a file or an empty folder at "${path}", got a folder with entries`,
+        );
+      }
+    await sync(folder.fd);
+  };
+
+  const list: Files["list"] = async (path, { depth = 1, limit = 1000 } = {}) => {
+    const entries: Entry[] = [];
+    let truncated = false;
+    const visit = (components: readonly string[], left: number): void => {
+      using folder = openFolder(real, components);
+      const names = readdirSync(folder.self, { encoding: "buffer" }).map((name) => decodePath(name));
+      for (const name of names.sort()) {
+        if (isGit(name) || name.startsWith(tempPrefix)) continue;
+        if (entries.length >= limit) {
+          truncated = true;
+          return;
+        }
+        const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+        if (stats === undefined) continue;
+        const kind = kindOf(stats);
+        const below = [...components, name];
+        entries.push({ path: below.join("/"), kind, bytes: kind === "file" ? stats.size : 0 });
+        if (kind === "directory" && left > 1) visitIfThere(below, left - 1);
+      }
+    };
+    // A folder below that went or changed while we list is not an error of the whole.
+    const visitIfThere = (components: readonly string[], left: number): void => {
+      try {
+        visit(components, left);
+      } catch (error) {
+        if (!(error instanceof FileRefused) && codeOf(error) !== "EACCES") throw error;
+      }
+    };
+    visit(componentsOf(inside(path)), depth);
+    return { entries, truncated };
+  };
+
+  return { root: real, read, write, remove, list };
+};

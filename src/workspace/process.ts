@@ -1,3 +1,12 @@
+import { spawn } from "node:child_process";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+import { StringDecoder } from "node:string_decoder";
+import { messageOf } from "../errors.ts";
+import type { Log } from "../log.ts";
+import { createRecord, killGroup, killMarked, reapRecords, wait } from "./orphans.ts";
+import { createTail } from "./tail.ts";
+
 /** Commands in their own process group, on record from spawn to death. */
 
 export type Command = {
@@ -24,4 +33,187 @@ export type Ran = {
   dropped: number;
   ended: "exit" | "timeout" | "aborted" | "not-started";
   durationMs: number;
+};
+
+export interface Processes {
+  /** Resolves when the shell has exited and nothing it started is left; never rejects for what the command does. */
+  run(taskID: string, command: Command): Promise<Ran>;
+  /** Ends every process of a Task, those that left their group too; the ids of what was still alive. */
+  killAll(taskID: string): Promise<number[]>;
+  /** At start, before anything runs: ends what an earlier service process left; by Task, the ids that were ended. */
+  reap(): Promise<Map<string, number[]>>;
+  /** Ends everything that runs now: the service stops. */
+  stop(): Promise<void>;
+}
+
+export type ProcessOptions = {
+  /** Where the process groups are on record; one folder per data folder. */
+  folder: string;
+  /** Names the data folder in every child's SERVICE_RUN_ID, so that a later service knows its own. */
+  runID?: string;
+  /** The service's environment; PATH, LANG, LC_ALL and TZ are taken from it, nothing else. */
+  keepEnv: Readonly<Record<string, string | undefined>>;
+  log: Log;
+};
+
+/** How long a killed group may hold the pipes before the search for processes that left it begins. */
+const drainMs = 25;
+/** How long after that search the pipes may stay open before we stop listening. */
+const lastDrainMs = 500;
+
+const keptNames = ["PATH", "LANG", "LC_ALL", "TZ"] as const;
+
+const findBash = (path: string): string => {
+  for (const folder of path.split(delimiter)) {
+    const candidate = join(folder, "bash");
+    try {
+      accessSync(candidate, constants.X_OK);
+      return candidate;
+    } catch {}
+  }
+  return "bash";
+};
+
+export const createProcesses = ({ folder, runID = folder, keepEnv, log }: ProcessOptions): Processes => {
+  const record = createRecord(folder, log);
+  const baseEnv: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", TERM: "dumb", CI: "1" };
+  for (const name of keptNames) {
+    const value = keepEnv[name];
+    if (value !== undefined && value !== "") baseEnv[name] = value;
+  }
+  const bash = findBash(baseEnv["PATH"] ?? "");
+
+  /** Live groups by their leader's pid; `mark` is the command's own SERVICE_RUN_ID. */
+  const live = new Map<number, { taskID: string; mark: string; stop: () => void; gone: Promise<unknown> }>();
+  /** Tasks with commands since their last killAll: only these can have left something. */
+  const used = new Set<string>();
+  let serial = 0;
+  const markOf = (taskID: string) => `${runID}/${taskID}/`;
+
+  const run = (taskID: string, command: Command): Promise<Ran> => {
+    const begun = performance.now();
+    const output = createTail(command.keepBytes);
+    const stdout = createTail(command.keepBytes);
+    const result = (ended: Ran["ended"], exitCode: number | null): Ran => ({
+      exitCode,
+      output: output.text(),
+      stdout: stdout.text(),
+      dropped: output.dropped(),
+      ended,
+      durationMs: performance.now() - begun,
+    });
+    if (command.signal.aborted) return Promise.resolve(result("aborted", null));
+
+    const mark = `${markOf(taskID)}${(serial += 1)}`;
+    let child: ReturnType<typeof spawn>;
+    try {
+      child = spawn(bash, ["-c", command.run], {
+        cwd: command.cwd,
+        env: { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark },
+        detached: true,
+        // The fourth is written by nobody. It closes when the last process that inherited it is gone, whatever became
+        // of its output and its group: the cheap evidence that something stayed behind.
+        stdio: ["ignore", "pipe", "pipe", "pipe"],
+      });
+    } catch (error) {
+      output.add(Buffer.from(messageOf(error)));
+      return Promise.resolve(result("not-started", null));
+    }
+    const pid = child.pid;
+    if (pid === undefined)
+      return new Promise((resolve) => {
+        child.once("error", (error) => {
+          output.add(Buffer.from(messageOf(error)));
+          resolve(result("not-started", null));
+        });
+      });
+
+    record.add(pid, taskID);
+    used.add(taskID);
+    let ended: Ran["ended"] = "exit";
+    const stop = (why: Ran["ended"]) => {
+      if (ended === "exit") ended = why;
+      killGroup(pid);
+    };
+
+    const outDecoder = new StringDecoder("utf8");
+    const errDecoder = new StringDecoder("utf8");
+    child.stdout?.on("data", (chunk: Buffer) => {
+      output.add(chunk);
+      stdout.add(chunk);
+      command.onOutput?.(outDecoder.write(chunk));
+    });
+    child.stderr?.on("data", (chunk: Buffer) => {
+      output.add(chunk);
+      command.onOutput?.(errDecoder.write(chunk));
+    });
+    (child.stdio[3] as NodeJS.ReadableStream).resume();
+
+    const timer = setTimeout(stop, command.timeoutMs, "timeout");
+    const abort = () => stop("aborted");
+    command.signal.addEventListener("abort", abort, { once: true });
+
+    const gone = new Promise<Ran>((resolve) => {
+      let done = false;
+      let exitCode: number | null = null;
+      let drain: NodeJS.Timeout | undefined;
+      const finish = () => {
+        done = true;
+        clearTimeout(drain);
+        live.delete(pid);
+        record.remove(pid);
+        resolve(result(ended, ended === "exit" ? exitCode : null));
+      };
+      const search = async () => {
+        const left = await killMarked((found) => found === mark);
+        if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
+        if (done) return;
+        drain = setTimeout(() => {
+          for (const stream of child.stdio) stream?.destroy();
+        }, lastDrainMs);
+      };
+      child.once("exit", (code) => {
+        exitCode = code;
+        clearTimeout(timer);
+        command.signal.removeEventListener("abort", abort);
+        killGroup(pid);
+        drain = setTimeout(() => void search(), drainMs);
+      });
+      child.once("close", finish);
+      // A kill that fails after the spawn: the exit event still comes.
+      child.once("error", (error) => log.warn({ taskID, pid, error: error.message }, "child process error"));
+    });
+    live.set(pid, { taskID, mark, stop: () => stop("aborted"), gone });
+    return gone;
+  };
+
+  const killAll = async (taskID: string): Promise<number[]> => {
+    if (!used.has(taskID)) return [];
+    const groups = [...live].filter(([, entry]) => entry.taskID === taskID);
+    for (const [, entry] of groups) entry.stop();
+    await Promise.all(groups.map(([, entry]) => entry.gone));
+    const strays = await killMarked((mark) => mark.startsWith(markOf(taskID)));
+    used.delete(taskID);
+    return [...groups.map(([pid]) => pid), ...strays];
+  };
+
+  return {
+    run,
+    killAll,
+    async reap() {
+      const killed = await reapRecords(folder, record.name, log);
+      const own = new Set([...live.values()].map((entry) => entry.mark));
+      const taskOf = (mark: string) => mark.slice(runID.length + 1).split("/")[0] ?? "";
+      await killMarked(
+        (mark) => mark.startsWith(`${runID}/`) && !own.has(mark),
+        (pid, mark) => killed.set(taskOf(mark), [...(killed.get(taskOf(mark)) ?? []), pid]),
+      );
+      return killed;
+    },
+    async stop() {
+      const tasks = new Set([...live.values()].map((entry) => entry.taskID));
+      await Promise.race([Promise.all([...tasks].map(killAll)), wait(5000)]);
+      record.close();
+    },
+  };
 };

@@ -1,0 +1,59 @@
+import { readFileSync, type Stats, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+
+/** Where a worktree's git directory and the repository's are, read from the files, without a process. */
+
+export type GitDirs = { gitDir: string; commonDir: string };
+
+const textOf = (path: string): string | undefined => {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+};
+
+/** gitrepository-layout(5): `.git` may be a file "gitdir: …", and a linked worktree names its repository in `commondir`. */
+export const locateGit = (toplevel: string, known?: string): GitDirs => {
+  const pointer = known === undefined ? textOf(join(toplevel, ".git")) : undefined;
+  const named = pointer?.startsWith("gitdir: ") ? pointer.slice("gitdir: ".length).replace(/\n$/, "") : ".git";
+  const gitDir = known ?? resolve(toplevel, named);
+  const common = textOf(join(gitDir, "commondir"))?.replace(/\n$/, "");
+  return { gitDir, commonDir: common === undefined ? gitDir : resolve(gitDir, common) };
+};
+
+/** Settings that name programs git would run on files; these are blanked by name because wildcards do not exist. */
+const harmful = /^(filter\..*\.(clean|smudge|process|required)|diff\..*\.(command|textconv)|merge\..*\.driver)$/s;
+
+/** Sections that can hold such settings, or lead to other files that do. Matches too much rather than too little. */
+const suspicious = /\[\s*(filter|diff|merge|include)/i;
+
+type Known = { stamp: string; keys: readonly string[] };
+const known = new Map<string, Known>();
+
+const stampOf = (path: string): { stamp: string; stats: Stats | undefined } => {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return { stamp: stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`, stats };
+};
+
+/**
+ * The settings of this repository to be blanked. Costs a process only when the config has a section that may hold
+ * one, and again only when the config changed; with includes each time, for those files are not looked at.
+ */
+export const blankedKeys = async (dirs: GitDirs, list: () => Promise<Buffer>): Promise<readonly string[]> => {
+  const paths = [join(dirs.commonDir, "config"), join(dirs.gitDir, "config.worktree")];
+  const stamp = paths.map((path) => stampOf(path).stamp).join(" ");
+  const before = known.get(dirs.gitDir);
+  if (before?.stamp === stamp) return before.keys;
+
+  const text = paths.map((path) => textOf(path) ?? "").join("\n");
+  const keys = suspicious.test(text)
+    ? (await list())
+        .toString("utf8")
+        .split("\0")
+        .filter((key) => harmful.test(key))
+    : [];
+  if (known.size > 1000) known.clear();
+  if (!/\[\s*include/i.test(text)) known.set(dirs.gitDir, { stamp, keys });
+  return keys;
+};

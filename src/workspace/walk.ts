@@ -1,0 +1,96 @@
+import { closeSync, constants, fstatSync, lstatSync, mkdirSync, openSync, readlinkSync, realpathSync } from "node:fs";
+import { decodePath, osPath } from "./path.ts";
+
+/**
+ * One folder held open by a descriptor, and names below it. On Linux `/proc/self/fd/<n>/<name>` means what `openat`
+ * means: the folder that was checked, whatever its path leads to by now. Elsewhere the real path is compared before
+ * and after, which a determined racer can beat.
+ */
+
+/** Why a path was not read or written; the message says expected and got, for a model or a caller. */
+export class FileRefused extends Error {
+  readonly kind: "missing" | "outside" | "protected" | "not-a-file" | "too-big" | "linked";
+  constructor(kind: FileRefused["kind"], message: string) {
+    super(message);
+    this.name = "FileRefused";
+    this.kind = kind;
+  }
+}
+
+const linux = process.platform === "linux";
+
+export interface Folder extends Disposable {
+  /** A child's path for file system calls. */
+  at(name: string): string | Buffer;
+  /** The folder itself, for listing and syncing. */
+  readonly self: string | Buffer;
+  readonly fd: number;
+}
+
+const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
+
+const hold = (fd: number, path: string): Folder => {
+  const base = linux ? `/proc/self/fd/${fd}` : path;
+  return {
+    fd,
+    self: linux ? `${base}/.` : osPath(path),
+    at: (name) => osPath(`${base}/${name}`),
+    [Symbol.dispose]: () => closeSync(fd),
+  };
+};
+
+const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+
+/**
+ * Opens the folder of these components below the root, one at a time, following no link. `create` makes the missing.
+ * Throws FileRefused.
+ */
+export const openFolder = (root: string, components: readonly string[], create = false): Folder => {
+  let folder = hold(openSync(osPath(root), flags), root);
+  let path = root;
+  for (const name of components) {
+    const shown = `${path}/${name}`.slice(root.length + 1);
+    let fd: number;
+    try {
+      if (create) makeFolder(folder.at(name));
+      fd = openSync(folder.at(name), flags);
+    } catch (error) {
+      const link = isLink(folder.at(name));
+      const code = codeOf(error);
+      if (code === "ENOENT") throw new FileRefused("missing", `Expected the folder "${shown}", got nothing there`);
+      if (link) throw new FileRefused("linked", `Expected a folder at "${shown}", got a symbolic link`);
+      if (code === "ENOTDIR") throw new FileRefused("not-a-file", `Expected a folder at "${shown}", got a file`);
+      throw error;
+    } finally {
+      folder[Symbol.dispose]();
+    }
+    path = `${path}/${name}`;
+    folder = hold(fd, path);
+    if (!linux && realpathSync(osPath(path)) !== path) {
+      folder[Symbol.dispose]();
+      throw new FileRefused("linked", `Expected a folder at "${shown}", got a symbolic link`);
+    }
+  }
+  return folder;
+};
+
+const makeFolder = (path: string | Buffer) => {
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
+  }
+};
+
+const isLink = (path: string | Buffer): boolean =>
+  lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
+
+/** Where a descriptor really leads. */
+export const realPathOf = (fd: number, path: string): string => {
+  if (linux) return decodePath(readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" }));
+  const real = decodePath(realpathSync(osPath(path), { encoding: "buffer" }));
+  const [open, there] = [fstatSync(fd), lstatSync(osPath(real))];
+  if (open.ino !== there.ino || open.dev !== there.dev)
+    throw new FileRefused("outside", `Expected "${path}" to stay in place, got another file during the read`);
+  return real;
+};

@@ -1,0 +1,305 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { silent } from "../../src/log.ts";
+import { type Command, createProcesses, type Processes } from "../../src/workspace/process.ts";
+
+let folder: string;
+let processes: Processes;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sortie-process-"));
+  processes = createProcesses({ folder: join(folder, "processes"), keepEnv: process.env, log: silent });
+});
+
+afterEach(async () => {
+  await processes.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const command = (run: string, more: Partial<Command> = {}): Command => ({
+  run,
+  cwd: folder,
+  timeoutMs: 10_000,
+  keepBytes: 64 * 1024,
+  signal: new AbortController().signal,
+  ...more,
+});
+
+const lives = (pid: number): boolean => {
+  try {
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
+  } catch {
+    return false;
+  }
+};
+
+const pidsIn = (name: string): number[] => {
+  try {
+    return readFileSync(join(folder, name), "utf8").trim().split("\n").filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+};
+
+const until = async (condition: () => boolean, ms = 3000) => {
+  const deadline = performance.now() + ms;
+  while (!condition() && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 10));
+  return condition();
+};
+
+describe("a command", () => {
+  test("answers exit code, both outputs as they came, and standard output alone", async () => {
+    const ran = await processes.run("task_a", command("echo one; echo two >&2; sleep 0.02; echo three; exit 3"));
+    expect({ ...ran, durationMs: 0 }).toEqual({
+      exitCode: 3,
+      output: "one\ntwo\nthree\n",
+      stdout: "one\nthree\n",
+      dropped: 0,
+      ended: "exit",
+      durationMs: 0,
+    });
+  });
+
+  test("sees the allow-listed environment, its own additions, and nothing of the service's", async () => {
+    const own = createProcesses({
+      folder: join(folder, "other"),
+      runID: "data-1",
+      keepEnv: {
+        PATH: process.env["PATH"],
+        LANG: "C.UTF-8",
+        OPENAI_API_KEY: "sk-1",
+        SERVICE_SERVER_PASSWORD: "p",
+        NODE_OPTIONS: "--x",
+        HOME: "/root",
+      },
+      log: silent,
+    });
+    const ran = await own.run(
+      "task_a",
+      command("env -0 | sort -z | tr '\\0' '\\n'", { env: { ADDED: "1", SERVICE_RUN_ID: "forged" } }),
+    );
+    const names = ran.stdout
+      .trim()
+      .split("\n")
+      .filter((line) => !/^(_|SHLVL|PWD|OLDPWD)=/.test(line));
+    expect(names).toEqual([
+      "ADDED=1",
+      "CI=1",
+      "HOME=/tmp",
+      "LANG=C.UTF-8",
+      `PATH=${process.env["PATH"]}`,
+      "SERVICE_RUN_ID=data-1/task_a/1",
+      "TERM=dumb",
+    ]);
+    await own.stop();
+  });
+
+  test("has no standard input and its own group", async () => {
+    const ran = await processes.run(
+      "task_a",
+      command("cat; readlink /proc/self/fd/0; ps -o pgid= -p $$ | tr -d ' '; echo $$"),
+    );
+    const [stdin, pgid, pid] = ran.stdout.trim().split("\n");
+    expect(stdin).toBe("/dev/null");
+    expect(pgid).toBe(pid);
+  });
+
+  test("streams its output live, characters whole", async () => {
+    const parts: { text: string; at: number }[] = [];
+    const begun = performance.now();
+    const run = "printf 'a\\xc3'; sleep 0.2; printf '\\xa4b'";
+    const ran = await processes.run(
+      "task_a",
+      command(run, { onOutput: (text) => parts.push({ text, at: performance.now() - begun }) }),
+    );
+    expect(parts.map((part) => part.text).join("")).toBe("aäb");
+    expect(parts[0]?.at).toBeLessThan(ran.durationMs - 100);
+  });
+
+  test.each([0, 1, 7, 1000, 1001])("keeps head and tail within %i bytes and counts the rest", async (keepBytes) => {
+    const ran = await processes.run("task_a", command("seq 1 20000", { keepBytes }));
+    const whole = Array.from({ length: 20_000 }, (_, index) => `${index + 1}\n`).join("");
+    expect(ran.dropped).toBe(whole.length - keepBytes);
+    const [head = "", tail = ""] = ran.output.split(/\n\[… \d+ bytes not kept …\]\n/);
+    expect(head).toBe(whole.slice(0, Math.ceil(keepBytes / 2)));
+    expect(tail).toBe(whole.slice(whole.length - Math.floor(keepBytes / 2)));
+  });
+
+  test("a cut inside a character loses the character, not the text", async () => {
+    const ran = await processes.run(
+      "task_a",
+      command("for i in $(seq 100); do printf '€€€€€€€€€€'; done", { keepBytes: 101 }),
+    );
+    expect(ran.output).toMatch(/^€{17}\n\[… 2899 bytes not kept …\]\n€{16}$/);
+  });
+
+  test("that cannot start says so", async () => {
+    const ran = await processes.run("task_a", command("true", { cwd: join(folder, "missing") }));
+    expect({ ended: ran.ended, exitCode: ran.exitCode }).toEqual({ ended: "not-started", exitCode: null });
+    expect(ran.output).toMatch(/ENOENT/);
+  });
+
+  test("that a signal ended has no exit code", async () => {
+    const ran = await processes.run("task_a", command("kill -9 $$"));
+    expect({ ended: ran.ended, exitCode: ran.exitCode }).toEqual({ ended: "exit", exitCode: null });
+  });
+
+  test("is not begun when already aborted", async () => {
+    const ran = await processes.run("task_a", command("touch began", { signal: AbortSignal.abort() }));
+    expect(ran.ended).toBe("aborted");
+    expect(() => readFileSync(join(folder, "began"))).toThrow(/ENOENT/);
+  });
+});
+
+/** Ways to leave a process behind; each writes the pid of what it leaves to `pids`. */
+const leaving: Record<string, string> = {
+  background: "sleep 300 & echo $! >> pids",
+  "background, output elsewhere": "sleep 300 >/dev/null 2>&1 & echo $! >> pids",
+  nohup: "nohup sleep 300 >/dev/null 2>&1 & echo $! >> pids",
+  "double fork": "( ( sleep 300 & echo $! >> pids ) & ) ; sleep 0.1",
+  setsid: "setsid bash -c 'echo $$ >> pids; exec sleep 300' & sleep 0.15",
+  "setsid, output elsewhere":
+    "setsid bash -c 'echo $$ >> pids; exec sleep 300' </dev/null >/dev/null 2>&1 & sleep 0.15",
+  "setsid twice, ignoring signals":
+    "setsid bash -c \"trap '' TERM INT HUP; setsid bash -c 'echo \\$\\$ >> pids; exec sleep 300' & sleep 0.1\" & sleep 0.25",
+  disowned: "set -m; sleep 300 & echo $! >> pids; disown",
+};
+
+describe.runIf(process.platform === "linux")("leaves nothing behind", () => {
+  test("control: plain spawn leaves every one of them", async () => {
+    for (const [name, run] of Object.entries(leaving)) {
+      rmSync(join(folder, "pids"), { force: true });
+      const child = spawn("bash", ["-c", run], { cwd: folder, stdio: "ignore" });
+      await new Promise((resolve) => child.once("exit", resolve));
+      await until(() => pidsIn("pids").length > 0);
+      const [pid] = pidsIn("pids");
+      expect(pid !== undefined && lives(pid), name).toBe(true);
+      for (const left of pidsIn("pids")) process.kill(left, "SIGKILL");
+    }
+  });
+
+  test.each(Object.entries(leaving))("when the shell exits: %s", async (_name, run) => {
+    const ran = await processes.run("task_a", command(run));
+    expect(ran.ended).toBe("exit");
+    expect(ran.durationMs).toBeLessThan(2000);
+    expect(pidsIn("pids")).toHaveLength(1);
+    expect(pidsIn("pids").filter(lives)).toEqual([]);
+  });
+
+  test.each(Object.entries(leaving))("at its timeout: %s", async (_name, run) => {
+    const ran = await processes.run("task_a", command(`${run}; sleep 300`, { timeoutMs: 600 }));
+    expect({ ended: ran.ended, exitCode: ran.exitCode }).toEqual({ ended: "timeout", exitCode: null });
+    expect(pidsIn("pids")).toHaveLength(1);
+    expect(pidsIn("pids").filter(lives)).toEqual([]);
+  });
+
+  test("when aborted, within a moment", async () => {
+    const abort = new AbortController();
+    const all = Object.values(leaving).join("\n");
+    const running = processes.run("task_a", command(`${all}\nsleep 300`, { signal: abort.signal }));
+    await until(() => pidsIn("pids").length >= Object.keys(leaving).length);
+    const begun = performance.now();
+    abort.abort();
+    expect((await running).ended).toBe("aborted");
+    expect(performance.now() - begun).toBeLessThan(1000);
+    expect(pidsIn("pids").length).toBeGreaterThanOrEqual(Object.keys(leaving).length);
+    expect(pidsIn("pids").filter(lives)).toEqual([]);
+  });
+
+  test("a process that closed everything it inherited goes at the end of the Task", async () => {
+    const daemon = `${process.execPath} -e "
+      const { spawn } = require('node:child_process');
+      const child = spawn('sleep', ['300'], { detached: true, stdio: 'ignore' });
+      require('node:fs').writeFileSync('pids', String(child.pid));
+      child.unref()"`;
+    // exec 3>&-: what a daemon does with descriptors it does not know.
+    await processes.run("task_a", command(`exec 3>&-; ${daemon}`));
+    const [pid = 0] = pidsIn("pids");
+    expect(lives(pid)).toBe(true);
+    expect(await processes.killAll("task_a")).toEqual([pid]);
+    expect(lives(pid)).toBe(false);
+  });
+
+  test("ending one Task or command spares the others", async () => {
+    const other = processes.run("task_b", command("echo $$ >> other; sleep 300"));
+    const same = processes.run("task_a", command("echo $$ >> other; setsid sleep 0.4 & sleep 0.5; echo done"));
+    await until(() => pidsIn("other").length === 2);
+    await processes.run("task_a", command("setsid sleep 300 & sleep 0.05"));
+    expect(pidsIn("other").filter(lives)).toHaveLength(2);
+    expect((await same).stdout).toBe("done\n");
+    await processes.killAll("task_a");
+    expect(pidsIn("other").filter(lives)).toHaveLength(1);
+    expect(await processes.killAll("task_b")).toHaveLength(1);
+    expect((await other).ended).toBe("aborted");
+  });
+
+  test("after a kill -9 of the service the next one ends what is left, by Task, and nothing of others", async () => {
+    const owner = join(folder, "owner.ts");
+    const source = fileURLToPath(new URL("../../src", import.meta.url));
+    writeFileSync(
+      owner,
+      `import { createProcesses } from ${JSON.stringify(`${source}/workspace/process.ts`)};
+       import { silent } from ${JSON.stringify(`${source}/log.ts`)};
+       const processes = createProcesses({ folder: ${JSON.stringify(join(folder, "processes"))}, runID: "data-1", keepEnv: process.env, log: silent });
+       const signal = new AbortController().signal;
+       const base = { cwd: ${JSON.stringify(folder)}, timeoutMs: 60000, keepBytes: 1000, signal };
+       void processes.run("task_a", { ...base, run: "echo $$ >> pids; sleep 300 & echo $! >> pids; setsid bash -c 'echo $$ >> pids; exec sleep 300' & sleep 300" });
+       void processes.run("task_b", { ...base, run: "echo $$ >> pids; env -u SERVICE_RUN_ID bash -c 'echo $$ >> pids; exec sleep 300' & sleep 0.2; kill -9 $$" });
+       void processes.run("task_c", { ...base, run: "env -u SERVICE_RUN_ID bash -c 'echo $$ >> pids; exec sleep 300' & sleep 300" });
+      `,
+    );
+    const bystander = spawn("sleep", ["300"], {
+      detached: true,
+      stdio: "ignore",
+      env: { SERVICE_RUN_ID: "data-10/task_a/1" },
+    });
+    const service = spawn(process.execPath, [owner], { stdio: "inherit" });
+    await until(() => pidsIn("pids").length >= 6, 8000);
+    service.kill("SIGKILL");
+    await new Promise((resolve) => service.once("exit", resolve));
+    // Control: they are alive without their service.
+    expect(pidsIn("pids").filter(lives).length).toBeGreaterThanOrEqual(4);
+
+    const next = createProcesses({
+      folder: join(folder, "processes"),
+      runID: "data-1",
+      keepEnv: process.env,
+      log: silent,
+    });
+    const begun = performance.now();
+    const killed = await next.reap();
+    expect(performance.now() - begun).toBeLessThan(2000);
+    expect(pidsIn("pids").filter(lives)).toEqual([]);
+    expect([...killed.keys()].sort()).toEqual(expect.arrayContaining(["task_a", "task_c"]));
+    expect(lives(bystander.pid ?? 0)).toBe(true);
+    bystander.kill("SIGKILL");
+    expect(await next.reap()).toEqual(new Map());
+    await next.stop();
+  });
+
+  test("a record of another life of the machine, or with a number used anew, kills nobody", async () => {
+    const bystander = spawn("sleep", ["300"], { detached: true, stdio: "ignore" });
+    const pid = bystander.pid ?? 0;
+    const started = readFileSync(`/proc/${pid}/stat`, "latin1").split(") ")[1]?.split(" ")[19];
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    const records = join(folder, "records");
+    const fresh = () => createProcesses({ folder: records, runID: "data-1", keepEnv: process.env, log: silent });
+    const reapOf = async (text: string) => {
+      const { mkdirSync } = await import("node:fs");
+      mkdirSync(records, { recursive: true });
+      writeFileSync(join(records, "999999999-1-1"), text);
+      return fresh().reap();
+    };
+    expect(await reapOf(`boot other\n+ ${pid} ${started} task_a\n`)).toEqual(new Map());
+    expect(await reapOf(`boot ${boot}\n+ ${pid} 17 task_a\n`)).toEqual(new Map());
+    expect(await reapOf(`boot ${boot}\n+ ${pid} ${started} task_a\n- ${pid}\n`)).toEqual(new Map());
+    expect(await reapOf(`boot ${boot}\n+ ${pid} ${started} task_a`)).toEqual(new Map());
+    expect(lives(pid)).toBe(true);
+    expect(await reapOf(`boot ${boot}\n+ ${pid} ${started} task_a\n`)).toEqual(new Map([["task_a", [pid]]]));
+    expect(lives(pid)).toBe(false);
+  });
+});
