@@ -1,6 +1,6 @@
 // Builds `dist`: compiled JavaScript and declarations of `src`, and the files that the service serves.
 // Builds beside and swaps, so that `dist` never holds half a build or a file whose source is gone.
-//   node scripts/build.mjs
+//   node scripts/build.mjs [--prepare: not when setup.mjs installs, which builds afterwards itself]
 import { spawnSync } from "node:child_process";
 import {
   cpSync,
@@ -60,4 +60,5 @@ const build = () => {
   }
 };
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = build();
+const waits = process.argv.includes("--prepare") && process.env.SORTIE_SETUP === "1";
+if (process.argv[1] === fileURLToPath(import.meta.url) && !waits) process.exitCode = build();

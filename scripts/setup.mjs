@@ -36,6 +36,8 @@ const npm = (args, quiet) => {
     cwd: root,
     stdio: ["ignore", quiet ? "pipe" : 2, quiet ? "pipe" : 2],
     encoding: "utf8",
+    // `prepare` leaves the build to us: a build that fails is not an installation that failed.
+    env: { ...process.env, SORTIE_SETUP: "1" },
   });
   return run.status === 0 ? undefined : `${run.stdout ?? ""}${run.stderr ?? ""}${run.error?.message ?? ""}`;
 };
