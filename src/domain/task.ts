@@ -84,6 +84,8 @@ export type TaskState = {
   /** Rounds of checks that went back to the agents in this attempt. */
   round: number;
   steps: number;
+  /** Messages of the conversation so far, the request included. */
+  messages: number;
   usage: Usage;
   /** Agent time in this attempt so far, and since when it runs. */
   attemptStartedAt: string | null;
@@ -173,6 +175,7 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
     running: null,
     round: 0,
     steps: 0,
+    messages: 1,
     usage: noUsage,
     attemptStartedAt: null,
     landingStarted: null,
@@ -223,7 +226,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         ? { ...state, workspace: event.data }
         : { ...state, ...fresh, workspace: event.data };
     case "message.received":
-      return { ...state, ...received(state, event) };
+      return { ...state, ...received(state, event), messages: state.messages + 1 };
     case "reply.finished":
       return {
         ...state,
@@ -231,6 +234,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         ...(state.queued && event.data.finish !== "calls" ? { queued: false, input: event.version } : {}),
         retry: null,
         steps: state.steps + 1,
+        messages: state.messages + 1,
         usage: addUsage(state.usage, event.data),
         sessions: state.sessions.map((session) =>
           session.sessionID === event.data.sessionID
@@ -353,8 +357,11 @@ export type End =
   | { lifecycleStatus: "cancelled"; reason: string };
 
 export type Rules = {
-  checkRounds: number /** Whether this Task's model may try again after red checks. */;
+  checkRounds: number;
+  /** Whether this Task's model may try again after red checks. */
   retries: boolean;
+  /** What forbids another request to the model: a cap that is reached, or a circle. */
+  stop: TurnFailure | undefined;
 };
 
 /** Whether the result still speaks of the present tree (or, in place, of the present edits). */

@@ -39,6 +39,8 @@ export type RunDeps = {
   limits: Limits;
   sandbox: EventData["run.started"]["sandbox"];
   worker: string;
+  /** Hears every fact this service recorded, for the metrics. */
+  recorded(events: readonly Recorded[]): void;
   log: Log;
   now(): Date;
 };
@@ -255,6 +257,7 @@ const openRun = async (
     };
     const done = await store.commit(write);
     if (done.ok) {
+      deps.recorded(done.recorded);
       await catchUp(done.recorded);
       return true;
     }

@@ -1,3 +1,14 @@
+import type { ModelRef } from "../domain/agent.ts";
+import { cancel, type TaskState } from "../domain/task.ts";
+import { isActive } from "../domain/summary.ts";
+import { statusOf } from "../domain/status.ts";
+import type { DomainEvent } from "../domain/event.ts";
+import { dueNow, type Engine } from "../engine/engine.ts";
+import { ServiceError } from "../errors.ts";
+import { newID } from "../id.ts";
+import type { Log } from "../log.ts";
+import type { AttachmentRef } from "../protocol/event.ts";
+import type { Limits } from "../protocol/limits.ts";
 import type {
   CancelAccepted,
   MessageAccepted,
@@ -11,7 +22,12 @@ import type {
   TaskStatus,
   TaskSummary,
 } from "../protocol/task.ts";
-import type { ListQuery } from "../store/store.ts";
+import type { Squads } from "../squad/squad.ts";
+import type { ListQuery, Once, Store, Write } from "../store/store.ts";
+import { keepText } from "../store/text.ts";
+import type { Project, Workspaces } from "../workspace/workspace.ts";
+import { checkSpecs, titleOf } from "./create.ts";
+import { createReads } from "./reads.ts";
 
 /** The idempotency key of a request: the answer is stored in the commit of the effect. */
 export type OnceKey = { scope: string; key: string; bodyHash: string };
@@ -49,3 +65,309 @@ export interface Tasks {
   remove(directory: string, taskID: string): Promise<void>;
   archive(directory: string, taskID: string, signal: AbortSignal): Promise<ArchiveFile>;
 }
+
+export type TasksDeps = {
+  store: Store;
+  engine: Engine;
+  workspaces: Workspaces;
+  squads: Squads;
+  /** The model of a new Task; refuses one that cannot be called. */
+  resolveModel(ref: string | undefined): ModelRef;
+  archive(state: TaskState, signal: AbortSignal): Promise<ArchiveFile>;
+  /** Refuses new Tasks while the disk is nearly full. */
+  checkDisk(): Promise<void>;
+  defaults: { squad: string; landing: "commit" | "branch" };
+  limits: Limits;
+  log: Log;
+  now(): Date;
+};
+
+export const createTasks = (deps: TasksDeps): Tasks => {
+  const { store, engine, workspaces, limits } = deps;
+  const reads = createReads(deps);
+  const stateOf = reads.state;
+
+  /** The Task, if it belongs to the caller's project. */
+  const own = async (directory: string, taskID: string): Promise<TaskState> => {
+    const { project } = await workspaces.inspect(directory);
+    const state = await stateOf(taskID);
+    if (state.project === project) return state;
+    throw new ServiceError(
+      "directory_mismatch",
+      `Expected the project of ${taskID} (${state.directory}), got ${directory}.`,
+    );
+  };
+
+  /** Commits what `decide` makes of the newest state, again when somebody else was quicker. */
+  const decideAndCommit = async <T>(
+    taskID: string,
+    once: OnceKey | undefined,
+    decide: (state: TaskState) => Decision<T> | Promise<Decision<T>>,
+  ): Promise<Accepted<T>> => {
+    for (;;) {
+      const state = await stateOf(taskID);
+      const decision = await decide(state);
+      const { status, body, events, due, revoke } = decision;
+      if (events.length === 0 && once === undefined)
+        return { status, body: { ...body, eventID: state.position }, replayed: false };
+      const write: Write = {
+        appends: [{ stream: taskID, expected: state.version, events }],
+        ...(due === undefined ? {} : { due: [{ stream: taskID, due }] }),
+        ...(revoke ? { revoke: [taskID] } : {}),
+        ...(once === undefined
+          ? {}
+          : { once: onceOf(once, status, { ...body, eventID: state.position }, events.length > 0) }),
+      };
+      const done = await store.commit(write);
+      if (done.ok) {
+        const eventID = done.recorded.at(-1)?.position ?? state.position;
+        if (revoke) void engine.interrupt(taskID);
+        if (due) engine.nudge(taskID, due);
+        return { status, body: { ...body, eventID }, replayed: false };
+      }
+      if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
+    }
+  };
+
+  return {
+    ...reads,
+
+    async create(directory, body, once) {
+      const project = await workspaces.inspect(directory);
+      const place = placeOf(project, body, deps.defaults.landing);
+      const model = deps.resolveModel(body.model);
+      const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad);
+      const { orchestrator } = await deps.squads.load(squad);
+      await deps.checkDisk();
+      if ((await store.waiting()) >= limits.waiting)
+        throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
+
+      const taskID = newID("task");
+      const created: DomainEvent = {
+        type: "task.created",
+        data: {
+          taskID,
+          title: body.title ?? titleOf(body.request),
+          titleBy: body.title === undefined ? "service" : "caller",
+          request: await keepText(store.blobs, body.request),
+          productPillar: body.productPillar,
+          priority: body.priority ?? "normal",
+          source: body.source ?? "api",
+          directory: project.directory,
+          project: project.project,
+          checks: checkSpecs(body.checks ?? []),
+          attachments: await keepAttachments(body.attachments ?? []),
+          metadata: body.metadata ?? {},
+          squad,
+          model,
+          ...place,
+          budget: body.budget ?? null,
+          sessionID: newID("ses"),
+          agent: orchestrator.name,
+        },
+      };
+      const { id, version, digest } = squad;
+      const answer: TaskCreated = {
+        task_id: taskID,
+        taskID,
+        directory: project.directory,
+        squad: { id, version, digest },
+      };
+      const due = dueNow(deps.now(), created.data.priority);
+      const done = await store.commit({
+        appends: [{ stream: taskID, expected: 0, events: [created] }],
+        due: [{ stream: taskID, due }],
+        ...(once === undefined ? {} : { once: onceOf(once, 202, answer, false) }),
+      });
+      if (done.ok) {
+        engine.nudge(taskID, due);
+        return { status: 202, body: answer, replayed: false };
+      }
+      if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
+      throw new Error(`A new Task could not be written: ${done.reason}`);
+    },
+
+    async message(directory, taskID, body, once) {
+      refuseBusy(await own(directory, taskID), body);
+      const messageID = newID("msg");
+      const text = await keepText(store.blobs, body.text);
+      const attachments = await keepAttachments(body.attachments ?? []);
+      return decideAndCommit<MessageAccepted>(taskID, once, (state) => {
+        refuseBusy(state, body);
+        const active = isActive(state);
+        const interrupt = active && body.onBusy === "interrupt" && state.landingStarted === null;
+        const disposition = !active
+          ? "restarted"
+          : interrupt
+            ? "interrupted"
+            : body.onBusy === "queue" || state.landingStarted !== null
+              ? "queued"
+              : "steered";
+        const sessionID = state.sessions[0]?.sessionID ?? "";
+        return {
+          status: 202,
+          body: {
+            taskID,
+            messageID,
+            accepted: true,
+            disposition,
+            status: "running",
+            lifecycleStatus: "active",
+            eventID: 0,
+          },
+          events: [
+            {
+              type: "message.received",
+              data: { messageID, sessionID, source: body.source, text, attachments, disposition },
+            },
+          ],
+          ...(active && !interrupt ? {} : { due: dueNow(deps.now(), state.priority) }),
+          revoke: interrupt,
+        };
+      });
+    },
+
+    async cancel(directory, taskID, body, once) {
+      await own(directory, taskID);
+      const request = { surface: body.surface ?? "api", reason: body.reason ?? "", mode: body.mode ?? "stop" };
+      return decideAndCommit<CancelAccepted>(taskID, once, async (state) => {
+        const decision = cancel(state, request, deps.now().toISOString());
+        const answer = (lifecycleStatus: "active" | "cancelled") => ({
+          taskID,
+          accepted: true as const,
+          status: lifecycleStatus === "active" ? ("running" as const) : ("inactive" as const),
+          lifecycleStatus,
+          eventID: 0,
+        });
+        switch (decision.kind) {
+          case "landing":
+          case "settled": {
+            const found = decision.kind === "landing" ? await landed(taskID) : state;
+            throw new ServiceError(
+              "task_settled",
+              `Expected ${taskID} to be active, it is ${found.lifecycle === "active" ? "landing" : found.lifecycle}.`,
+              { details: { taskID, lifecycleStatus: found.lifecycle } },
+            );
+          }
+          case "nothing": {
+            const active = isActive(state);
+            return { status: active ? 202 : 200, body: answer(active ? "active" : "cancelled"), events: [] };
+          }
+          case "events": {
+            const ends = decision.events.some((event) => event.type === "task.settled");
+            return {
+              status: ends ? 200 : 202,
+              body: answer(ends ? "cancelled" : "active"),
+              events: decision.events,
+              ...(ends ? { due: null } : request.mode === "stop" ? { due: dueNow(deps.now(), "critical") } : {}),
+              revoke: ends || request.mode === "stop",
+            };
+          }
+        }
+      });
+    },
+
+    async update(directory, taskID, patch) {
+      await own(directory, taskID);
+      const { title, priority, archived, budget } = patch;
+      const data = {
+        ...(title === undefined ? {} : { title }),
+        ...(priority === undefined ? {} : { priority }),
+        ...(archived === undefined ? {} : { archived }),
+        ...(budget === undefined ? {} : { budget }),
+      };
+      await decideAndCommit(taskID, undefined, (state) => ({
+        status: 200,
+        body: {},
+        events: [{ type: "task.updated", data }],
+        ...(priority !== undefined && isActive(state) && state.attemptStartedAt === null
+          ? { due: dueNow(new Date(state.createdAt), priority) }
+          : {}),
+      }));
+      return statusOf(await stateOf(taskID), await reads.queue(taskID));
+    },
+
+    async remove(directory, taskID) {
+      const state = await own(directory, taskID);
+      if (isActive(state))
+        throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
+      if (state.workspace !== null) await workspaces.remove(taskID, state.workspace);
+      await store.erase(taskID);
+    },
+
+    async archive(directory, taskID, signal) {
+      return deps.archive(await own(directory, taskID), signal);
+    },
+  };
+
+  async function keepAttachments(attachments: NonNullable<TaskCreate["attachments"]>): Promise<AttachmentRef[]> {
+    return Promise.all(
+      attachments.map(async ({ filename, mime, data }) => {
+        const { sha256, bytes } = await store.blobs.put(Buffer.from(data, "base64"));
+        return { filename, mime, bytes, sha256 };
+      }),
+    );
+  }
+
+  /** A landing under way ends within moments; the answer names what it ended as. */
+  async function landed(taskID: string): Promise<TaskState> {
+    for (let tries = 0; tries < 100; tries++) {
+      const state = await stateOf(taskID);
+      if (!isActive(state)) return state;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return stateOf(taskID);
+  }
+};
+
+const refuseBusy = (state: TaskState, body: TaskMessage): void => {
+  if (isActive(state) && body.onBusy === "reject")
+    throw new ServiceError("task_busy", `Expected ${state.taskID} to be inactive (onBusy: reject), it is running.`);
+};
+
+type Decision<T> = {
+  status: 200 | 202;
+  body: T;
+  events: readonly DomainEvent[];
+  due?: ReturnType<typeof dueNow> | null;
+  revoke?: boolean;
+};
+
+/** The key with its answer; `positionAs` lets the store name the event that does not stand yet. */
+const onceOf = (once: OnceKey, status: number, body: object, positioned: boolean): Once => ({
+  ...once,
+  answer: { status, body: { ...body } },
+  ...(positioned ? { positionAs: "eventID" } : {}),
+});
+
+const replay = <T>(
+  bodyHash: string,
+  stored: { status: number; body: unknown },
+  once: OnceKey | undefined,
+): Accepted<T> => {
+  if (bodyHash !== once?.bodyHash)
+    throw new ServiceError(
+      "idempotency_key_reused",
+      "Expected the same body as the first request with this Idempotency-Key, got another.",
+    );
+  return { status: stored.status === 200 ? 200 : 202, body: stored.body as T, replayed: true };
+};
+
+/** Where the Task works and where its result goes. */
+const placeOf = (
+  project: Project,
+  body: TaskCreate,
+  landing: "commit" | "branch",
+): { isolation: "worktree" | "directory"; landing: "commit" | "branch" | "none" } => {
+  const inPlace = body.isolation === "directory" || project.git === undefined || project.git.head === null;
+  if (!inPlace) return { isolation: "worktree", landing: body.landing ?? landing };
+  if (body.landing !== undefined)
+    throw new ServiceError(
+      "invalid_request",
+      body.isolation === "directory"
+        ? `Expected no landing with isolation "directory" (edits are final at once), got "${body.landing}".`
+        : `Expected no landing: ${project.directory} has no Git commit, so the Task works in place; got "${body.landing}".`,
+      { issues: [{ path: "body.landing", message: "Expected to be absent", code: "custom" }] },
+    );
+  return { isolation: "directory", landing: "none" };
+};

@@ -1,0 +1,97 @@
+import type { Registry as PromRegistry } from "prom-client";
+import type { Recorded } from "../domain/event.ts";
+import type { LifecycleStatus } from "../protocol/task.ts";
+
+/** Counters kept as plain numbers; prom-client is loaded when somebody asks for them. */
+
+type Gauges = { running(): number; waiting(): Promise<number>; slotsFree(): number };
+
+export const createMetrics = (gauges: Gauges) => {
+  const settled: Record<Exclude<LifecycleStatus, "active">, number> = { completed: 0, failed: 0, cancelled: 0 };
+  const tools = { ok: 0, error: 0, interrupted: 0 };
+  const checks = { passed: 0, failed: 0, error: 0 };
+  const model = { calls: 0, failures: 0, inputTokens: 0, outputTokens: 0, costUSD: 0, seconds: 0 };
+  let loaded: Promise<PromRegistry> | undefined;
+
+  const load = async (): Promise<PromRegistry> => {
+    const { Counter, Gauge, Registry, collectDefaultMetrics } = await import("prom-client");
+    const registry = new Registry();
+    collectDefaultMetrics({ register: registry });
+    const counter = (
+      name: string,
+      help: string,
+      labelNames: string[],
+      read: () => [Record<string, string>, number][],
+    ) =>
+      new Counter({
+        name,
+        help,
+        labelNames,
+        registers: [registry],
+        collect() {
+          this.reset();
+          for (const [labels, value] of read()) this.inc(labels, value);
+        },
+      });
+    const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
+      new Gauge({
+        name,
+        help,
+        registers: [registry],
+        async collect() {
+          this.set(await read());
+        },
+      });
+    const by = (label: string, counts: Record<string, number>) => () =>
+      Object.entries(counts).map(([value, count]): [Record<string, string>, number] => [{ [label]: value }, count]);
+    counter("sortie_tasks_settled_total", "Tasks that ended", ["lifecycle_status"], by("lifecycle_status", settled));
+    counter("sortie_tool_calls_total", "Tool calls that ended", ["outcome"], by("outcome", tools));
+    counter("sortie_checks_total", "Checks that ended", ["state"], by("state", checks));
+    counter("sortie_model_calls_total", "Replies of models", ["result"], () => [
+      [{ result: "ok" }, model.calls - model.failures],
+      [{ result: "failed" }, model.failures],
+    ]);
+    counter("sortie_model_tokens_total", "Tokens used", ["direction"], () => [
+      [{ direction: "input" }, model.inputTokens],
+      [{ direction: "output" }, model.outputTokens],
+    ]);
+    counter("sortie_model_seconds_total", "Time spent waiting for models", [], () => [[{}, model.seconds]]);
+    counter("sortie_model_cost_usd_total", "Known cost of model calls", [], () => [[{}, model.costUSD]]);
+    gauge("sortie_tasks_running", "Tasks whose run is open", gauges.running);
+    gauge("sortie_tasks_waiting", "Tasks that wait to be taken up", gauges.waiting);
+    gauge("sortie_slots_free", "Free slots for tools, checks and landings", gauges.slotsFree);
+    return registry;
+  };
+
+  return {
+    recorded(events: readonly Recorded[]): void {
+      for (const event of events)
+        switch (event.type) {
+          case "task.settled":
+            settled[event.data.lifecycleStatus] += 1;
+            break;
+          case "tool.finished":
+            tools[event.data.outcome] += 1;
+            break;
+          case "check.finished":
+            checks[event.data.state] += 1;
+            break;
+          case "reply.finished": {
+            const { usage, finish, durationMs } = event.data;
+            model.calls += 1;
+            model.failures += finish === "failed" ? 1 : 0;
+            model.inputTokens += usage.inputTokens;
+            model.outputTokens += usage.outputTokens;
+            model.costUSD += usage.costUSD ?? 0;
+            model.seconds += durationMs / 1000;
+            break;
+          }
+          default:
+        }
+    },
+    async text(): Promise<string> {
+      loaded ??= load();
+      return (await loaded).metrics();
+    },
+  };
+};

@@ -1,0 +1,125 @@
+import { boardOf, messagesFrom, messageTypes, type OpenMessage, timelineOf } from "../domain/board.ts";
+import { statusOf } from "../domain/status.ts";
+import { phaseOf } from "../domain/summary.ts";
+import type { TaskState } from "../domain/task.ts";
+import { ServiceError } from "../errors.ts";
+import { isID } from "../id.ts";
+import type { Message, MessagePage, TaskBoard, TaskDetail, TaskStatus, TaskSummary } from "../protocol/task.ts";
+import type { Json, ListQuery, Store } from "../store/store.ts";
+import { loadInput, loadText } from "../store/text.ts";
+import type { Workspaces } from "../workspace/workspace.ts";
+
+/** What may be asked about Tasks. Nothing here writes. */
+
+export type ReadsDeps = { store: Store; workspaces: Workspaces; now(): Date };
+
+const boardMessages = 50;
+const boardTimeline = 50;
+
+export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
+  const state = async (taskID: string): Promise<TaskState> => {
+    const found = isID("task", taskID) ? await store.state(taskID) : undefined;
+    if (found === undefined) throw new ServiceError("task_not_found", "No Task has this id.");
+    return found;
+  };
+
+  const queue = async (taskID: string): Promise<TaskStatus["queue"]> => {
+    const place = await store.place(taskID);
+    if (place === undefined) return null;
+    const later = place.due.at.getTime() > now().getTime();
+    return {
+      position: place.ahead + 1,
+      notBefore: later ? place.due.at.toISOString() : null,
+      reason: later ? "waits for its time" : "waits for a slot",
+    };
+  };
+
+  const statusFrom = async (task: TaskState): Promise<TaskStatus> =>
+    statusOf(task, phaseOf(task) === "queued" ? await queue(task.taskID) : null);
+
+  const load = async (message: OpenMessage): Promise<Message> => ({
+    ...message,
+    text: await loadText(store.blobs, message.text),
+    calls: await Promise.all(
+      message.calls.map(async (call) => ({
+        ...call,
+        input: await loadInput(store.blobs, call.input as Json),
+        output: call.output === null ? null : await loadText(store.blobs, call.output),
+      })),
+    ),
+  });
+
+  const diff = async (task: TaskState): Promise<string> => {
+    if (task.workspace === null) return "";
+    const workspace = await workspaces.open(task.taskID, task.workspace);
+    return workspace.diff(task.touched ? null : (task.tree?.commit ?? null));
+  };
+
+  return {
+    state,
+    queue,
+
+    list: (query: ListQuery): Promise<TaskSummary[]> => store.list(query),
+
+    status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),
+
+    async get(taskID: string): Promise<TaskDetail> {
+      const task = await state(taskID);
+      return {
+        ...(await statusFrom(task)),
+        request: await loadText(store.blobs, task.request),
+        attachments: task.attachments,
+        requestedChecks: task.checks,
+      };
+    },
+
+    async board(taskID: string): Promise<TaskBoard> {
+      const task = await state(taskID);
+      const [events, recent, status, request] = await Promise.all([
+        store.read(taskID, { types: messageTypes, last: true, limit: boardMessages * 6 }),
+        store.read(taskID, { last: true, limit: boardTimeline }),
+        statusFrom(task),
+        loadText(store.blobs, task.request),
+      ]);
+      const { tree } = task;
+      return boardOf({
+        status,
+        request,
+        messages: await Promise.all(messagesFrom(events).slice(-boardMessages).map(load)),
+        total: task.messages,
+        diffStat: tree && { files: tree.files, insertions: tree.insertions, deletions: tree.deletions },
+        timeline: timelineOf(recent),
+        generatedAt: now().toISOString(),
+      });
+    },
+
+    async messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage> {
+      const task = await state(taskID);
+      const events = await store.read(taskID, { types: messageTypes });
+      const all = messagesFrom(events);
+      const rest = all.filter((message) => message.eventID > page.after);
+      const messages = await Promise.all(rest.slice(0, page.limit).map(load));
+      const last = messages.at(-1);
+      return {
+        messages,
+        total: task.messages,
+        nextAfter: rest.length > page.limit && last !== undefined ? last.eventID : null,
+      };
+    },
+
+    diff: async (taskID: string): Promise<string> => diff(await state(taskID)),
+
+    async checkLog(taskID: string, checkID: string): Promise<Buffer> {
+      const task = await state(taskID);
+      const run = task.results[checkID] ?? task.baseline[checkID];
+      const bytes = run === undefined ? undefined : await store.blobs.get(run.log.sha256);
+      if (bytes !== undefined) return bytes;
+      throw new ServiceError(
+        "task_not_found",
+        task.checks.some((check) => check.id === checkID)
+          ? `Check ${checkID} has no log yet.`
+          : `Expected one of the Task's checks (${task.checks.map((check) => check.id).join(", ") || "it has none"}), got ${JSON.stringify(checkID)}.`,
+      );
+    },
+  };
+};
