@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { dirname } from "node:path";
 import { blankedKeys, type GitDirs, locateGit } from "./gitdir.ts";
+import { killGroup } from "./orphans.ts";
 
 /** Hardened git (shared/design/security.md C7): environment from scratch, no hooks, filters, pagers or network. */
 
@@ -168,14 +169,20 @@ export const runGit = (
       reject(new GitError(`${shown} was not started: aborted`, null, ""));
       return;
     }
-    const child = spawn("git", args, { cwd, env, stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"] });
+    const child = spawn("git", args, {
+      cwd,
+      env,
+      detached: true,
+      stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
+    });
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     let bytes = 0;
     let stopped: string | undefined;
     const stop = (why: string) => {
       stopped ??= why;
-      child.kill("SIGKILL");
+      // The group: git starts helpers, which would hold the pipes.
+      if (child.pid !== undefined) killGroup(child.pid);
     };
     const collect = (into: Buffer[]) => (chunk: Buffer) => {
       bytes += chunk.length;
