@@ -1,5 +1,7 @@
 import type { z } from "zod";
 import type { Limits } from "../protocol/limits.ts";
+import { FileRefused } from "../workspace/files.ts";
+import { GitError } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
 /**
@@ -35,3 +37,26 @@ export const fit = (text: string, hint: string, max = maxOutput): string => {
   const missing = text.length - 2 * half;
   return `${text.slice(0, half)}\n… ${missing} characters left out; ${hint} …\n${text.slice(-half)}`;
 };
+
+export const ok = (output: string): ToolResult => ({ outcome: "ok", output });
+export const failed = (output: string): ToolResult => ({ outcome: "error", output });
+
+/** What the workspace refused, as words for the model. The signal's abort and bugs go on. */
+export const answer = async (signal: AbortSignal, work: () => Promise<ToolResult>): Promise<ToolResult> => {
+  signal.throwIfAborted();
+  try {
+    const result = await work();
+    signal.throwIfAborted();
+    return result;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof FileRefused) return failed(`${error.message}.`);
+    if (error instanceof GitError) return failed(fit(error.stderr.trim() || error.message, "the rest is more of it"));
+    throw error;
+  }
+};
+
+/** A path on one line: names with control characters, or that begin with a quote, as a JSON string. */
+export const shown = (path: string): string => (/^"|\p{Cc}/u.test(path) ? JSON.stringify(path) : path);
+
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,0 +1,61 @@
+import { FileRefused, type Files } from "../workspace/files.ts";
+
+/** Several files changed as one: all of them, or as before. */
+
+export type Content = { bytes: Buffer; executable: boolean };
+
+export type Change = { path: string; before: Content | null; after: Content | null };
+
+export const maxFileBytes = 64 * 1024 * 1024;
+
+/** null: nothing there. Rejects with FileRefused for what is no file of ours. */
+export const contentOf = async (files: Files, path: string): Promise<Content | null> => {
+  try {
+    return await files.read(path, maxFileBytes);
+  } catch (error) {
+    if (error instanceof FileRefused && error.kind === "missing") return null;
+    throw error;
+  }
+};
+
+export const sameContent = (left: Content | null, right: Content | null): boolean =>
+  left === null || right === null
+    ? left === right
+    : left.executable === right.executable && left.bytes.equals(right.bytes);
+
+/** Removals first: a file may give way to a folder of its name. A refusal on the way puts everything back. */
+export const change = async (files: Files, changes: readonly Change[]): Promise<void> => {
+  const removals = changes.filter(({ after }) => after === null);
+  const writes = changes.filter(({ after }) => after !== null);
+  const done: Change[] = [];
+  try {
+    for (const item of [...removals, ...writes]) {
+      await put(files, item.path, item.after);
+      done.push(item);
+    }
+  } catch (error) {
+    for (const { path, before } of done.reverse()) await put(files, path, before);
+    throw error;
+  }
+};
+
+const put = async (files: Files, path: string, content: Content | null): Promise<void> => {
+  if (content !== null) {
+    await files.write(path, content.bytes, { executable: content.executable });
+    return;
+  }
+  await files.remove(path);
+  await removeEmptyFolders(files, path);
+};
+
+/** Git knows no empty folders; one that lost its last file goes, as with `git mv` and `git rm`. */
+const removeEmptyFolders = async (files: Files, path: string): Promise<void> => {
+  const parents = path.split("/").slice(0, -1);
+  for (let depth = parents.length; depth > 0; depth -= 1)
+    try {
+      await files.remove(parents.slice(0, depth).join("/"));
+    } catch (error) {
+      if (error instanceof FileRefused) return;
+      throw error;
+    }
+};

@@ -1,0 +1,172 @@
+import { z } from "zod";
+import { componentsOf, decodePath } from "../workspace/files.ts";
+import type { Git } from "../workspace/git.ts";
+import { apply } from "./apply.ts";
+import { move, remove } from "./move.ts";
+import { answer, failed, fit, ok, shown, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
+
+const actions = ["status", "diff", "log", "grep", "add", "commit", "apply", "mv", "rm"] as const;
+
+/** One flat object: providers refuse a union at the top. What an action needs is checked below. */
+const input = z
+  .strictObject({
+    action: z.enum(actions),
+    paths: z.array(z.string().min(1)).max(200).optional().describe("status, diff, log, add, commit, rm: only these"),
+    revision: z
+      .string()
+      .regex(/^[A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*$/)
+      .max(200)
+      .optional()
+      .describe("diff, log: a commit or range, e.g. HEAD~3 or main..HEAD"),
+    staged: z.boolean().optional().describe("diff: what is staged"),
+    stat: z.boolean().optional().describe("diff: only the files with their counts"),
+    limit: z.number().int().min(1).max(500).optional().describe("log: number of commits; default 20"),
+    message: z.string().min(1).max(10_000).optional().describe("commit"),
+    patch: z.string().min(1).optional().describe("apply: a unified diff"),
+    mode: z
+      .enum(["apply", "check", "check-applied"])
+      .optional()
+      .describe("apply: `check` only says whether it applies, `check-applied` whether it is in the files already"),
+    from: z.string().min(1).optional().describe("mv"),
+    to: z.string().min(1).optional().describe("mv: the new path, or an existing folder"),
+    pattern: z.string().min(1).max(8192).optional().describe("grep: plain text in one line"),
+    glob: z.string().min(1).max(1000).optional().describe("grep: a path, or `*.md` (at any depth), or `src/**/*.ts`"),
+    untracked: z.boolean().optional().describe("grep: files that Git does not track or ignore, too"),
+  })
+  .superRefine((call, context) => {
+    const needed = {
+      commit: ["message"],
+      apply: ["patch"],
+      mv: ["from", "to"],
+      rm: ["paths"],
+      add: ["paths"],
+      grep: ["pattern"],
+    };
+    for (const field of (needed as Record<string, string[]>)[call.action] ?? [])
+      if (call[field as keyof typeof call] === undefined)
+        context.addIssue({ code: "custom", path: [field], message: `Expected \`${field}\` for action ${call.action}` });
+  });
+type Input = z.infer<typeof input>;
+
+export const git: Tool<Input> = {
+  name: "git",
+  description:
+    "Git in the project, by `action`: `status`; `diff` (the work tree, or `staged`, or a `revision`; `stat` for the counts only); `log`; " +
+    "`grep` (tracked files that hold a plain text, each with its number of matching lines); `add` and `commit`; " +
+    "`apply` (a unified diff, all or nothing, three-way where it can; a hunk that does not fit is named); `mv` and `rm` (files or whole folders). " +
+    "Other Git commands, remotes and hooks are not available. You need not commit: the service commits your work when you end.",
+  input,
+  effect: "workspace",
+  run: (call, context) => answer(context.signal, () => act(call, context)),
+};
+
+const act = async (call: Input, { workspace, signal }: ToolContext): Promise<ToolResult> => {
+  switch (call.action) {
+    // These three need no repository.
+    case "apply":
+      return apply(workspace, call.patch ?? "", call.mode ?? "apply");
+    case "mv":
+      return move(workspace, call.from ?? "", call.to ?? "");
+    case "rm":
+      return remove(workspace, call.paths ?? []);
+    case "status":
+    case "diff":
+    case "log":
+    case "grep":
+    case "add":
+    case "commit":
+      return workspace.git === undefined
+        ? failed("Not a Git worktree: only apply, mv and rm work here.")
+        : inRepository(call, workspace.git, signal);
+  }
+};
+
+const inRepository = async (call: Input, repository: Git, signal: AbortSignal): Promise<ToolResult> => {
+  const inside = (path: string) =>
+    componentsOf(path.startsWith(`${repository.root}/`) ? path.slice(repository.root.length + 1) : path).join("/") ||
+    ".";
+  const paths = (call.paths ?? []).map(inside);
+  const revision = call.revision === undefined ? [] : [call.revision];
+  const say = async (args: string[], none: string) => {
+    const { stdout } = await repository.run([...args, "--", ...paths], { signal });
+    const text = stdout.toString("utf8").trimEnd();
+    return ok(text === "" ? none : fit(text, "narrow it with paths"));
+  };
+  switch (call.action) {
+    case "status":
+      return say(["-c", "core.quotePath=false", "status", "--short", "--branch"], "Clean.");
+    case "diff":
+      return say(
+        [
+          "diff",
+          "--no-color",
+          "--relative",
+          ...(call.staged === true ? ["--cached"] : []),
+          ...(call.stat === true ? ["--stat"] : []),
+          ...revision,
+        ],
+        "No difference (files that Git does not track yet are not in a diff; see status).",
+      );
+    case "log":
+      return say(
+        ["log", "--no-color", "--date=short", "--format=%h %ad %an: %s", `-n${call.limit ?? 20}`, ...revision],
+        "No commits.",
+      );
+    case "add": {
+      await repository.run(["add", "--", ...paths], { signal });
+      return ok(`Added ${paths.map(shown).join(", ")}.`);
+    }
+    case "commit": {
+      const only = paths.length === 0 ? [] : ["--", ...paths];
+      const made = await repository.run(["commit", "-m", call.message ?? "", ...only], { signal, ok: [0, 1] });
+      const text = fit(`${made.stdout.toString("utf8")}${made.stderr}`.trim(), "see log", 4000);
+      return made.exitCode === 0 ? ok(text) : failed(text);
+    }
+    case "grep":
+      return grep(call, repository, signal);
+    case "apply":
+    case "mv":
+    case "rm":
+      throw new Error(`Expected an action that needs a repository, got ${call.action}`);
+  }
+};
+
+/** A glob as Git's pathspec: without a wildcard a file or folder, without a slash at any depth. */
+const pathspec = (glob: string): string => {
+  const path = componentsOf(glob).join("/");
+  if (path === "") return ".";
+  if (!/[*?[]/.test(path)) return `:(literal)${path}`;
+  return path.includes("/") ? `:(glob)${path}` : `:(glob)**/${path}`;
+};
+
+const grep = async (call: Input, repository: Git, signal: AbortSignal): Promise<ToolResult> => {
+  const { pattern = "", glob, untracked = false } = call;
+  if (pattern.includes("\n")) return failed("Expected a pattern in one line, got a newline.");
+  const found = await repository.run(
+    [
+      "grep",
+      "--no-color",
+      "-FIzc",
+      ...(untracked ? ["--untracked"] : []),
+      "-e",
+      pattern,
+      "--",
+      ...(glob === undefined ? [] : [pathspec(glob)]),
+    ],
+    { signal, ok: [0, 1], env: { GIT_LITERAL_PATHSPECS: "0" } },
+  );
+  const lines: string[] = [];
+  let text = found.stdout;
+  for (let nul = text.indexOf(0); nul >= 0; nul = text.indexOf(0)) {
+    const end = text.indexOf(10, nul);
+    lines.push(`${text.subarray(nul + 1, end).toString()}\t${shown(decodePath(text.subarray(0, nul)))}`);
+    text = text.subarray(end + 1);
+  }
+  if (lines.length === 0) return ok("No match.");
+  return lines.length > maxFound
+    ? failed(`Expected at most ${maxFound} files with a match, got ${lines.length}; narrow it with glob.`)
+    : ok(lines.join("\n"));
+};
+
+/** A list that is cut would be taken for the whole one. */
+const maxFound = 1000;

@@ -1,0 +1,74 @@
+import { isUtf8 } from "node:buffer";
+
+/** Text of files as the tools show and compare it. */
+
+/** undefined: not text. A NUL in the first 8,000 bytes is what Git, too, takes for binary. */
+export const textOf = (bytes: Buffer): string | undefined =>
+  bytes.subarray(0, 8000).includes(0) || !isUtf8(bytes) ? undefined : bytes.toString("utf8");
+
+/** The lines of a text; a final newline ends the last line and begins no other. */
+export const linesOf = (text: string): string[] => {
+  if (text === "") return [];
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+};
+
+export const numbered = (lines: readonly string[], first: number): string => {
+  const width = String(first + lines.length - 1).length;
+  return lines.map((line, at) => `${String(first + at).padStart(width)}\t${line}`).join("\n");
+};
+
+const pairsOf = (text: string): Map<string, number> => {
+  const pairs = new Map<string, number>();
+  for (let at = 0; at + 1 < text.length; at += 1) {
+    const pair = text.slice(at, at + 2);
+    pairs.set(pair, (pairs.get(pair) ?? 0) + 1);
+  }
+  return pairs;
+};
+
+/** How alike two short texts are, 0 to 1: the share of letter pairs they have in common (Sørensen–Dice). */
+export const likeness = (left: string, right: string): number => {
+  if (left === right) return 1;
+  if (left.length < 2 || right.length < 2) return 0;
+  const pairs = pairsOf(left);
+  let common = 0;
+  for (const [pair, count] of pairsOf(right)) common += Math.min(count, pairs.get(pair) ?? 0);
+  return (2 * common) / (left.length + right.length - 2);
+};
+
+/**
+ * Where in a text the wanted lines most nearly stand; undefined when nothing is like them. `spacing`: only white space
+ * differs. Bounded: at most 40 wanted lines against 20,000, each cut to 200 characters.
+ */
+export const nearest = (
+  text: string,
+  wanted: string,
+): { first: number; lines: string[]; spacing: boolean } | undefined => {
+  const bare = (line: string) => line.replaceAll(/\s+/g, " ").trim().slice(0, 200);
+  const all = linesOf(text).slice(0, 20_000);
+  const want = linesOf(wanted).slice(0, 40);
+  const wantBare = want.map(bare);
+  // One line stands for the block: the longest is the most telling.
+  const key = wantBare.reduce((best, line, at) => (line.length > (wantBare[best]?.length ?? 0) ? at : best), 0);
+  const keyLine = wantBare[key] ?? "";
+  if (keyLine.length < 2) return undefined;
+
+  const bareLines = all.map(bare);
+  let best = { score: 0, start: 0 };
+  for (const [at, line] of bareLines.entries()) {
+    // Of two texts whose lengths differ more than threefold no half is common.
+    if (line.length * 3 < keyLine.length || keyLine.length * 3 < line.length) continue;
+    const like = likeness(line, keyLine);
+    if (like < 0.5) continue;
+    const start = at - key;
+    const equal = wantBare.filter((wish, offset) => wish !== "" && bareLines[start + offset] === wish).length;
+    const score = like + equal;
+    if (score > best.score) best = { score, start };
+  }
+  if (best.score === 0) return undefined;
+  const from = Math.max(0, best.start);
+  const lines = all.slice(from, best.start + want.length);
+  return { first: from + 1, lines, spacing: lines.map(bare).join(" ") === wantBare.join(" ") };
+};

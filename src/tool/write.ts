@@ -1,0 +1,23 @@
+import { z } from "zod";
+import { linesOf } from "./text.ts";
+import { answer, counted, ok, shown, type Tool } from "./tool.ts";
+
+const input = z.strictObject({
+  path: z.string().min(1).describe("File, relative to the project's root"),
+  content: z.string().describe("The whole new content"),
+});
+
+export const write: Tool<z.infer<typeof input>> = {
+  name: "write",
+  description:
+    "Writes a whole file of the project: makes it, and the folders it needs, or replaces everything in it. " +
+    "Returns whether it was created or replaced, with its lines and bytes. To change a part of a file, use `edit`.",
+  input,
+  effect: "workspace",
+  run: ({ path, content }, { workspace, signal }) =>
+    answer(signal, async () => {
+      const { created } = await workspace.files.write(path, content);
+      const size = `${counted(linesOf(content).length, "line")}, ${counted(Buffer.byteLength(content), "byte")}`;
+      return ok(`${created ? "Created" : "Replaced"} ${shown(path)} (${size}).`);
+    }),
+};
