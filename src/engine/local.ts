@@ -1,0 +1,206 @@
+import type { StreamID } from "../domain/event.ts";
+import { messageOf } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { DueStream, Store } from "../store/store.ts";
+import type { Engine } from "./engine.ts";
+
+/**
+ * The engine of one process. It looks into the store when it may have missed something: at the start, on a nudge, when
+ * a handler returned, at the earliest due time, and every `reconcileMs` whatever was or was not said. Looks of one
+ * tick are one query, and while every place is taken there is none.
+ */
+
+export type LocalEngineOptions = {
+  store: Pick<Store, "due" | "nextDue">;
+  /** Handlers that may run at the same time. */
+  maxRunning: number;
+  log: Log;
+  /** The longest time that a lost nudge can delay a stream. */
+  reconcileMs?: number;
+  /** The longest time that disposal waits for handlers. */
+  shutdownMs?: number;
+  now?: () => Date;
+  /** 0 to 1; spreads the retries of streams that failed together. */
+  random?: () => number;
+};
+
+type Run = { seq: number; controller: AbortController; done: Promise<void>; before: Rest | undefined };
+
+/**
+ * What the last run of a stream left behind. Until its time has come a stream that threw does not run at all; one that
+ * returned does not run for the due mark that it was started for, which it evidently left standing.
+ */
+type Rest = { seq: number; threw: boolean; tries: number; until: number };
+
+const firstRestMs = 1_000;
+const longestRestMs = 60_000;
+
+export const createLocalEngine = (options: LocalEngineOptions): Engine => {
+  const { store, maxRunning, log, reconcileMs = 5_000, shutdownMs = 10_000 } = options;
+  const { now = () => new Date(), random = Math.random } = options;
+  const clock = () => now().getTime();
+
+  const running = new Map<StreamID, Run>();
+  const rests = new Map<StreamID, Rest>();
+  let handler: ((stream: StreamID, signal: AbortSignal) => Promise<void>) | undefined;
+  let stopped = false;
+  let asked = false;
+  let looking: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let timerAt = Number.POSITIVE_INFINITY;
+  /** The earliest future due time that a nudge spoke of. */
+  let announced = Number.POSITIVE_INFINITY;
+  /** Resting streams among the due ones of the last look; so many rows more the next one reads. */
+  let inTheWay = 0;
+
+  const free = () => maxRunning - running.size;
+  const wanted = () => asked && !stopped;
+
+  const ask = () => {
+    if (stopped || handler === undefined || asked || free() <= 0) return;
+    asked = true;
+    setImmediate(() => {
+      if (looking !== undefined) return;
+      looking = lookWhileAsked().finally(() => {
+        looking = undefined;
+      });
+    });
+  };
+
+  const askAt = (time: number) => {
+    const at = Math.min(time, clock() + reconcileMs);
+    if (stopped || at >= timerAt) return;
+    clearTimeout(timer);
+    timerAt = at;
+    timer = setTimeout(
+      () => {
+        timerAt = Number.POSITIVE_INFINITY;
+        forgetOldRests();
+        // With every place taken the next return looks, and winds the timer again.
+        ask();
+      },
+      Math.max(1, at - clock()),
+    );
+  };
+
+  const lookWhileAsked = async () => {
+    while (wanted()) {
+      asked = false;
+      try {
+        askAt(await look());
+      } catch (error) {
+        // The store is away for a moment; the due rows are not.
+        log.error({ error: messageOf(error) }, "could not read what is due");
+        askAt(Number.POSITIVE_INFINITY);
+      }
+    }
+  };
+
+  /** Starts what may run now; gives the time at which more may. */
+  const look = async (): Promise<number> => {
+    if (announced <= clock()) announced = Number.POSITIVE_INFINITY;
+    for (let limit = maxRunning + inTheWay; ; limit *= 2) {
+      const rows = await store.due(now(), limit);
+      let earliest = announced;
+      inTheWay = 0;
+      for (const row of rows) {
+        if (stopped || free() <= 0) return earliest;
+        if (running.has(row.stream)) continue;
+        const until = restUntil(row);
+        if (until > clock()) {
+          inTheWay += 1;
+          earliest = Math.min(earliest, until);
+        } else begin(row);
+      }
+      if (stopped || free() <= 0) return earliest;
+      // A full page of streams that rest or run may hide others behind it.
+      if (rows.length >= limit) continue;
+      const next = (await store.nextDue())?.getTime() ?? Number.POSITIVE_INFINITY;
+      return next > clock() ? Math.min(earliest, next) : earliest;
+    }
+  };
+
+  const restUntil = (row: DueStream): number => {
+    const rest = rests.get(row.stream);
+    return rest !== undefined && (rest.threw || rest.seq === row.seq) ? rest.until : 0;
+  };
+
+  const begin = ({ stream, seq }: DueStream) => {
+    const controller = new AbortController();
+    const before = rests.get(stream);
+    rests.delete(stream);
+    const run: Run = { seq, controller, before, done: Promise.resolve() };
+    running.set(stream, run);
+    run.done = move(stream, run);
+  };
+
+  const move = async (stream: StreamID, run: Run): Promise<void> => {
+    let threw = false;
+    try {
+      await handler?.(stream, run.controller.signal);
+    } catch (error) {
+      // Whoever was asked to stop may stop by throwing.
+      threw = !run.controller.signal.aborted;
+      const data = { stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined };
+      if (threw) log.error(data, "a run failed; it is tried again");
+      else log.debug(data, "a run was interrupted");
+    } finally {
+      running.delete(stream);
+      rests.set(stream, restAfter(run, threw));
+      ask();
+    }
+  };
+
+  const restAfter = ({ seq, before }: Run, threw: boolean): Rest => {
+    const again = before !== undefined && before.threw === threw && (threw || before.seq === seq);
+    const tries = again ? before.tries + 1 : 1;
+    const length = Math.min(firstRestMs * 2 ** (tries - 1), longestRestMs);
+    return { seq, threw, tries, until: clock() + length * (1 + random() / 10) };
+  };
+
+  const forgetOldRests = () => {
+    for (const [stream, { until }] of rests) if (until + longestRestMs < clock()) rests.delete(stream);
+  };
+
+  return {
+    nudge(_stream, due) {
+      const at = due.at.getTime();
+      if (at <= clock()) ask();
+      else if (handler !== undefined) {
+        announced = Math.min(announced, at);
+        askAt(at);
+      }
+    },
+
+    start(given) {
+      if (handler !== undefined) throw new Error("Expected an engine that was not started yet");
+      handler = given;
+      ask();
+    },
+
+    async interrupt(stream) {
+      const run = running.get(stream);
+      run?.controller.abort(new Error("The run was interrupted"));
+      await run?.done;
+    },
+
+    running: () => running.size,
+
+    async [Symbol.asyncDispose]() {
+      stopped = true;
+      clearTimeout(timer);
+      for (const run of running.values()) run.controller.abort(new Error("The service is stopping"));
+      const ends = [looking ?? Promise.resolve(), ...[...running.values()].map(({ done }) => done)];
+      let bound: NodeJS.Timeout | undefined;
+      await Promise.race([
+        Promise.all(ends),
+        new Promise<void>((resolve) => {
+          bound = setTimeout(resolve, shutdownMs);
+        }),
+      ]);
+      clearTimeout(bound);
+      if (running.size > 0)
+        log.warn({ streams: [...running.keys()] }, `runs did not end within ${shutdownMs} ms; they are left behind`);
+    },
+  };
+};
