@@ -1,0 +1,33 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import { ServiceError } from "../errors.ts";
+
+/**
+ * HTTP Basic authentication: SHA-256 of `user:password` on both sides and one constant-time comparison; the same work
+ * whatever is wrong. The header never reaches a log. Source: design/security.md S6.
+ */
+
+export type Auth = { username: string; password: string | undefined };
+
+/** undefined: no password is set, everybody is let in. */
+export const createAuth = ({ username, password }: Auth): ((header: string | undefined) => boolean) | undefined => {
+  if (password === undefined) return undefined;
+  const expected = hash("sha256", Buffer.from(`${username}:${password}`), "buffer");
+  return (header) => {
+    const encoded = form.exec(header ?? "")?.[1];
+    const bytes = Buffer.from(encoded ?? "", "base64");
+    const canonical = encoded !== undefined && bytes.toString("base64") === encoded;
+    const equal = timingSafeEqual(hash("sha256", bytes, "buffer"), expected);
+    return canonical && equal;
+  };
+};
+
+const form = /^basic ([A-Za-z0-9+/]+={0,2})$/i;
+
+export const unauthorized = (header: string | undefined): ServiceError =>
+  new ServiceError(
+    "unauthorized",
+    header === undefined
+      ? "Expected HTTP Basic credentials, got none."
+      : "Expected the service's user name and password as HTTP Basic credentials, got others.",
+    { headers: { "www-authenticate": 'Basic realm="service"' } },
+  );

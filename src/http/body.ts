@@ -1,0 +1,195 @@
+import { isAscii, isUtf8 } from "node:buffer";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { setImmediate as tick } from "node:timers/promises";
+import { ServiceError } from "../errors.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { Route } from "../protocol/routes.ts";
+import { quote } from "./guard.ts";
+
+/**
+ * Reads and parses a JSON body: type, then length, then bytes within the limit, then UTF-8, then shape, then JSON.
+ * It stays on the main thread: the costliest 28 MiB (escapes only) blocks it for 80 ms at most, the usual base64 for
+ * 20, because the steps yield to the loop in between (measured on two cores, see test/api/bad-input.test.ts).
+ * Source: design/security.md C2.
+ */
+
+export type Body = { bytes: Buffer; value: unknown };
+
+export type Bodies = {
+  /** undefined: the request has no body, and may have none. */
+  read(route: Route, incoming: IncomingMessage, outgoing: ServerResponse): Promise<Body | undefined>;
+};
+
+export const createBodies = (limits: Limits): Bodies => {
+  const large = slots(limits.largeBodies);
+  return {
+    async read(route, incoming, outgoing) {
+      const length = declaredLength(incoming);
+      if (route.body === undefined) {
+        if (length !== 0) throw new ServiceError("invalid_request", "Expected a request without a body, got one.");
+        return undefined;
+      }
+      if (length === 0) {
+        if (route.bodyOptional === true) return undefined;
+        throw new ServiceError("invalid_json", "Expected a JSON body, got an empty one.");
+      }
+      checkType(incoming);
+      const limit = route.bodySize === "large" ? limits.largeBodyBytes : limits.bodyBytes;
+      if (length !== undefined && length > limit) throw tooLarge(limit, `${length}`);
+      const big = limit > limits.bodyBytes && (length === undefined || length > limits.bodyBytes);
+      using _slot = big ? await large.take() : undefined;
+      if (incoming.headers.expect !== undefined) outgoing.writeContinue();
+      const bytes = await collect(incoming, limit);
+      if (bytes.length === 0 && route.bodyOptional === true) return undefined;
+      return { bytes, value: await parseJson(bytes, limits) };
+    },
+  };
+};
+
+/** undefined: chunked, not known yet. Node's parser has refused everything that is not a number. */
+const declaredLength = ({ headers }: IncomingMessage): number | undefined =>
+  headers["transfer-encoding"] !== undefined ? undefined : Number(headers["content-length"] ?? 0);
+
+const jsonMedia = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i;
+
+const checkType = ({ headers }: IncomingMessage): void => {
+  const type = headers["content-type"];
+  if (type === undefined || !jsonMedia.test(type))
+    throw new ServiceError(
+      "unsupported_media_type",
+      `Expected Content-Type: application/json, got ${type === undefined ? "none" : quote(type)}.`,
+    );
+  const encoding = headers["content-encoding"];
+  if (encoding !== undefined && encoding !== "identity")
+    throw new ServiceError(
+      "unsupported_media_type",
+      `Expected a body without Content-Encoding, got ${quote(encoding)}.`,
+    );
+};
+
+const tooLarge = (limit: number, got: string): ServiceError =>
+  new ServiceError("body_too_large", `Expected a body of at most ${limit} bytes, got ${got}.`);
+
+const collect = async (incoming: IncomingMessage, limit: number): Promise<Buffer> =>
+  new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const stop = (error: Error) => {
+      incoming.off("data", data);
+      incoming.pause();
+      reject(error);
+    };
+    const data = (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > limit) stop(tooLarge(limit, "more"));
+      else chunks.push(chunk);
+    };
+    const cut = () => reject(new ServiceError("invalid_request", "Expected a whole body, got a part of it."));
+    incoming.on("data", data);
+    incoming.once("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size)));
+    incoming.once("error", cut);
+    incoming.once("close", cut);
+  });
+
+/** Bodies above this size are worked on in steps, so that other requests get their turn. */
+const step = 4 * 1024 * 1024;
+
+const parseJson = async (bytes: Buffer, limits: Limits): Promise<unknown> => {
+  const big = bytes.length > step;
+  if (!isUtf8(bytes)) throw new ServiceError("invalid_json", "Expected a body in UTF-8, got other bytes.");
+  const shape = createShape(limits);
+  for (let at = 0; at < bytes.length; at += step) {
+    shape(bytes, at, Math.min(at + step, bytes.length));
+    if (big) await tick();
+  }
+  const text = bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
+  if (big) await tick();
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    // V8's message quotes the text around the fault; its position is enough.
+    const at = /position (\d+)/.exec(error instanceof Error ? error.message : "")?.[1];
+    throw new ServiceError(
+      "invalid_json",
+      `Expected valid JSON, got ${at === undefined ? (text.trim() === "" ? "white space" : "an unfinished text") : `a mistake at position ${at}`}.`,
+    );
+  } finally {
+    if (big) await tick();
+  }
+};
+
+const [quoteMark, backslash, comma, colon, open, openArray, close, closeArray] = [
+  0x22, 0x5c, 0x2c, 0x3a, 0x7b, 0x5b, 0x7d, 0x5d,
+];
+
+/** Counts depth, keys and values ahead of JSON.parse, which would build them all first. */
+const createShape = ({ jsonDepth, jsonKeys }: Limits) => {
+  let inText = false;
+  let skip = false;
+  let depth = 0;
+  let keys = 0;
+  let values = 0;
+  return (bytes: Buffer, from: number, to: number): void => {
+    for (let at = from; at < to; at += 1) {
+      const byte = bytes[at] as number;
+      if (inText) {
+        if (skip) skip = false;
+        else if (byte === backslash) skip = true;
+        else if (byte === quoteMark) inText = false;
+      } else if (byte === quoteMark) inText = true;
+      else if (byte === open || byte === openArray) {
+        depth += 1;
+        if (depth > jsonDepth) throw shapeError(`at most ${jsonDepth} levels of nesting`);
+      } else if (byte === close || byte === closeArray) depth -= 1;
+      else if (byte === colon) {
+        keys += 1;
+        if (keys > jsonKeys) throw shapeError(`at most ${jsonKeys} keys`);
+      } else if (byte === comma) {
+        values += 1;
+        if (values > 2 * jsonKeys) throw shapeError(`at most ${2 * jsonKeys} values`);
+      }
+    }
+  };
+};
+
+const shapeError = (rule: string): ServiceError =>
+  new ServiceError("invalid_request", `Expected JSON of ${rule}, got more.`);
+
+const waitMs = 30_000;
+const waiters = 32;
+
+/** At most `count` at once; others wait, bounded in number and time. */
+const slots = (count: number) => {
+  let free = count;
+  const queue: (() => void)[] = [];
+  const busy = () =>
+    new ServiceError("rate_limited", `Expected at most ${count} large bodies at once, got more. Try again.`);
+  const slot = (): Disposable => ({
+    [Symbol.dispose]() {
+      const next = queue.shift();
+      if (next === undefined) free += 1;
+      else next();
+    },
+  });
+  return {
+    async take(): Promise<Disposable> {
+      if (free > 0) {
+        free -= 1;
+        return slot();
+      }
+      if (queue.length >= waiters) throw busy();
+      await new Promise<void>((resolve, reject) => {
+        const enter = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+        const timer = setTimeout(() => {
+          queue.splice(queue.indexOf(enter), 1);
+          reject(busy());
+        }, waitMs);
+        queue.push(enter);
+      });
+      return slot();
+    },
+  };
+};

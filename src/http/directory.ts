@@ -1,0 +1,40 @@
+import { isUtf8 } from "node:buffer";
+import { isAbsolute } from "node:path";
+import { ServiceError } from "../errors.ts";
+import type { Route } from "../protocol/routes.ts";
+import { quote } from "./guard.ts";
+
+/**
+ * The project directory as the caller gave it: query parameter `directory` or header `x-service-directory`. Whether
+ * it exists and may be used is asked where it is used. Source: interface.md 5.5, security.md C3.
+ */
+export const directoryOf = (
+  route: Route,
+  query: string | undefined,
+  header: string | undefined,
+): string | undefined => {
+  if (route.directory === "accepted") return undefined;
+  const fromHeader = header === undefined ? undefined : fromBytes(header);
+  if (query !== undefined && fromHeader !== undefined && query !== fromHeader)
+    throw new ServiceError(
+      "directory_invalid",
+      `Expected the same directory in query and header, got ${quote(query)} and ${quote(fromHeader)}.`,
+    );
+  const directory = query ?? fromHeader;
+  if (directory === undefined) {
+    if (route.directory === "filter") return undefined;
+    throw new ServiceError(
+      "directory_required",
+      "Give the project directory: `?directory=/abs/path` or header `x-service-directory`.",
+    );
+  }
+  if (!isAbsolute(directory) || directory.includes("\0"))
+    throw new ServiceError("directory_invalid", `Expected an absolute path as directory, got ${quote(directory)}.`);
+  return directory;
+};
+
+/** Node reads header bytes as Latin-1; a path is most likely UTF-8. */
+const fromBytes = (header: string): string => {
+  const bytes = Buffer.from(header, "latin1");
+  return isUtf8(bytes) ? bytes.toString("utf8") : header;
+};

@@ -1,0 +1,64 @@
+import { hash } from "node:crypto";
+import { ServiceError } from "../errors.ts";
+import type { Store } from "../store/store.ts";
+import type { Accepted, OnceKey } from "../task/tasks.ts";
+import { quote } from "./guard.ts";
+
+/**
+ * `Idempotency-Key` on POST routes: the same key and body get the first answer again. The answer is stored in the
+ * commit of its effect (store.ts, `Once`); here is what happens before: a replay, a clash, or one that is still on
+ * its way. Refusals are not stored. Source: design/security.md C10.
+ */
+
+export const onceKey = (
+  header: string | undefined,
+  scope: { method: string; path: string; directory: string | undefined; user: string },
+  body: Uint8Array | undefined,
+): OnceKey | undefined => {
+  if (header === undefined) return undefined;
+  if (!/^[\x21-\x7e]{1,255}$/.test(header))
+    throw new ServiceError(
+      "invalid_request",
+      `Expected an Idempotency-Key of 1 to 255 visible ASCII characters, got ${quote(header)}.`,
+    );
+  return {
+    scope: JSON.stringify([scope.method, scope.path, scope.directory ?? "", scope.user]),
+    key: header,
+    bodyHash: hash("sha256", body ?? "", "hex"),
+  };
+};
+
+export type RunOnce = <T>(once: OnceKey | undefined, run: () => Promise<Accepted<T>>) => Promise<Accepted<T>>;
+
+export const createRunOnce = (store: Pick<Store, "once">): RunOnce => {
+  /** Keys whose first request is still on its way, with the hash of its body. */
+  const open = new Map<string, string>();
+  return async <T>(once: OnceKey | undefined, run: () => Promise<Accepted<T>>): Promise<Accepted<T>> => {
+    if (once === undefined) return run();
+    const id = `${once.scope}\n${once.key}`;
+    const running = open.get(id);
+    if (running !== undefined) {
+      if (running !== once.bodyHash) throw reused(once.key);
+      throw new ServiceError(
+        "idempotency_in_progress",
+        `Expected the first request with the key ${quote(once.key)} to be answered, got a second one before. Try again.`,
+      );
+    }
+    open.set(id, once.bodyHash);
+    try {
+      const found = await store.once(once.scope, once.key);
+      if (found === undefined) return await run();
+      if (found.bodyHash !== once.bodyHash) throw reused(once.key);
+      const { status, body } = found.stored;
+      return { status: status === 200 ? 200 : 202, body: body as T, replayed: true };
+    } finally {
+      open.delete(id);
+    }
+  };
+};
+
+const reused = (key: string): ServiceError =>
+  new ServiceError(
+    "idempotency_key_reused",
+    `Expected the Idempotency-Key ${quote(key)} with the body it was first sent with, got another body.`,
+  );

@@ -1,0 +1,129 @@
+import type { Route, Routes } from "../protocol/routes.ts";
+import { errorBody } from "../protocol/error.ts";
+import { z } from "zod";
+
+/**
+ * The OpenAPI 3.1 document, made from the table that also parses. The library is loaded on first use: a service that
+ * is never asked for its document does not hold it.
+ */
+export const createDocument = async (routes: Routes, version: string): Promise<object> => {
+  const { createDocument: create } = await import("zod-openapi");
+  const paths: Record<string, Record<string, object>> = {};
+  for (const [operationID, route] of Object.entries(routes) as [string, Route][])
+    (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(operationID, route);
+  return create({
+    openapi: "3.1.0",
+    info: {
+      title: "Sortie",
+      version,
+      description:
+        "Tasks carried out by agents in Git projects. Every error has the body `Error`. " +
+        "Basic authentication is demanded on every route when the service has a password.",
+      license: { name: "MIT", identifier: "MIT" },
+    },
+    servers: [{ url: "/" }],
+    security: [{ basic: [] }],
+    tags: [{ name: "task" }, { name: "event" }, { name: "service" }],
+    paths,
+    components: {
+      securitySchemes: { basic: { type: "http", scheme: "basic" } },
+      schemas: { Error: errorBody },
+    },
+  });
+};
+
+const directoryText = {
+  required: "Absolute path of the project on the service's machine; here or in the header x-service-directory.",
+  filter: "Only this project's events: an absolute path; here or in the header x-service-directory.",
+  accepted: "Accepted and not needed here.",
+};
+
+const operationOf = (operationID: string, route: Route): object => {
+  const query = route.query instanceof z.ZodObject ? route.query : z.object({});
+  const headers: Record<string, z.ZodType> = {
+    "x-service-directory": z.string().optional().describe("The directory, for callers that prefer a header"),
+  };
+  if (route.method === "POST")
+    headers["Idempotency-Key"] = z
+      .string()
+      .min(1)
+      .max(255)
+      .optional()
+      .describe("1-255 visible ASCII characters; the same key and body get the first answer again");
+  if (route.answers.some(({ type }) => type === "text/event-stream"))
+    headers["Last-Event-ID"] = z.string().optional().describe("Resume after this event id; wins over `after`");
+  return {
+    operationId: operationID,
+    summary: route.summary,
+    tags: [operationID.split(".", 1)[0]],
+    ...(route.queryPrefix === undefined
+      ? {}
+      : { description: `Also takes \`${route.queryPrefix}<key>=<value>\`, one per key.` }),
+    requestParams: {
+      ...(route.params === undefined ? {} : { path: route.params }),
+      query: query.extend({ directory: z.string().optional().describe(directoryText[route.directory]) }),
+      header: z.object(headers),
+    },
+    ...(route.body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: route.bodyOptional !== true,
+            content: { "application/json": { schema: route.body } },
+          },
+        }),
+    responses: { ...answersOf(route), ...errorsOf(route) },
+  };
+};
+
+const answersOf = (route: Route): Record<string, object> => {
+  const answers: Record<string, { description: string; content?: Record<string, object> }> = {};
+  for (const { status, description, type, schema } of route.answers) {
+    const answer = (answers[status] ??= { description });
+    if (type === undefined) continue;
+    answer.content ??= {};
+    answer.content[type] =
+      type === "application/zip"
+        ? { schema: { type: "string", format: "binary" } }
+        : { schema: schema ?? { type: "string" } };
+  }
+  return answers;
+};
+
+const reasons: Record<number, string> = {
+  400: "A field, parameter, header or the directory is not as expected",
+  401: "Credentials missing or wrong",
+  403: "Host, origin or directory not allowed",
+  404: "No such Task",
+  409: "Not in the Task's present state, or the Idempotency-Key clashes",
+  410: "Older than the log goes back",
+  413: "Body or attachment too large",
+  415: "Not JSON",
+  422: "Cannot be done with this project or configuration",
+  429: "Too many requests; Retry-After",
+  500: "A fault of the service",
+  503: "Stopping, or out of store or disk; Retry-After",
+};
+
+const errorsOf = (route: Route): Record<string, object> => {
+  const write = route.method !== "GET";
+  const statuses = [
+    400,
+    401,
+    403,
+    ...(route.path.includes("{taskID}") ? [404] : []),
+    ...(write ? [409] : []),
+    ...(route.answers.some(({ type }) => type === "text/event-stream") ? [410] : []),
+    ...(route.body === undefined ? [] : [413, 415]),
+    ...(write || route.answers.some(({ type }) => type === "application/zip") ? [422] : []),
+    429,
+    500,
+    503,
+  ];
+  return Object.fromEntries(
+    statuses.map((status) => [
+      status,
+      { description: reasons[status] ?? "", content: { "application/json": { schema: errorBody } } },
+    ]),
+  );
+};

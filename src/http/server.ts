@@ -1,0 +1,162 @@
+import { chmodSync, rmSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
+import { createConnection, type Socket } from "node:net";
+import { StartError } from "../errors.ts";
+import { newID } from "../id.ts";
+import type { App } from "./app.ts";
+import { failure, openEntry, send } from "./reply.ts";
+
+/**
+ * The socket under the app, with the bounds of design/security.md S7. What Node's own parser refuses gets an error
+ * body of ours, too, and the connection is closed.
+ */
+
+export type Listening = {
+  /** Where a client reaches it: `http://127.0.0.1:7878`, or the socket's path. */
+  url: string;
+  port: number;
+  /** Stops accepting, ends event streams with a time to come back, lets answers finish for up to five seconds. */
+  close(): Promise<void>;
+};
+
+const graceMs = 5_000;
+
+export const listen = async (
+  app: App,
+  { host, port, socket }: { host: string; port: number; socket?: string | undefined },
+): Promise<Listening> => {
+  const server = createServer({
+    // A missing Host is refused by the guard, with a body.
+    requireHostHeader: false,
+    insecureHTTPParser: false,
+    maxHeaderSize: 16 * 1024,
+    headersTimeout: 10_000,
+    requestTimeout: 120_000,
+    keepAliveTimeout: 5_000,
+    connectionsCheckingInterval: 500,
+    noDelay: true,
+  });
+  server.maxConnections = 256;
+  server.maxRequestsPerSocket = 1_000;
+  server.on("request", (incoming, outgoing) => app.listener(incoming, outgoing));
+  // Only a body that is wanted is asked for: body.ts writes the 100.
+  server.on("checkContinue", (incoming, outgoing) => app.listener(incoming, outgoing));
+  server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
+    refuse(outgoing, 417, `Expected no Expect header but 100-continue, got another.`, incoming),
+  );
+  server.on("connect", (_incoming: IncomingMessage, stream: Socket) =>
+    refuseRaw(stream, 400, "Expected a request to this service, got CONNECT."),
+  );
+  server.on("clientError", (error: NodeJS.ErrnoException, stream: Socket) => {
+    const [status, message] = wireFaults[error.code ?? ""] ?? [
+      400,
+      "Expected a well-formed HTTP/1.1 request, got another.",
+    ];
+    refuseRaw(stream, status, message);
+  });
+  await (socket === undefined ? bind(server, host, port) : bindSocket(server, socket));
+
+  const address = server.address();
+  const bound = typeof address === "object" && address !== null ? address.port : 0;
+  return {
+    url: socket ?? `http://${reachable(host)}:${bound}`,
+    port: bound,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      app.closeStreams();
+      server.closeIdleConnections();
+      const timer = setTimeout(() => server.closeAllConnections(), graceMs);
+      // Answers that end now leave idle connections behind, which would hold the server open.
+      const sweep = setInterval(() => server.closeIdleConnections(), 50);
+      await closed;
+      clearTimeout(timer);
+      clearInterval(sweep);
+    },
+  };
+};
+
+const reachable = (host: string): string =>
+  host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "[::1]" : host.includes(":") ? `[${host}]` : host;
+
+const bind = (server: Server, host: string, port: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE")
+        reject(new StartError(69, `Port ${port} is used by another program. Use --port, or stop it.`));
+      else if (error.code === "EACCES")
+        reject(
+          new StartError(69, `Port ${port} needs rights this user does not have. Use --port with one above 1023.`),
+        );
+      else if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND")
+        reject(new StartError(69, `The address ${host} is not one of this machine. Use --host.`));
+      else reject(error);
+    });
+    server.listen(port, host, resolve);
+  });
+
+/** The socket is for its owner alone. One that a dead service left behind is replaced, a living one is not. */
+const bindSocket = async (server: Server, path: string): Promise<void> => {
+  if (await answers(path)) throw new StartError(69, `The socket ${path} is used by another program. Stop it first.`);
+  const mask = process.umask(0o177);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(path, resolve);
+    });
+  } catch (error) {
+    throw new StartError(69, `The socket ${path} cannot be made: ${(error as Error).message}.`);
+  } finally {
+    process.umask(mask);
+  }
+  chmodSync(path, 0o600);
+};
+
+const answers = (path: string): Promise<boolean> =>
+  new Promise((resolve, reject) => {
+    const probe = createConnection(path);
+    probe.once("connect", () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") resolve(false);
+      else if (error.code === "ECONNREFUSED") {
+        rmSync(path);
+        resolve(false);
+      } else reject(new StartError(69, `The socket ${path} cannot be used: ${error.message}.`));
+    });
+  });
+
+const wireFaults: Record<string, [number, string]> = {
+  HPE_HEADER_OVERFLOW: [431, "Expected headers of at most 16384 bytes, got more."],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "Expected a whole request in time, got a part of it."],
+};
+
+const words: Record<number, string> = {
+  400: "Bad Request",
+  408: "Request Timeout",
+  431: "Request Header Fields Too Large",
+};
+
+const refuse = (outgoing: ServerResponse, status: number, message: string, incoming: IncomingMessage): void => {
+  const entry = openEntry(newID("req"), incoming.socket.remoteAddress ?? "socket");
+  const refusal = failure("invalid_request", status, message, entry.requestID);
+  send(outgoing, entry, { ...refusal, headers: { connection: "close" } });
+};
+
+/** Below HTTP's own objects: the parser gave up, or the method turns the connection into something else. */
+const refuseRaw = (stream: Socket, status: number, message: string): void => {
+  const begun = (stream as { _httpMessage?: ServerResponse | null })._httpMessage?.headersSent === true;
+  if (begun || !stream.writable || stream.destroyed) return void stream.destroy();
+  const entry = openEntry(newID("req"), "");
+  const body = JSON.stringify(failure("invalid_request", status, message, entry.requestID).body);
+  const headers = {
+    ...entry.headers,
+    "content-type": "application/json; charset=utf-8",
+    "content-length": String(Buffer.byteLength(body)),
+    connection: "close",
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  stream.on("error", () => {});
+  stream.end(`HTTP/1.1 ${status} ${words[status]}\r\n${lines.join("\r\n")}\r\n\r\n${body}`, () => stream.destroy());
+};

@@ -1,0 +1,228 @@
+import type { Recorded } from "../domain/event.ts";
+import { sessionOf } from "../domain/event.ts";
+import { ServiceError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Frame } from "../protocol/event.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { Routes } from "../protocol/routes.ts";
+import type { Filter, Store } from "../store/store.ts";
+import type { Tasks } from "../task/tasks.ts";
+import type { Call } from "./call.ts";
+import { type Channel, openChannel, type Timing } from "./channel.ts";
+import { quote } from "./guard.ts";
+import { invalid } from "./parse.ts";
+import { empty, json, taken, taskNotFound } from "./reply.ts";
+
+/**
+ * The log as a stream of Server-Sent Events, or as a page. A Task's stream begins with its snapshot, replays what the
+ * reader missed, goes on live, and ends when the Task is settled and the reader is up to date. Source:
+ * spec/completion.md, "Events"; caps and queues: design/security.md C2.
+ */
+
+export interface Streams {
+  ofTask(call: Call<Routes["task.events"]>): Promise<Response>;
+  ofAll(call: Call<Routes["event.stream"]>): Promise<Response>;
+  /** Tells every reader when to come back, and ends. */
+  close(): void;
+  readonly open: number;
+}
+
+export type StreamDeps = {
+  tasks: Pick<Tasks, "status">;
+  store: Pick<Store, "state" | "read" | "since" | "position" | "follow" | "live">;
+  limits: Limits;
+  /** A caller's directory as `Filter.directory` wants it; refuses with directory_*. */
+  project(directory: string): Promise<string>;
+  log: Log;
+  timing?: Timing;
+};
+
+const retry = "retry: 2000\n\n";
+const pageSize = 100;
+
+export const frameOf = (event: Recorded): Frame => {
+  const sessionID = sessionOf(event);
+  const { position, type, stream, at, data } = event;
+  return { id: position, type, taskID: stream, ...(sessionID === undefined ? {} : { sessionID }), at, data } as Frame;
+};
+
+const durable = (event: Recorded): string => `id: ${event.position}\ndata: ${JSON.stringify(frameOf(event))}\n\n`;
+const passing = (frame: object): string => `data: ${JSON.stringify(frame)}\n\n`;
+
+export const createStreams = (deps: StreamDeps): Streams => {
+  const { tasks, store, limits, log } = deps;
+  const timing = deps.timing ?? { heartbeatMs: 15_000, stallMs: 30_000 };
+  const places = createPlaces(limits);
+  const channels = new Set<Channel>();
+
+  const open = (call: StreamCall, taskID: string | undefined, onBeat: (channel: Channel) => void): Channel => {
+    const place = places.take(call.entry.address, taskID);
+    call.outgoing.once("close", () => {
+      place();
+      channels.delete(channel);
+    });
+    const channel = openChannel(call.outgoing, call.entry, limits, timing, () => onBeat(channel));
+    channels.add(channel);
+    return channel;
+  };
+
+  /** The answer has begun: from here a fault can only cut the stream, and the reader resumes. */
+  const run = (call: StreamCall, pump: Promise<void>): Response => {
+    pump.catch((error: unknown) => {
+      log.error({ requestID: call.entry.requestID, err: error }, "event stream failed");
+      call.outgoing.destroy();
+    });
+    return taken;
+  };
+
+  const page = async (call: StreamCall, after: number, filter: Filter): Promise<Response> => {
+    const events = await store.since(after, call.query.limit ?? pageSize, filter);
+    return json(call.entry, 200, { events: events.map(frameOf), nextAfter: events.at(-1)?.position ?? after });
+  };
+
+  const follow = async (
+    channel: Channel,
+    from: { after: number; present: number },
+    filter: Filter,
+    sent: (event: Recorded) => Promise<boolean>,
+  ): Promise<void> => {
+    for await (const event of store.follow(from.after, channel.signal, filter)) {
+      channel.write(durable(event));
+      await (event.position < from.present ? channel.room() : channel.keepUp());
+      if (channel.signal.aborted || (await sent(event))) return;
+    }
+  };
+
+  const pumpTask = async (channel: Channel, call: Call<Routes["task.events"]>, after: number | undefined) => {
+    const { taskID } = call.params;
+    const stay = call.query.follow === true;
+    const status = await tasks.status(taskID);
+    const frame = (type: "task.snapshot" | "stream.end", data: object) =>
+      passing({ type, taskID, at: new Date().toISOString(), data });
+    channel.write(retry + frame("task.snapshot", status));
+
+    let last = after ?? status.lastEventID;
+    let settled = status.lifecycleStatus !== "active";
+    // Settled, and the reader has everything: a Task that a message made active again goes on.
+    const isOver = async (): Promise<boolean> => {
+      if (stay || !settled) return false;
+      const state = await store.state(taskID);
+      if (state !== undefined && (state.lifecycle === "active" || state.position > last)) return false;
+      channel.end(frame("stream.end", {}));
+      return true;
+    };
+
+    if (after === undefined && settled && !stay)
+      for (const event of await store.read(taskID, { types: ["task.settled"], last: true, limit: 1 }))
+        channel.write(durable(event));
+    if (await isOver()) return;
+
+    const present = status.lastEventID;
+    using _live = store.live.subscribe(taskID, (live) => {
+      if (last >= present) channel.offer(passing(live));
+    });
+    await follow(channel, { after: last, present }, { stream: taskID }, async (event) => {
+      last = event.position;
+      settled ||= event.type === "task.settled";
+      return isOver();
+    });
+  };
+
+  return {
+    async ofTask(call) {
+      const { taskID } = call.params;
+      const state = await store.state(taskID);
+      if (state === undefined) throw taskNotFound();
+      const after = await resumePoint(call, store);
+      if (call.query.format === "json") return page(call, after ?? 0, { stream: taskID });
+      if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });
+      const over = state.lifecycle !== "active" && after !== undefined && after >= state.position;
+      if (over && call.query.follow !== true) return empty(call.entry, 204);
+      const channel = open(call, taskID, (open) => {
+        // A Task that was deleted has no events to end its stream.
+        void store.state(taskID).then(
+          (now) => now ?? open.end(""),
+          () => {},
+        );
+      });
+      return run(call, pumpTask(channel, call, after));
+    },
+
+    async ofAll(call) {
+      const filter = call.directory === undefined ? {} : { directory: await deps.project(call.directory) };
+      const after = await resumePoint(call, store);
+      if (call.query.format === "json") return page(call, after ?? 0, filter);
+      if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });
+      const present = await store.position();
+      const channel = open(call, undefined, () => {});
+      // With an id at once, a reader that is cut before the first event misses nothing either.
+      channel.write(`id: ${after ?? present}\n${retry}`);
+      return run(
+        call,
+        follow(channel, { after: after ?? present, present }, filter, async () => false),
+      );
+    },
+
+    close() {
+      for (const channel of channels) channel.end(retry);
+    },
+    get open() {
+      return channels.size;
+    },
+  };
+};
+
+type StreamCall = Pick<Call<Routes["event.stream"]>, "entry" | "query" | "incoming" | "outgoing" | "head">;
+
+/** Where the reader stands: `Last-Event-ID` (it is newer than the address it was opened with), else `?after=`. */
+const resumePoint = async (call: StreamCall, store: Pick<Store, "position">): Promise<number | undefined> => {
+  const { query, incoming } = call;
+  const wrong = query.format === "json" ? (["follow"] as const) : (["limit"] as const);
+  for (const name of wrong)
+    if (query[name] !== undefined)
+      throw invalid([
+        {
+          path: `query.${name}`,
+          message: `Expected it ${name === "limit" ? "only with" : "without"} format=json, got ${query[name]}`,
+          code: "custom",
+        },
+      ]);
+  const header = incoming.headers["last-event-id"];
+  const text = typeof header === "string" && header !== "" ? header : query.after;
+  if (text === undefined) return undefined;
+  const last = await store.position();
+  if (!/^\d{1,15}$/.test(text) || Number(text) > last)
+    throw new ServiceError("invalid_event_id", `Expected an event id from 0 to ${last}, got ${quote(text)}.`);
+  return Number(text);
+};
+
+/** Counts open streams, in all, of one client and of one Task. */
+const createPlaces = (limits: Limits) => {
+  let total = 0;
+  const counts = new Map<string, number>();
+  const add = (key: string, change: number) => {
+    const count = (counts.get(key) ?? 0) + change;
+    if (count === 0) counts.delete(key);
+    else counts.set(key, count);
+  };
+  const full = (rule: string) =>
+    new ServiceError("rate_limited", `Expected at most ${rule}, got one more. Close one, or try again later.`, {
+      headers: { "retry-after": "5" },
+    });
+  return {
+    take(client: string, taskID: string | undefined): () => void {
+      const keys = [`client ${client}`, ...(taskID === undefined ? [] : [`task ${taskID}`])];
+      if (total >= limits.streams) throw full(`${limits.streams} event streams`);
+      if ((counts.get(keys[0] as string) ?? 0) >= limits.streamsPerClient)
+        throw full(`${limits.streamsPerClient} event streams of one client`);
+      if (taskID !== undefined && (counts.get(keys[1] as string) ?? 0) >= limits.streamsPerTask)
+        throw full(`${limits.streamsPerTask} event streams of one Task`);
+      total += 1;
+      for (const key of keys) add(key, 1);
+      return () => {
+        total -= 1;
+        for (const key of keys) add(key, -1);
+      };
+    },
+  };
+};

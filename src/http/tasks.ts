@@ -1,0 +1,159 @@
+import { createReadStream } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { pipeline } from "node:stream/promises";
+import { ServiceError } from "../errors.ts";
+import { isID } from "../id.ts";
+import type { Log } from "../log.ts";
+import { checkAttachments } from "../protocol/attachment.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { OperationID, Routes } from "../protocol/routes.ts";
+import type { ListQuery } from "../store/store.ts";
+import type { Accepted, ArchiveFile, Tasks } from "../task/tasks.ts";
+import type { Handler } from "./call.ts";
+import { quote } from "./guard.ts";
+import type { RunOnce } from "./idempotency.ts";
+import { answer, type Entry, empty, json, taken } from "./reply.ts";
+import type { Streams } from "./sse.ts";
+
+/** The Task routes: from a parsed call to `Tasks` and back. Ill-formed ids were refused before (app.ts). */
+
+export type TaskDeps = { tasks: Tasks; runOnce: RunOnce; streams: Streams; limits: Limits; log: Log };
+
+type TaskRoute = Extract<OperationID, `task.${string}`>;
+
+const listSize = 50;
+const messagesSize = 200;
+
+export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler<Routes[ID]> } => {
+  const { tasks, runOnce, streams, limits, log } = deps;
+  return {
+    "task.create": async ({ entry, directory, body, once }) => {
+      checkAttachments(body.attachments ?? [], limits);
+      return accepted(entry, await runOnce(once, () => tasks.create(directory, body, once)));
+    },
+
+    "task.list": async ({ entry, directory, query, prefixed, incoming }) => {
+      const { limit = listSize, cursorUpdated, cursorTaskID, ...filters } = query;
+      const cursor = cursorOf(cursorUpdated, cursorTaskID);
+      // One more than asked for tells whether there is a next page.
+      const found = await tasks.list({
+        ...(filters as Omit<ListQuery, "directory" | "limit">),
+        directory,
+        ...(Object.keys(prefixed).length === 0 ? {} : { metadata: prefixed }),
+        ...(cursor === undefined ? {} : { cursor }),
+        limit: limit + 1,
+      });
+      const page = found.slice(0, limit);
+      const last = found.length > limit ? page.at(-1) : undefined;
+      return json(entry, 200, page, last === undefined ? undefined : { link: nextLink(incoming.url ?? "", last) });
+    },
+
+    "task.get": async ({ entry, params }) => json(entry, 200, await tasks.get(params.taskID)),
+
+    "task.update": async ({ entry, params, directory, body }) =>
+      json(entry, 200, await tasks.update(directory, params.taskID, body)),
+
+    "task.delete": async ({ entry, params, directory }) => {
+      await tasks.remove(directory, params.taskID);
+      return json(entry, 200, { taskID: params.taskID, deleted: true });
+    },
+
+    "task.status": async ({ entry, params }) => json(entry, 200, await tasks.status(params.taskID)),
+
+    "task.board": async ({ entry, params, incoming }) => {
+      // The tag is of the state before the board is read: a board may be newer than its tag, never older.
+      const { lastEventID, queue } = await tasks.status(params.taskID);
+      const etag = `W/"${lastEventID}-${queue?.position ?? ""}"`;
+      if (matches(incoming.headers["if-none-match"], etag)) return empty(entry, 304, { etag });
+      return json(entry, 200, await tasks.board(params.taskID), { etag });
+    },
+
+    "task.messages": async ({ entry, params, query }) =>
+      json(
+        entry,
+        200,
+        await tasks.messages(params.taskID, { after: query.after ?? 0, limit: query.limit ?? messagesSize }),
+      ),
+
+    "task.diff": async ({ entry, params }) =>
+      answer(entry, 200, await tasks.diff(params.taskID), "text/x-diff; charset=utf-8"),
+
+    "task.checkLog": async ({ entry, params }) =>
+      answer(
+        entry,
+        200,
+        new Uint8Array(await tasks.checkLog(params.taskID, params.checkID)),
+        "text/plain; charset=utf-8",
+      ),
+
+    "task.events": (call) => streams.ofTask(call),
+
+    "task.message": async ({ entry, params, directory, body, once }) => {
+      checkAttachments(body.attachments ?? [], limits);
+      return accepted(entry, await runOnce(once, () => tasks.message(directory, params.taskID, body, once)));
+    },
+
+    "task.cancel": async ({ entry, params, directory, body, once }) =>
+      accepted(entry, await runOnce(once, () => tasks.cancel(directory, params.taskID, body, once))),
+
+    "task.projectArchive": async ({ entry, params, directory, head, outgoing }) => {
+      if (head) {
+        await tasks.status(params.taskID);
+        return empty(entry, 200, { "content-type": "application/zip" });
+      }
+      const gone = new AbortController();
+      const leave = () => gone.abort();
+      outgoing.once("close", leave);
+      const archive = await tasks.archive(directory, params.taskID, gone.signal);
+      outgoing.writeHead(200, {
+        ...entry.headers,
+        "content-type": "application/zip",
+        "content-length": archive.bytes,
+        "content-disposition": `attachment; filename="${asciiName(archive.filename)}"`,
+      });
+      void hand(archive, outgoing).catch((error: unknown) =>
+        log.debug({ requestID: entry.requestID, err: error }, "archive not taken whole"),
+      );
+      return taken;
+    },
+  };
+};
+
+/** Sends the file and removes it, also when the caller leaves half-way. */
+const hand = async (archive: ArchiveFile, outgoing: ServerResponse): Promise<void> => {
+  await using file = archive;
+  await pipeline(createReadStream(file.path), outgoing);
+};
+
+const accepted = <T>(entry: Entry, { status, body, replayed }: Accepted<T>): Response =>
+  json(entry, status, body, replayed ? { "idempotent-replayed": "true" } : undefined);
+
+const cursorOf = (updated: string | undefined, taskID: string | undefined): ListQuery["cursor"] => {
+  if (updated === undefined && taskID === undefined) return undefined;
+  if (updated === undefined || taskID === undefined)
+    throw new ServiceError(
+      "invalid_cursor",
+      `Expected cursorUpdated and cursorTaskID together, got only ${updated === undefined ? "cursorTaskID" : "cursorUpdated"}.`,
+    );
+  if (!/^\d{1,15}$/.test(updated) || !isID("task", taskID))
+    throw new ServiceError(
+      "invalid_cursor",
+      `Expected updated and taskID of the last element of a page, got ${quote(updated)} and ${quote(taskID)}.`,
+    );
+  return { updated: Number(updated), taskID };
+};
+
+const nextLink = (target: string, last: { updated: number; taskID: string }): string => {
+  const url = new URL(target, "http://localhost");
+  url.searchParams.set("cursorUpdated", String(last.updated));
+  url.searchParams.set("cursorTaskID", last.taskID);
+  return `<${url.pathname}${url.search}>; rel="next"`;
+};
+
+/** Weak comparison, as If-None-Match wants it. */
+const matches = (header: string | undefined, etag: string): boolean =>
+  header !== undefined && header.split(",").some((tag) => tag.trim() === "*" || weak(tag.trim()) === weak(etag));
+
+const weak = (tag: string): string => tag.replace(/^W\//, "");
+
+const asciiName = (name: string): string => name.replaceAll(/[^A-Za-z0-9._-]/g, "_");

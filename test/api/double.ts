@@ -1,0 +1,154 @@
+import { createConnection } from "node:net";
+import { type AppDeps, createApp } from "../../src/http/app.ts";
+import { type Listening, listen } from "../../src/http/server.ts";
+import { ServiceError } from "../../src/errors.ts";
+import { newID } from "../../src/id.ts";
+import { silent } from "../../src/log.ts";
+import { defaultLimits } from "../../src/protocol/limits.ts";
+import { createRoutes } from "../../src/protocol/routes.ts";
+import type { TaskStatus } from "../../src/protocol/task.ts";
+import type { Store, StoredAnswer } from "../../src/store/store.ts";
+import type { Tasks } from "../../src/task/tasks.ts";
+
+/**
+ * The HTTP face alone, on a real port: what stands behind it only counts and remembers. For what is HTTP's own
+ * business (guards, parsing, errors, idempotency before the commit); everything else is tested on the whole service.
+ */
+
+export const knownTask = newID("task");
+
+const status = {
+  taskID: knownTask,
+  title: "A Task",
+  status: "running",
+  lifecycleStatus: "active",
+  lastEventID: 3,
+  queue: null,
+} as unknown as TaskStatus;
+
+const refuse = (): never => {
+  throw new Error("not part of this double");
+};
+
+export const createDouble = async (over: Partial<AppDeps> = {}) => {
+  /** Every call that would have written. */
+  const writes: { name: string; args: unknown[] }[] = [];
+  const answers = new Map<string, { bodyHash: string; stored: StoredAnswer }>();
+  let failWith: unknown;
+  let hold: Promise<void> | undefined;
+
+  const write = async <T extends object>(name: string, args: unknown[], body: T) => {
+    if (failWith !== undefined) throw failWith;
+    await hold;
+    writes.push({ name, args });
+    const once = args.at(-1) as { scope: string; key: string; bodyHash: string } | undefined;
+    if (once !== undefined && "bodyHash" in once)
+      answers.set(`${once.scope}\n${once.key}`, {
+        bodyHash: once.bodyHash,
+        stored: { status: 202, body: structuredClone(body) as never },
+      });
+    return { status: 202 as const, body, replayed: false };
+  };
+  const find = (taskID: string) => {
+    if (failWith !== undefined) throw failWith;
+    if (taskID !== knownTask) throw new ServiceError("task_not_found", `no ${taskID} here`);
+    return status;
+  };
+  const squad = { id: "base", version: "1", digest: "d" };
+  const tasks: Tasks = {
+    create: (directory, body, once) => {
+      const taskID = newID("task");
+      return write("create", [directory, body, once], { task_id: taskID, taskID, directory, squad });
+    },
+    list: async (query) => {
+      if (failWith !== undefined) throw failWith;
+      return Array.from({ length: query.limit }, (_, index) => ({
+        taskID: knownTask,
+        updated: 1000 - index,
+        query,
+      })) as never;
+    },
+    get: async (taskID) => find(taskID) as never,
+    status: async (taskID) => find(taskID),
+    board: async (taskID) => ({ task: find(taskID) }) as never,
+    messages: async (taskID) => (find(taskID), { messages: [], total: 0, nextAfter: null }),
+    diff: async (taskID) => (find(taskID), "diff --git a b\n"),
+    checkLog: async (taskID) => (find(taskID), Buffer.from("log\n")),
+    message: async (directory, taskID, body, once) =>
+      (find(taskID), write("message", [directory, taskID, body, once], { taskID, messageID: "m" })) as never,
+    cancel: async (directory, taskID, body, once) =>
+      (find(taskID), write("cancel", [directory, taskID, body, once], { taskID, accepted: true })) as never,
+    update: async (directory, taskID, patch) => (
+      find(taskID), await write("update", [directory, taskID, patch, undefined], {}), status
+    ),
+    remove: async (directory, taskID) => void (find(taskID), await write("remove", [directory, taskID, undefined], {})),
+    archive: async (_directory, taskID) => (find(taskID), refuse()),
+  };
+  const store = {
+    once: async (scope: string, key: string) => answers.get(`${scope}\n${key}`),
+    state: async (id: string) => (id === knownTask ? ({ lifecycle: "active", position: 3 } as never) : undefined),
+    position: async () => 3,
+    since: async () => [],
+    read: async () => [],
+    // oxlint-disable-next-line require-yield
+    async *follow(_after: number, signal: AbortSignal) {
+      await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+    },
+    live: { publish() {}, subscribe: () => ({ [Symbol.dispose]() {} }) },
+  } as unknown as Store;
+
+  const app = createApp({
+    tasks,
+    store,
+    limits: defaultLimits,
+    routes: createRoutes(),
+    auth: { username: "service", password: undefined },
+    allowedHosts: [],
+    allowedOrigins: [],
+    loopback: true,
+    health: () => ({
+      healthy: true,
+      version: "0.0.0",
+      sandbox: { tier: 3, name: "process-group", network: true },
+      model: { ref: "builtin/rules-1", source: "built in" },
+      store: { kind: "sqlite", ok: true },
+    }),
+    models: () => ({ active: { ref: "builtin/rules-1", source: "built in" }, providers: [] }),
+    metrics: async () => "# none\n",
+    draining: () => false,
+    project: async (directory) => directory,
+    log: silent,
+    version: "0.0.0",
+    ...over,
+  });
+  const server: Listening = await listen(app, { host: "127.0.0.1", port: 0 });
+  return {
+    ...server,
+    app,
+    writes,
+    failWith: (error: unknown) => void (failWith = error),
+    hold: (until: Promise<void> | undefined) => void (hold = until),
+    [Symbol.asyncDispose]: () => server.close(),
+  };
+};
+
+/** Sends bytes as they are and gives everything that came back until the peer closed, or `ms` passed without a byte. */
+export const raw = (port: number, text: string | Buffer, ms = 400): Promise<{ text: string; closed: boolean }> =>
+  new Promise((resolve) => {
+    const socket = createConnection(port, "127.0.0.1");
+    let got = "";
+    const finish = (closed: boolean) => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve({ text: got, closed });
+    };
+    let timer = setTimeout(() => finish(false), ms);
+    socket.on("data", (chunk) => {
+      got += chunk.toString("latin1");
+      clearTimeout(timer);
+      timer = setTimeout(() => finish(false), ms);
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => finish(true));
+    socket.write(text);
+  });
