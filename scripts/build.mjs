@@ -49,7 +49,10 @@ const build = () => {
     // The reference page must work without the internet, so its script ships with us.
     const reference = join(next, "http/static");
     mkdirSync(reference, { recursive: true });
-    cpSync(join(root, "node_modules/@scalar/api-reference/dist/browser/standalone.js"), join(reference, "scalar.js"));
+    cpSync(
+      join(root, "node_modules/@scalar/api-reference/dist/browser/standalone.js"),
+      join(reference, "reference.js"),
+    );
     writeFileSync(join(next, ".built"), "");
     utimesSync(join(next, ".built"), began, began);
     if (existsSync(dist)) renameSync(dist, previous);

@@ -127,7 +127,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       `Listening on ${host} needs SERVICE_SERVER_PASSWORD of at least 12 characters. Set it, or listen on 127.0.0.1.`,
     );
 
-  const sandbox = env["SERVICE_SANDBOX"] ?? "auto";
+  const sandbox = env["SERVICE_SANDBOX"] ?? (loopback ? "auto" : "required");
   if (sandbox !== "auto" && sandbox !== "required")
     throw bad(`Expected SERVICE_SANDBOX to be auto or required, got "${sandbox}".`);
 
@@ -175,3 +175,15 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
 
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+
+/** What the command line takes from the environment when it speaks to a service, or starts one without the user's settings. */
+export const loadCaller = (env: Config["env"] = process.env) => ({
+  username: env["SERVICE_SERVER_USERNAME"] ?? "service",
+  password: env["SERVICE_SERVER_PASSWORD"],
+  /** No colours, no moving lines. */
+  plain: (env["NO_COLOR"] ?? "") !== "" || (env["CI"] ?? "") !== "" || env["TERM"] === "dumb",
+  /** What commands need to run, and nothing that configures the service. */
+  bare: Object.fromEntries(["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"].map((name) => [name, env[name]])),
+});
+
+export type Caller = ReturnType<typeof loadCaller>;

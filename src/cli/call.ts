@@ -1,0 +1,123 @@
+import { resolve } from "node:path";
+import { createServiceClient } from "../client/client.ts";
+import { messageOf } from "../errors.ts";
+import type { TaskStatus } from "../protocol/task.ts";
+import { clean } from "./print.ts";
+
+/** Speaking with a running service: the connection, refusals as sentences, ids by prefix, and the exit codes. */
+
+/** The outcomes a script can tell apart; part of the interface of the command. */
+export const exit = {
+  completed: 0,
+  failed: 1,
+  usage: 2,
+  unreachable: 3,
+  credentials: 4,
+  checksFailed: 5,
+  needsModel: 6,
+  timeLimit: 124,
+  cancelled: 130,
+} as const;
+
+/** Ends the command with a code and one message for people. */
+export class Exit extends Error {
+  readonly exitCode: number;
+  constructor(exitCode: number, message: string) {
+    super(message);
+    this.name = "Exit";
+    this.exitCode = exitCode;
+  }
+}
+
+export const defaultURL = "http://127.0.0.1:7878";
+
+export type Target = { url: string; directory: string; username: string; password: string | undefined };
+export type Service = ReturnType<typeof createServiceClient>;
+
+export const connect = ({ url, directory, username, password }: Target): Service => {
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ""))
+    throw new Exit(exit.usage, `Expected --url to be an http address such as ${defaultURL}, got "${url}".`);
+  return createServiceClient({
+    baseUrl: url.replace(/\/+$/, ""),
+    directory: resolve(directory),
+    username,
+    ...(password === undefined ? {} : { password }),
+  });
+};
+
+type Result<T> = { data?: T; error?: unknown; response?: Response | undefined };
+
+/** The answer, or an Exit that says why there is none and what to do. */
+export const need = <T>(result: Result<T>, url: string): T => {
+  if (result.error === undefined && result.data !== undefined) return result.data;
+  throw refusal(result, url);
+};
+
+type Body = { message: string; code: string; issues: { path: string; message: string }[] };
+
+const bodyOf = (error: unknown): Partial<Body> => (typeof error === "object" && error !== null ? error : {});
+
+const refusal = ({ error, response }: Result<unknown>, url: string): Exit => {
+  if (response === undefined)
+    return new Exit(
+      exit.unreachable,
+      `No service answers at ${url} (${clean(reasonOf(error))}). Start one with \`sortie serve\`, or give --url.`,
+    );
+  const { message = `status ${response.status}`, code, issues = [] } = bodyOf(error);
+  const text = clean([message, ...issues.map((issue) => `  ${issue.path}: ${issue.message}`)].join("\n"));
+  if (response.status === 401)
+    return new Exit(
+      exit.credentials,
+      `The service at ${url} refused the credentials. Set SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) to its own.`,
+    );
+  if (code === "model_not_configured" || code === "model_not_found") return new Exit(exit.needsModel, text);
+  return new Exit(response.status >= 400 && response.status < 409 ? exit.usage : exit.failed, text);
+};
+
+/** fetch hides the reason (ECONNREFUSED) in the cause of "fetch failed". */
+const reasonOf = (error: unknown): string => {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined;
+  return typeof code === "string" ? code : messageOf(cause ?? error);
+};
+
+/** How a settled Task ends the command. */
+export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "errorInfo">): number => {
+  switch (task.lifecycleStatus) {
+    case "active":
+    case "completed":
+      return exit.completed;
+    case "cancelled":
+      return exit.cancelled;
+    case "failed":
+      if (task.errorInfo?.code === "checks_failed") return exit.checksFailed;
+      if (task.errorInfo?.code === "needs_model") return exit.needsModel;
+      return task.errorInfo?.code === "budget_reached" && task.error?.includes("(maxMinutes") === true
+        ? exit.timeLimit
+        : exit.failed;
+  }
+};
+
+/** A whole id, its unique beginning among the project's Tasks, or `@last` for the newest of them. */
+export const resolveID = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
+  if (/^task_[0-9a-z]{26}$/.test(given)) return given;
+  const tasks = need(await service.task.list({ query: { archived: "true", limit: "200" } }), url);
+  if (given === "@last") {
+    const newest = tasks.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
+    if (newest === undefined) throw new Exit(exit.usage, `There is no Task yet in ${resolve(directory)}.`);
+    return newest.taskID;
+  }
+  const prefix = given.startsWith("task_") ? given : `task_${given}`;
+  const matching = tasks.filter(({ taskID }) => taskID.startsWith(prefix));
+  const [first] = matching;
+  if (first !== undefined && matching.length === 1) return first.taskID;
+  throw new Exit(
+    exit.usage,
+    first === undefined
+      ? `Expected a Task of ${resolve(directory)} beginning with "${given}", got none among its latest ${tasks.length}.`
+      : `"${given}" begins ${matching.length} Tasks: ${matching
+          .slice(0, 5)
+          .map(({ taskID }) => taskID)
+          .join(", ")}. Give more of the id.`,
+  );
+};

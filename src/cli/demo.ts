@@ -1,0 +1,168 @@
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Caller, loadConfig } from "../config.ts";
+import { silent } from "../log.ts";
+import { createService } from "../service.ts";
+import { connect, Exit, exit, need } from "./call.ts";
+import { show } from "./follow.ts";
+import { bytes, clean, duration, type Screen } from "./print.ts";
+import { entriesOf } from "./zip.ts";
+
+/**
+ * `sortie demo`: the whole road of one Task on a small real project in a temporary folder: request, check before the
+ * work, work, check after it, landing, ZIP. Everything it says it has looked up: what does not hold ends it with 1.
+ */
+
+const example = fileURLToPath(new URL("../../examples/sum", import.meta.url));
+
+const request = `Cents drift: 0.1 + 0.2 must be 0.3. Add in whole cents:
+
+\`\`\`diff
+--- a/sum.js
++++ b/sum.js
+@@ -5,4 +5,5 @@
+ };
+ 
+ /** Adds up amounts of money. */
+-export const sum = (amounts) => amounts.reduce((total, amount) => total + amount, 0);
++export const sum = (amounts) =>
++  amounts.reduce((cents, amount) => cents + Math.round(amount * 100), 0) / 100;
+\`\`\`
+`;
+
+const ownModel = `
+Your own model: set the key of a provider and start the service, for example
+
+  ANTHROPIC_API_KEY=… npm start        (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)
+
+then, in another terminal, in a project of yours:
+
+  sortie run "Find out why the date parser fails on leap days, and fix it" --check "npm test"
+
+Local servers and other settings: README.md, "Your own model". What is missing on this machine: sortie doctor`;
+
+export const demo = async (bare: Caller["bare"], screen: Screen): Promise<number> => {
+  const began = performance.now();
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "sortie-demo-")));
+  const stop = new AbortController();
+  const onSignal = () => stop.abort();
+  process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
+  try {
+    await walk(folder, bare, screen, stop.signal);
+    screen.say(`\nEverything above was checked and held, in ${duration(performance.now() - began)}.\n${ownModel}`);
+    return exit.completed;
+  } catch (error) {
+    if (stop.signal.aborted) throw new Exit(exit.cancelled, "The demo was interrupted.");
+    throw error;
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+};
+
+const walk = async (folder: string, bare: Caller["bare"], screen: Screen, signal: AbortSignal): Promise<void> => {
+  const { bold, dim, green } = screen.colors;
+  const chapter = (text: string) => screen.say(`\n${bold(text)}`);
+
+  chapter("The project: a small npm package with a failing test, made a Git repository");
+  const directory = join(folder, "sum");
+  cpSync(example, directory, { recursive: true });
+  const git = createGit(directory, bare);
+  git("init", "--quiet", "--initial-branch=main");
+  git("add", "--all");
+  git("commit", "--quiet", "--message=A package that adds up amounts of money");
+  const before = git("rev-parse", "HEAD");
+  screen.say(`${directory}, commit ${before.slice(0, 10)}`);
+
+  // The user's own settings stay out of it: no key is used, no password asked, nothing written to the data folder.
+  const config = loadConfig({ port: 0, dataDir: join(folder, "data"), model: "builtin/rules-1" }, bare);
+  const service = await createService(config, silent);
+  try {
+    chapter("The service");
+    screen.say(
+      `${service.url}, model ${service.model.ref} (rules, no language model), sandbox ${service.sandbox.name}`,
+    );
+
+    chapter("The Task: POST /task, with the check `npm test`, also run before the work");
+    screen.say(dim(request.trim().replaceAll(/^/gm, "  ")));
+    const target = { url: service.url, directory, username: config.username, password: undefined };
+    const client = connect(target);
+    const created = await client.task.create({
+      body: {
+        request,
+        productPillar: "code",
+        title: "Add amounts in whole cents",
+        checks: [{ id: "tests", name: "npm test", kind: "test", run: "npm test", baseline: true, timeoutSeconds: 60 }],
+        source: "demo",
+      },
+    });
+    const { taskID } = need(created, target.url);
+
+    chapter("What happens, live from GET /task/{taskID}/events");
+    await show({ service: client, target, taskID, screen }, "settled", signal);
+    signal.throwIfAborted();
+
+    chapter("The result: GET /task/{taskID}/status, and what Git says");
+    const task = need(await client.task.status({ path: { taskID } }), target.url);
+    hold(task.lifecycleStatus === "completed", "the Task to be completed", `${task.lifecycleStatus}: ${task.error}`);
+    const check = task.checks.find(({ id }) => id === "tests");
+    hold(check?.baseline?.state === "failed", "the check to fail before the work", check?.baseline?.state);
+    hold(check?.state === "passed" && !check.stale, "the check to pass after the work", check?.state);
+    const commit = git("rev-parse", "HEAD");
+    hold(commit !== before && commit === task.git.landedCommit, `HEAD to be ${task.git.landedCommit}`, commit);
+    hold(check.tree === git("rev-parse", "HEAD^{tree}"), "the checked tree to be the landed one", check.tree);
+    const dirt = git("status", "--porcelain");
+    hold(dirt === "", "a clean working tree", dirt);
+    screen.say(`Check npm test: failed before the work (exit ${check.baseline.exitCode}), ${green("passes now")}`);
+    screen.say(`Landed commit ${commit}`);
+    screen.say(
+      clean(git("log", "-1", "--stat", "--format=%an <%ae>%n%n%B"))
+        .trim()
+        .replaceAll(/^/gm, "  "),
+    );
+
+    chapter("The ZIP: GET /task/{taskID}/project-archive");
+    const blob = need(await client.task.projectArchive({ path: { taskID } }), target.url);
+    const entries = entriesOf(Buffer.from(await blob.arrayBuffer()));
+    const fixed = entries.find(({ path }) => path === "project/sum.js")?.read();
+    const landed = readFileSync(join(directory, "sum.js"));
+    hold(fixed?.equals(landed) === true, "project/sum.js in the ZIP to be the landed one", fixed?.toString());
+    const manifest = entries.some(({ path }) => path === "execution-flow/manifest.json");
+    hold(manifest, "execution-flow/manifest.json in the ZIP", entries.map(({ path }) => path).join(", "));
+    screen.say(`${entries.length} files, ${bytes(blob.size)}`);
+    for (const entry of entries) screen.say(`  ${bytes(entry.bytes).padStart(9)}  ${clean(entry.path)}`);
+  } finally {
+    await service.close();
+  }
+};
+
+/** The demo verifies; a promise that is not kept ends it. */
+function hold(kept: boolean, expected: string, got: unknown): asserts kept {
+  if (!kept) throw new Exit(exit.failed, `The demo does not hold: expected ${expected}, got ${clean(String(got))}.`);
+}
+
+/** Git in one folder, without the user's or the machine's configuration. */
+const createGit = (cwd: string, bare: Caller["bare"]) => {
+  const person = { NAME: "Sortie demo", EMAIL: "demo@localhost" };
+  const env = {
+    ...bare,
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_CONFIG_NOSYSTEM: "1",
+    ...Object.fromEntries(
+      ["AUTHOR", "COMMITTER"].flatMap((role) =>
+        Object.entries(person).map(([what, value]) => [`GIT_${role}_${what}`, value]),
+      ),
+    ),
+  };
+  return (...args: string[]): string =>
+    execFileSync("git", args, {
+      cwd,
+      env,
+      encoding: "utf8",
+      timeout: 30_000,
+      stdio: ["ignore", "pipe", "inherit"],
+    }).trim();
+};

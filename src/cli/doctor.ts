@@ -1,0 +1,220 @@
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import { access, readdir, readFile, stat, statfs } from "node:fs/promises";
+import { createServer } from "node:net";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { type Config, type Flags, loadConfig } from "../config.ts";
+import { messageOf } from "../errors.ts";
+import { exit } from "./call.ts";
+import { bytes, clean, line, type Screen } from "./print.ts";
+
+/** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */
+
+export type Finding = {
+  name: string;
+  /** `note`: works, but worth knowing. */
+  state: "ok" | "note" | "bad";
+  text: string;
+  remedy?: string;
+};
+
+const execute = promisify(execFile);
+
+const ok = (name: string, text: string): Finding => ({ name, state: "ok", text });
+const note = (name: string, text: string, remedy?: string): Finding => ({
+  name,
+  state: "note",
+  text,
+  ...(remedy === undefined ? {} : { remedy }),
+});
+const bad = (name: string, text: string, remedy: string): Finding => ({ name, state: "bad", text, remedy });
+
+/** Resolves to the exit code: 0 without a `bad` finding. */
+export const doctor = async (
+  flags: Flags,
+  screen: Screen,
+  emit: ((value: Finding) => void) | undefined,
+): Promise<number> => {
+  const { green, red, yellow, dim } = screen.colors;
+  const marks = { ok: green("ok  "), note: yellow("note"), bad: red("bad ") };
+  let failed = false;
+  for await (const finding of examine(flags)) {
+    failed ||= finding.state === "bad";
+    if (emit !== undefined) emit(finding);
+    else {
+      screen.say(`${marks[finding.state]}  ${finding.name.padEnd(12)} ${clean(finding.text)}`);
+      if (finding.remedy !== undefined) screen.say(dim(`${" ".repeat(19)}${finding.remedy}`));
+    }
+  }
+  return failed ? exit.failed : exit.completed;
+};
+
+async function* examine(flags: Flags): AsyncGenerator<Finding> {
+  yield ok("Node", process.versions.node);
+  yield await git();
+  yield await ripgrep();
+  let config: Config;
+  try {
+    config = loadConfig(flags);
+  } catch (error) {
+    yield bad("Settings", messageOf(error), "Correct it; the other checks need the settings.");
+    return;
+  }
+  yield ok("Settings", `${config.configPath}${(await exists(config.configPath)) ? "" : " (absent: defaults)"}`);
+  yield await dataFolder(config);
+  yield await disk(config);
+  const running = await health(config);
+  yield running ?? (await port(config));
+  yield await store(config);
+  yield await orphans(config, running !== undefined);
+}
+
+const git = async (): Promise<Finding> => {
+  const remedy = "Install Git 2.39 or newer: https://git-scm.com";
+  try {
+    const { stdout } = await execute("git", ["--version"], { timeout: 5000 });
+    const [, major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(stdout) ?? []).map(Number);
+    const found = line(stdout);
+    return major > 2 || (major === 2 && minor >= 39) ? ok("Git", found) : bad("Git", `${found} is too old`, remedy);
+  } catch (error) {
+    return bad("Git", messageOf(error), remedy);
+  }
+};
+
+const ripgrep = async (): Promise<Finding> => {
+  try {
+    const { rgPath } = await import("@vscode/ripgrep");
+    const { stdout } = await execute(rgPath, ["--version"], { timeout: 5000 });
+    return ok("ripgrep", stdout.split("\n")[0] ?? "");
+  } catch (error) {
+    return bad("ripgrep", line(messageOf(error)), "Agents search with it. Install the dependencies again: npm ci");
+  }
+};
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+
+/** The folder itself, or where it will be made. */
+const nearest = async (path: string): Promise<string> =>
+  (await exists(path)) || path === dirname(path) ? path : nearest(dirname(path));
+
+const dataFolder = async ({ dataDir }: Config): Promise<Finding> => {
+  const place = await nearest(dataDir);
+  try {
+    await access(place, constants.W_OK | constants.X_OK);
+    return ok("Data folder", place === dataDir ? dataDir : `${dataDir} (will be made)`);
+  } catch (error) {
+    return bad("Data folder", messageOf(error), "Make it writable, or set SERVICE_DATA_DIR or --data-dir.");
+  }
+};
+
+const disk = async ({ dataDir, limits }: Config): Promise<Finding> => {
+  const { bavail, bsize, blocks } = await statfs(await nearest(dataDir));
+  const free = bavail * bsize;
+  const wanted = Math.max(limits.diskFreeBytes, (blocks * bsize * limits.diskFreePercent) / 100);
+  return free >= wanted
+    ? ok("Disk", `${bytes(free)} free`)
+    : bad(
+        "Disk",
+        `${bytes(free)} free; under ${bytes(wanted)} new Tasks are refused`,
+        "Free some, move the data folder (SERVICE_DATA_DIR), or lower limits.diskFreeBytes and diskFreePercent.",
+      );
+};
+
+/** What already answers there, when it is a Sortie. */
+const health = async ({ host, port, username, password }: Config): Promise<Finding | undefined> => {
+  const address = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host;
+  const url = `http://${address}:${port}`;
+  const headers: Record<string, string> =
+    password === undefined
+      ? {}
+      : { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}` };
+  try {
+    const response = await fetch(`${url}/health`, { headers, signal: AbortSignal.timeout(3000) });
+    if (response.status === 401 && response.headers.get("www-authenticate")?.includes("service"))
+      return note("Service", `${url} runs and refuses these credentials`, "Set SERVICE_SERVER_PASSWORD to its own.");
+    const answer = (await response.json()) as { healthy?: unknown; version?: unknown; model?: { ref?: unknown } };
+    if (typeof answer.healthy !== "boolean" || typeof answer.version !== "string") return undefined;
+    const text = `${url}, version ${answer.version}, model ${String(answer.model?.ref)}`;
+    return answer.healthy
+      ? ok("Service", `runs at ${text}`)
+      : bad("Service", `answers at ${text}, but is not healthy`, "Its log says why.");
+  } catch {
+    return undefined;
+  }
+};
+
+const port = ({ host, port: number }: Config): Promise<Finding> =>
+  new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", (error: NodeJS.ErrnoException) =>
+      resolve(
+        bad(
+          "Port",
+          error.code === "EADDRINUSE"
+            ? `Port ${number} is used by another program.`
+            : `${host}:${number}: ${error.message}`,
+          "Use --port, or stop it.",
+        ),
+      ),
+    );
+    server.listen({ host, port: number }, () => server.close(() => resolve(ok("Port", `${host}:${number} is free`))));
+  });
+
+const store = async ({ databaseURL, dataDir }: Config): Promise<Finding> => {
+  if (databaseURL !== undefined) return postgres(databaseURL);
+  const file = join(dataDir, "sortie.db");
+  if (!(await exists(file))) return ok("Store", "SQLite, no Task yet");
+  const remedy = `Keep ${file} as it is, and restore a copy. Nothing is repaired silently.`;
+  try {
+    const { default: Database } = await import("better-sqlite3");
+    const database = new Database(file, { readonly: true, timeout: 2000 });
+    try {
+      const found = String(database.pragma("quick_check", { simple: true }));
+      const { size } = await stat(file);
+      return found === "ok" ? ok("Store", `SQLite, ${bytes(size)}, sound`) : bad("Store", line(found), remedy);
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    return bad("Store", `${file}: ${messageOf(error)}`, remedy);
+  }
+};
+
+const postgres = async (connectionString: string): Promise<Finding> => {
+  const { default: pg } = await import("pg");
+  const client = new pg.Client({ connectionString, connectionTimeoutMillis: 3000 });
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ version: string }>("show server_version");
+    return ok("Store", `PostgreSQL ${rows[0]?.version ?? ""} answers`);
+  } catch (error) {
+    return bad("Store", `PostgreSQL: ${messageOf(error)}`, "Check SERVICE_DATABASE_URL, and that the server runs.");
+  } finally {
+    await client.end().catch(() => {});
+  }
+};
+
+/** Commands carry SERVICE_RUN_ID, which begins with the data folder, in their environment. */
+const orphans = async ({ dataDir }: Config, running: boolean): Promise<Finding> => {
+  const pids = await readdir("/proc").catch(() => undefined);
+  if (pids === undefined) return note("Processes", "not looked for: this system has no /proc");
+  const mark = `SERVICE_RUN_ID=${dataDir}/`;
+  const ours: string[] = [];
+  for (const pid of pids.filter((name) => /^\d+$/.test(name))) {
+    const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+    if (environment.split("\0").some((entry) => entry.startsWith(mark))) ours.push(pid);
+  }
+  if (ours.length === 0) return ok("Processes", "none left over");
+  return running
+    ? ok("Processes", `${ours.length} of running Tasks`)
+    : note(
+        "Processes",
+        `${ours.length} left by a service that is gone: ${ours.join(", ")}`,
+        "The next start ends them.",
+      );
+};

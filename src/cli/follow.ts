@@ -1,0 +1,115 @@
+import type { TaskStatus } from "../protocol/task.ts";
+import { exit, exitOf, need, type Service, type Target } from "./call.ts";
+import { watchInterrupts } from "./interrupt.ts";
+import { clean, duration, lastLine, line, money, type Screen } from "./print.ts";
+import { createWords } from "./words.ts";
+
+export type Following = {
+  service: Service;
+  target: Target;
+  taskID: string;
+  /** For people. */
+  screen: Screen;
+  /** Takes every frame of the stream as it came; undefined without `--json`. */
+  emit?: ((frame: object) => void) | undefined;
+};
+
+/**
+ * Shows a Task's events as they come until it has settled, then what became of it. Resolves to the exit code. Ctrl-C
+ * detaches or cancels.
+ */
+export const follow = async (following: Following): Promise<number> => {
+  const { service, target, taskID, screen } = following;
+  const stop = new AbortController();
+  using interrupts = watchInterrupts(screen);
+  const shown = show(following, "settled", stop.signal);
+  const first = await Promise.race([shown.then(() => "settled" as const), interrupts.wish]);
+  if (first === "detach") {
+    stop.abort();
+    await shown;
+    screen.say(`Detached; the Task goes on. Follow it with \`sortie task logs -f ${taskID}\`.`);
+    return exit.completed;
+  }
+  if (first === "cancel") {
+    screen.say("Cancelling…");
+    const body = { surface: "cli", reason: "Ctrl-C in the command line" };
+    const cancelled = await service.task.cancel({ path: { taskID }, body });
+    // A Task that settled in the same moment cannot be cancelled any more; its own end is then shown.
+    if (cancelled.response?.status !== 409) need(cancelled, target.url);
+    await shown;
+  }
+  const status = need(await service.task.status({ path: { taskID } }), target.url);
+  screen.say(closing(status, screen));
+  return exitOf(status);
+};
+
+/** Prints a Task's events from the first one, until it has settled or until what stands in the log now. */
+export const show = async (
+  { service, target, taskID, screen, emit }: Following,
+  until: "settled" | "now",
+  signal: AbortSignal,
+): Promise<void> => {
+  const { dim } = screen.colors;
+  const words = createWords(screen);
+  const events = need(await service.task.events({ path: { taskID }, query: { after: "0" }, signal }), target.url);
+  let began = Date.now();
+  let last = Number.POSITIVE_INFINITY;
+  let cost: number | null = 0;
+  let doing = "";
+  const draw = () => screen.status(dim(`${duration(Date.now() - began)}  ${money(cost)}  ${line(doing, 100)}`));
+  const timer = screen.rich && until === "settled" ? setInterval(draw, 500) : undefined;
+  try {
+    for await (const event of events) {
+      emit?.(event);
+      switch (event.type) {
+        case "stream.end":
+          return;
+        case "task.snapshot":
+          began = Date.parse(event.data.createdAt);
+          if (until === "now") last = event.data.lastEventID;
+          continue;
+        case "message.delta":
+        case "reasoning.delta":
+        case "tool.output":
+          doing = lastLine(event.data.text) || doing;
+          continue;
+        case "reply.finished":
+          cost = cost === null || event.data.usage.costUSD === null ? null : cost + event.data.usage.costUSD;
+          break;
+        case "tool.started":
+          doing = event.data.tool;
+          break;
+        case "check.started":
+          doing = `check ${event.data.checkID}`;
+          break;
+        default:
+      }
+      const text = words(event);
+      if (text !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${text}`);
+      if (event.id >= last) return;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    clearInterval(timer);
+    screen.status(undefined);
+  }
+};
+
+/** What became of a Task: the state first, then what it rests on, then the way on. */
+export const closing = (task: TaskStatus, { colors }: Pick<Screen, "colors">): string => {
+  const { bold, green, red, yellow } = colors;
+  const passed = task.checks.filter(({ state }) => state === "passed").length;
+  const took =
+    task.settledAt === null ? "" : ` in ${duration(Date.parse(task.settledAt) - Date.parse(task.createdAt))}`;
+  const facts = [
+    task.checks.length === 0 ? "no checks" : `checks ${passed}/${task.checks.length}`,
+    `cost ${money(task.usage.costUSD)}`,
+    ...(task.git.landedCommit === null ? [] : [`commit ${task.git.landedCommit.slice(0, 10)}`]),
+    ...(task.git.landedCommit !== null || task.git.branch === null ? [] : [`branch ${line(task.git.branch, 80)}`]),
+    task.taskID,
+  ].join(", ");
+  const head = { active: bold, completed: green, failed: red, cancelled: yellow }[task.lifecycleStatus];
+  const why = [task.error, task.errorInfo?.remedy].filter((text) => typeof text === "string").map(clean);
+  return [`${head(task.lifecycleStatus.toUpperCase())}${took}: ${facts}`, ...why].join("\n");
+};

@@ -1,0 +1,183 @@
+import { readFileSync } from "node:fs";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { loadCaller } from "../config.ts";
+import { StartError } from "../errors.ts";
+import { defaultURL, Exit, exit, type Target } from "./call.ts";
+import { clean, createScreen } from "./print.ts";
+import type { RunOptions } from "./run.ts";
+
+/** The command `sortie`. Parses, loads the command's own file, and turns every outcome into an exit code. */
+
+/** Part of the interface of the command, shown by `sortie --help`. */
+const codes = `
+Exit codes: 0 completed, 1 Task failed, 2 usage, 3 service unreachable, 4 credentials, 5 checks failed,
+6 needs a model, 124 time limit, 130 cancelled; of serve: 69, 70, 75 and 78 as in sysexits.h.`;
+
+const version = (): string =>
+  (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
+
+const wholeNumber = (min: number, max: number) => (text: string) => {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < min || value > max)
+    throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`);
+  return value;
+};
+
+const collect = (value: string, before: string[]) => [...before, value];
+const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
+
+type Shared = { url: string; directory: string; json?: true };
+
+const createProgram = (finish: (code: number) => void): Command => {
+  const caller = loadCaller();
+  const program = new Command("sortie")
+    .description("Has squads of LLM agents carry out Tasks in your Git projects, checks the result, and lands it.")
+    .version(version(), "-v, --version")
+    .addHelpText("after", codes)
+    .showHelpAfterError("Try `sortie --help`.")
+    .exitOverride();
+
+  program
+    .command("serve")
+    .description("start the service")
+    .option("--port <n>", "0 takes a free one (default: 7878, SERVICE_PORT)", wholeNumber(0, 65_535))
+    .option("--host <address>", "address to listen on (default: 127.0.0.1, SERVICE_HOST)")
+    .option("--data-dir <folder>", "where Tasks are kept (SERVICE_DATA_DIR)")
+    .option("--config <file>", "config.jsonc (default: in the data folder, SERVICE_CONFIG)")
+    .option("--model <provider/model>", "for Tasks that name none (SERVICE_MODEL)")
+    .action(async (flags) => {
+      const { serve } = await import("./serve.ts");
+      await serve(flags, createScreen(process.stdout, caller.plain));
+    });
+
+  program
+    .command("demo")
+    .description("show one Task from request to ZIP, on a small project in a temporary folder")
+    .action(async () => {
+      const { demo } = await import("./demo.ts");
+      finish(await demo(caller.bare, createScreen(process.stdout, caller.plain)));
+    });
+
+  program
+    .command("doctor")
+    .description("check what the service needs on this machine")
+    .option("--port <n>", "the service's port", wholeNumber(0, 65_535))
+    .option("--host <address>", "the service's address")
+    .option("--data-dir <folder>", "the service's data folder")
+    .option("--config <file>", "the service's config.jsonc")
+    .option("--json", "one JSON object a check")
+    .action(async ({ json, ...flags }) => {
+      const { doctor } = await import("./doctor.ts");
+      finish(await doctor(flags, createScreen(process.stdout, caller.plain), json ? emit : undefined));
+    });
+
+  /** What every command that talks to a running service understands. */
+  const speaking = (command: Command) =>
+    command
+      .option("--url <address>", "the service", defaultURL)
+      .option("-C, --directory <folder>", "the project", ".")
+      .option("--json", "JSON on stdout, words for people on stderr");
+  const context = ({ url, directory, json }: Shared) => {
+    const target: Target = { url, directory, username: caller.username, password: caller.password };
+    const screen = createScreen(json ? process.stderr : process.stdout, caller.plain);
+    return { target, screen, emit: json ? emit : undefined };
+  };
+
+  speaking(
+    program
+      .command("run")
+      .description("create a Task and follow it to its end")
+      .argument("<request>", "what to do; - reads it from standard input")
+      .option("--check <command>", "must pass before the result lands; repeatable", collect, [])
+      .option("--attach <file>", "give the agents a file; repeatable", collect, [])
+      .option("--squad <id>", "the squad that works")
+      .option("--model <provider/model>", "the model it works with")
+      .addOption(new Option("--priority <level>").choices(["critical", "high", "normal", "low"]))
+      .option("--title <text>", "the Task's title")
+      .addOption(
+        new Option("--landing <where>", "the project's branch, or sortie/<task>").choices(["commit", "branch"]),
+      )
+      .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code"))
+      .option("--detach", "print the Task's id and return"),
+  ).action(async (request: string, options: RunOptions & Shared) => {
+    const { runTask } = await import("./run.ts");
+    const { target, screen } = context(options);
+    finish(await runTask(request, options, target, screen, emit));
+  });
+
+  const task = program.command("task").description("see and steer Tasks; <id> is an id, its beginning, or @last");
+  const load = () => import("./task.ts");
+  speaking(
+    task
+      .command("ls")
+      .description("the project's Tasks, last update first")
+      .option("--all", "archived ones too")
+      .addOption(new Option("--limit <n>").argParser((text) => String(wholeNumber(1, 200)(text))).default("20")),
+  ).action(async (options: Shared & { all?: true; limit: string }) =>
+    finish(await (await load()).list(options, context(options))),
+  );
+  speaking(task.command("show <id>").description("what a Task is and how it stands")).action(
+    async (id: string, options: Shared) => finish(await (await load()).view(id, context(options))),
+  );
+  speaking(
+    task
+      .command("logs <id>")
+      .description("what happened, as lines; with --json the events")
+      .option("-f, --follow", "until the Task has settled"),
+  ).action(async (id: string, options: Shared & { follow?: true }) =>
+    finish(await (await load()).logs(id, options, context(options))),
+  );
+  speaking(task.command("diff <id>").description("what the Task changed")).action(async (id: string, options: Shared) =>
+    finish(await (await load()).diff(id, context(options))),
+  );
+  speaking(
+    task
+      .command("message <id> <text>")
+      .description("add an instruction; a settled Task goes on")
+      .option("-f, --follow", "until the Task has settled"),
+  ).action(async (id: string, text: string, options: Shared & { follow?: true }) =>
+    finish(await (await load()).message(id, text, options, context(options))),
+  );
+  speaking(
+    task.command("cancel <id>").description("stop a Task").option("--reason <text>", "shown in its error"),
+  ).action(async (id: string, options: Shared & { reason?: string }) =>
+    finish(await (await load()).cancel(id, options, context(options))),
+  );
+  speaking(
+    task
+      .command("archive <id>")
+      .description("download the Task's files and execution flow as a ZIP")
+      .option("-o, --output <file>", "default: <task>.zip"),
+  ).action(async (id: string, options: Shared & { output?: string }) =>
+    finish(await (await load()).archive(id, options, context(options))),
+  );
+  return program;
+};
+
+/** Runs the command and ends the process with its code; `serve` goes on until it is told to stop. */
+export const runMain = async (argv: readonly string[]): Promise<void> => {
+  const fail = (code: number, text: string) => {
+    process.stderr.write(`${text}\n`);
+    leave(code);
+  };
+  // A reader that has seen enough (`| head`) is no error.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit(0);
+    throw error;
+  });
+  try {
+    await createProgram(leave).parseAsync(argv);
+  } catch (error) {
+    // Commander has already said what it expected.
+    if (error instanceof CommanderError) return leave(error.exitCode === 0 ? exit.completed : exit.usage);
+    if (error instanceof Exit || error instanceof StartError) return fail(error.exitCode, `sortie: ${error.message}`);
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    fail(exit.failed, `sortie: this is a bug in sortie, please report it.\n${clean(text)}`);
+  }
+};
+
+/** Ends at once: idle connections of fetch would hold the process for seconds. Pipes and terminals are written by then. */
+const leave = (code: number): void => {
+  process.exitCode = code;
+  process.stdout.write("", () => process.stderr.write("", () => process.exit(code)));
+};

@@ -1,0 +1,97 @@
+import { readFile } from "node:fs/promises";
+import { basename, extname } from "node:path";
+import { messageOf } from "../errors.ts";
+import { connect, Exit, exit, need, type Target } from "./call.ts";
+import { follow } from "./follow.ts";
+import type { Screen } from "./print.ts";
+
+export type RunOptions = {
+  check: string[];
+  attach: string[];
+  squad?: string;
+  model?: string;
+  priority?: "critical" | "high" | "normal" | "low";
+  title?: string;
+  landing?: "commit" | "branch";
+  pillar: "code" | "work";
+  json?: true;
+  detach?: true;
+};
+
+/** `sortie run`: creates a Task and follows it to its end. Resolves to the exit code. */
+export const runTask = async (
+  request: string,
+  options: RunOptions,
+  target: Target,
+  screen: Screen,
+  emit: (value: object) => void,
+): Promise<number> => {
+  const service = connect(target);
+  const { check, attach, squad, model, priority, title, landing, pillar } = options;
+  const body = {
+    request: request === "-" ? await readStdin() : request,
+    productPillar: pillar,
+    source: "cli",
+    ...(check.length === 0 ? {} : { checks: check }),
+    ...(attach.length === 0 ? {} : { attachments: await Promise.all(attach.map(attachment)) }),
+    ...(squad === undefined ? {} : { promptProfile: squad }),
+    ...(model === undefined ? {} : { model: modelRef(model) }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(title === undefined ? {} : { title }),
+    ...(landing === undefined ? {} : { landing }),
+  };
+  const created = need(await service.task.create({ body }), target.url);
+  const { taskID, directory } = created;
+  if (options.detach) {
+    if (options.json) emit(created);
+    else process.stdout.write(`${taskID}\n`);
+    return exit.completed;
+  }
+  screen.say(`${taskID} in ${directory}`);
+  return follow({ service, target, taskID, screen, emit: options.json ? emit : undefined });
+};
+
+const readStdin = async (): Promise<string> => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("utf8");
+};
+
+const modelRef = (text: string): `${string}/${string}` => {
+  const [provider, ...name] = text.split("/");
+  if (provider === undefined || provider === "" || name.join("/") === "")
+    throw new Exit(
+      exit.usage,
+      `Expected --model to be provider/model, such as anthropic/claude-sonnet-4-5, got "${text}".`,
+    );
+  return `${provider}/${name.join("/")}`;
+};
+
+/** Media types by ending; the service looks into images and PDFs itself. */
+const mimes: Record<string, string> = {
+  ".css": "text/css",
+  ".csv": "text/csv",
+  ".diff": "text/x-diff",
+  ".gif": "image/gif",
+  ".html": "text/html",
+  ".jpeg": "image/jpeg",
+  ".jpg": "image/jpeg",
+  ".json": "application/json",
+  ".md": "text/markdown",
+  ".patch": "text/x-diff",
+  ".pdf": "application/pdf",
+  ".png": "image/png",
+  ".svg": "image/svg+xml",
+  ".webp": "image/webp",
+};
+
+const attachment = async (path: string) => {
+  try {
+    const data = await readFile(path);
+    const text = !data.includes(0);
+    const mime = mimes[extname(path).toLowerCase()] ?? (text ? "text/plain" : "application/octet-stream");
+    return { filename: basename(path), mime, data: data.toString("base64") };
+  } catch (error) {
+    throw new Exit(exit.usage, `--attach: cannot read ${path}: ${messageOf(error)}`);
+  }
+};

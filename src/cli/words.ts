@@ -1,0 +1,99 @@
+import type { EventData, Frame } from "../protocol/event.ts";
+import type { Screen } from "./print.ts";
+import { duration, firstLine, lastLine, line, textOf } from "./print.ts";
+
+/**
+ * The events of one Task as lines for people. Reads them in order from the first one: later events name checks and
+ * calls only by their id. undefined: nothing worth a line, or an event that a newer service knows and we do not.
+ */
+export const createWords = ({ colors }: Pick<Screen, "colors">) => {
+  const { bold, dim, green, red, yellow } = colors;
+  const checks = new Map<string, EventData["task.created"]["checks"][number]>();
+  const calls = new Map<string, string>();
+
+  const nameOf = (checkID: string) => line(checks.get(checkID)?.name ?? checkID, 60);
+  const when = (on: "base" | "work") => (on === "base" ? "before the work" : "after the work");
+
+  return (event: Frame): string | undefined => {
+    switch (event.type) {
+      case "task.created":
+        for (const check of event.data.checks) checks.set(check.id, check);
+        return `${bold("Task")} ${line(event.data.title, 80)} ${dim(`(${event.data.model}, squad ${event.data.squad.id})`)}`;
+      case "task.updated":
+        return event.data.title === undefined ? undefined : `Title: ${line(event.data.title)}`;
+      case "run.started": {
+        const { sandbox, killed } = event.data;
+        const ended = killed.length === 0 ? "" : `; ended ${killed.length} processes of an earlier run`;
+        return dim(`Taken up by a worker, sandbox ${sandbox.name}${ended}`);
+      }
+      case "run.stopped":
+        return yellow(`Paused: ${line(event.data.reason)}; goes on when the service is back`);
+      case "workspace.prepared": {
+        const { kind, branch, baseCommit, root } = event.data;
+        return kind === "worktree"
+          ? `Working on a copy: branch ${line(branch ?? "", 80)} from ${(baseCommit ?? "").slice(0, 10)}`
+          : `Working in place in ${line(root)}`;
+      }
+      case "message.received":
+        return event.data.source === "checks"
+          ? yellow("The failing checks go back to the agent")
+          : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
+      case "reply.finished": {
+        const { agent, text, failure } = event.data;
+        if (failure !== null) return red(line(failure.message, 400));
+        const said = line(firstLine(textOf(text)), 200);
+        return said === "" ? undefined : `${bold(line(agent, 40))}: ${said}`;
+      }
+      case "reply.retried":
+        return yellow(`${line(event.data.message)} (attempt ${event.data.attempt} of ${event.data.attempts})`);
+      case "tool.started":
+        calls.set(event.data.callID, `${line(event.data.tool, 40)} ${line(argument(event.data.input), 100)}`.trim());
+        return undefined;
+      case "tool.finished": {
+        const { callID, tool, outcome, exitCode, durationMs, output } = event.data;
+        const call = calls.get(callID) ?? line(tool, 40);
+        const good = outcome === "ok" && (exitCode ?? 0) === 0;
+        const result = `${outcome === "ok" ? (exitCode === null ? "done" : `exit ${exitCode}`) : outcome}, ${duration(durationMs)}`;
+        const why = good ? "" : ` ${dim(line(lastLine(textOf(output)), 120))}`;
+        return `${dim("·")} ${call}: ${good ? result : red(result)}${why}`;
+      }
+      case "tree.committed": {
+        const { files, insertions, deletions } = event.data;
+        return `Changed ${files} ${files === 1 ? "file" : "files"}, +${insertions} -${deletions}`;
+      }
+      case "check.started":
+        return undefined;
+      case "check.finished": {
+        const { checkID, on, state, durationMs, reason, round } = event.data;
+        const passed = state === "passed";
+        const colour = passed ? green : on === "base" ? yellow : red;
+        const again = on === "work" && round > 1 ? `, round ${round}` : "";
+        const why = passed || reason === null ? "" : ` (${line(reason)})`;
+        return `Check ${bold(nameOf(checkID))} ${when(on)}: ${colour(state)}${why}, ${duration(durationMs)}${again}`;
+      }
+      case "workspace.rebased":
+        return `The project moved on: same change on ${event.data.baseCommit.slice(0, 10)}`;
+      case "landing.started":
+        return undefined;
+      case "landing.withdrawn":
+        return yellow(`Landing withdrawn: ${line(event.data.reason)}`);
+      case "landing.finished": {
+        const { commit, ref, kept } = event.data;
+        const edits = kept.length === 0 ? "" : `, your later edits kept in ${kept.length} files`;
+        return green(`Landed commit ${commit} on ${line(ref.replace("refs/heads/", ""), 100)}${edits}`);
+      }
+      case "cancel.requested":
+        return yellow(`Cancel requested by ${line(event.data.surface, 40)}`);
+      case "task.settled":
+        return undefined;
+    }
+  };
+};
+
+/** What a call is about, in one word of its arguments: the command, the path, the pattern. */
+const argument = (input: unknown): string => {
+  if (typeof input !== "object" || input === null) return "";
+  const first = ["command", "path", "pattern", "query", "args"].map((key) => (input as Record<string, unknown>)[key]);
+  const value = first.find((candidate) => candidate !== undefined);
+  return typeof value === "string" ? value : Array.isArray(value) ? value.join(" ") : "";
+};
