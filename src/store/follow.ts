@@ -1,0 +1,72 @@
+import type { Recorded, StreamID } from "../domain/event.ts";
+import type { Store } from "./store.ts";
+
+/** Tells followers that something was committed. A hint: whoever hears it reads the log. */
+export type Bell = {
+  /** undefined: any stream may have grown. */
+  ring(streams?: ReadonlySet<StreamID>): void;
+  listen(listener: (streams: ReadonlySet<StreamID> | undefined) => void): Disposable;
+  listeners(): number;
+  /** Ends every follower; their store is closed. */
+  close(): void;
+  readonly closed: boolean;
+};
+
+export const createBell = (): Bell => {
+  const listeners = new Set<(streams: ReadonlySet<StreamID> | undefined) => void>();
+  const bell = {
+    closed: false,
+    ring(streams?: ReadonlySet<StreamID>) {
+      for (const listener of listeners) listener(streams);
+    },
+    listen(listener: (streams: ReadonlySet<StreamID> | undefined) => void) {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+    listeners: () => listeners.size,
+    close() {
+      bell.closed = true;
+      bell.ring();
+    },
+  };
+  return bell;
+};
+
+/** Events held in memory per follower. */
+const pageSize = 200;
+
+export const createFollow = (bell: Bell, store: Pick<Store, "since" | "position">): Store["follow"] =>
+  async function* follow(after, signal, filter): AsyncGenerator<Recorded, void> {
+    let wake = () => {};
+    let rung = false;
+    using _listener = bell.listen((streams) => {
+      if (streams !== undefined && filter?.stream !== undefined && !streams.has(filter.stream)) return;
+      rung = true;
+      wake();
+    });
+    const onAbort = () => wake();
+    signal.addEventListener("abort", onAbort);
+    const over = () => signal.aborted || bell.closed;
+    try {
+      let cursor = after;
+      while (!over()) {
+        rung = false;
+        // Read before the page: whatever is committed between the two is found again by the next page.
+        const head = await store.position();
+        const page = head > cursor ? await store.since(cursor, pageSize, filter) : [];
+        for (const event of page) {
+          if (over()) return;
+          cursor = event.position;
+          yield event;
+        }
+        if (page.length === pageSize) continue;
+        cursor = Math.max(cursor, head);
+        if (!rung && !over())
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+      }
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
+  };

@@ -1,0 +1,25 @@
+import type { StreamID } from "../domain/event.ts";
+import type { LiveFrame } from "../protocol/event.ts";
+import type { Live } from "./store.ts";
+
+/** Within one process. A listener must not throw and must not wait: it is called in the middle of a reply. */
+export const createLive = (): Live => {
+  const listeners = new Map<StreamID, Set<(frame: LiveFrame) => void>>();
+  return {
+    publish(frame) {
+      for (const listener of listeners.get(frame.taskID) ?? []) listener(frame);
+    },
+    subscribe(stream, listener) {
+      // A function of its own, so that the same listener may subscribe twice.
+      const entry = (frame: LiveFrame) => listener(frame);
+      const set = listeners.get(stream) ?? new Set();
+      listeners.set(stream, set.add(entry));
+      return {
+        [Symbol.dispose]() {
+          set.delete(entry);
+          if (set.size === 0 && listeners.get(stream) === set) listeners.delete(stream);
+        },
+      };
+    },
+  };
+};

@@ -1,0 +1,158 @@
+import { type Kysely, sql } from "kysely";
+import { StartError } from "../errors.ts";
+import type { Tables } from "./schema.ts";
+
+/**
+ * One list for both databases, only ever added to: a migration that has been released is never changed. All that are
+ * missing run in one transaction, so that a start that is killed leaves the old schema.
+ */
+
+type Kind = "sqlite" | "postgres";
+type Migration = { name: string; up(db: Kysely<Tables>, kind: Kind): Promise<void> };
+
+const migrations: readonly Migration[] = [
+  {
+    name: "0001-log",
+    async up(db, kind) {
+      await db.schema
+        .createTable("log")
+        .addColumn("id", "integer", (column) => column.primaryKey())
+        .addColumn("position", "bigint", (column) => column.notNull())
+        .addColumn("clean", "integer", (column) => column.notNull())
+        .execute();
+      await db.insertInto("log").values({ id: 1, position: 0, clean: 1 }).execute();
+
+      await db.schema
+        .createTable("events")
+        // A rowid column must be exactly `integer` in SQLite; in PostgreSQL that has only 32 bits.
+        .addColumn("position", kind === "sqlite" ? "integer" : "bigint", (column) => column.primaryKey())
+        .addColumn("stream", "text", (column) => column.notNull())
+        .addColumn("version", "integer", (column) => column.notNull())
+        .addColumn("type", "text", (column) => column.notNull())
+        .addColumn("at", "text", (column) => column.notNull())
+        .addColumn("data", "text", (column) => column.notNull())
+        .execute();
+      await db.schema.createIndex("events_version").unique().on("events").columns(["stream", "version"]).execute();
+      await db.schema.createIndex("events_stream").on("events").columns(["stream", "position"]).execute();
+
+      await db.schema
+        .createTable("streams")
+        .addColumn("stream", "text", (column) => column.primaryKey())
+        .addColumn("version", "integer", (column) => column.notNull())
+        .addColumn("epoch", "bigint", (column) => column.notNull())
+        .addColumn("holder", "text")
+        .addColumn("lease_until", "bigint")
+        .addColumn("due_at", "bigint")
+        .addColumn("rank", "double precision", (column) => column.notNull())
+        .addColumn("due_seq", "bigint", (column) => column.notNull())
+        .addColumn("fruitless", "integer", (column) => column.notNull())
+        .addColumn("lifecycle", "text", (column) => column.notNull())
+        .execute();
+      await db.schema
+        .createIndex("streams_due")
+        .on("streams")
+        .column("due_at")
+        .where("due_at", "is not", null)
+        .execute();
+      await db.schema
+        .createIndex("streams_rank")
+        .on("streams")
+        .columns(["rank", "due_at", "stream"])
+        .where("due_at", "is not", null)
+        .execute();
+      await db.schema
+        .createIndex("streams_held")
+        .on("streams")
+        .columns(["lease_until", "holder"])
+        .where("holder", "is not", null)
+        .execute();
+
+      await db.schema
+        .createTable("tasks")
+        .addColumn("stream", "text", (column) => column.primaryKey())
+        .addColumn("folder", "text", (column) => column.notNull())
+        .addColumn("updated", "bigint", (column) => column.notNull())
+        .addColumn("lifecycle", "text", (column) => column.notNull())
+        .addColumn("pillar", "text", (column) => column.notNull())
+        .addColumn("squad", "text", (column) => column.notNull())
+        .addColumn("priority", "text", (column) => column.notNull())
+        .addColumn("archived", "integer", (column) => column.notNull())
+        .addColumn("revision", "integer", (column) => column.notNull())
+        .addColumn("summary", "text", (column) => column.notNull())
+        .execute();
+      await db.schema.createIndex("tasks_list").on("tasks").columns(["folder", "updated", "stream"]).execute();
+
+      await db.schema
+        .createTable("texts")
+        .addColumn("stream", "text", (column) => column.primaryKey())
+        .addColumn("text", "text", (column) => column.notNull())
+        .execute();
+      await db.schema
+        .createTable("metadata")
+        .addColumn("stream", "text", (column) => column.notNull())
+        .addColumn("key", "text", (column) => column.notNull())
+        .addColumn("value", "text", (column) => column.notNull())
+        .execute();
+      await db.schema.createIndex("metadata_stream").on("metadata").column("stream").execute();
+      await db.schema
+        .createTable("snapshots")
+        .addColumn("stream", "text", (column) => column.primaryKey())
+        .addColumn("version", "integer", (column) => column.notNull())
+        .addColumn("revision", "integer", (column) => column.notNull())
+        .addColumn("state", "text", (column) => column.notNull())
+        .execute();
+      await db.schema
+        .createTable("answers")
+        .addColumn("id", "text", (column) => column.primaryKey())
+        .addColumn("body_hash", "text", (column) => column.notNull())
+        .addColumn("status", "integer", (column) => column.notNull())
+        .addColumn("body", "text", (column) => column.notNull())
+        .addColumn("at", "bigint", (column) => column.notNull())
+        .execute();
+      await db.schema.createIndex("answers_at").on("answers").column("at").execute();
+    },
+  },
+];
+
+/**
+ * Brings the schema up to date. `backup` runs ahead of the first change to a database that already holds something;
+ * it gets the name of the newest migration that is in it.
+ */
+export const migrate = async (
+  db: Kysely<Tables>,
+  kind: Kind,
+  backup: (from: string) => Promise<void> = async () => {},
+): Promise<void> => {
+  await db.transaction().execute(async (trx) => {
+    // Two processes that start at once on PostgreSQL: the second waits, then finds nothing to do.
+    if (kind === "postgres")
+      await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
+    await trx.schema
+      .createTable("migrations")
+      .ifNotExists()
+      .addColumn("name", "text", (column) => column.primaryKey())
+      .addColumn("at", "text", (column) => column.notNull())
+      .execute();
+  });
+  const applied = await db.selectFrom("migrations").select("name").orderBy("name").execute();
+  const known = new Set(migrations.map(({ name }) => name));
+  const unknown = applied.find(({ name }) => !known.has(name));
+  if (unknown !== undefined)
+    throw new StartError(
+      78,
+      `The database holds the migration ${unknown.name}, which this version does not know: it was written by a newer one. Start that version, or another database.`,
+    );
+  const newest = applied.at(-1)?.name;
+  if (applied.length === migrations.length) return;
+  if (newest !== undefined) await backup(newest);
+  await db.transaction().execute(async (trx) => {
+    if (kind === "postgres")
+      await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
+    const done = new Set((await trx.selectFrom("migrations").select("name").execute()).map(({ name }) => name));
+    for (const { name, up } of migrations) {
+      if (done.has(name)) continue;
+      await up(trx, kind);
+      await trx.insertInto("migrations").values({ name, at: new Date().toISOString() }).execute();
+    }
+  });
+};

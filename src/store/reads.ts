@@ -1,0 +1,176 @@
+import { type Expression, type Kysely, type SqlBool, sql } from "kysely";
+import type { Recorded } from "../domain/event.ts";
+import { summarise } from "../domain/summary.ts";
+import { taskRevision } from "../domain/task.ts";
+import type { TaskSummary } from "../protocol/task.ts";
+import { answerID } from "./batch.ts";
+import { eventOf, hash, plain } from "./fold.ts";
+import type { Tables } from "./schema.ts";
+import type { Json, Store } from "./store.ts";
+
+type Reads = Pick<Store, "read" | "since" | "position" | "list" | "due" | "nextDue" | "waiting" | "place" | "once">;
+
+/** The reads, the same SQL for both databases. */
+export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads => ({
+  async read(stream, { after = 0, limit, types, last = false } = {}) {
+    let query = db
+      .selectFrom("events")
+      .selectAll()
+      .where("stream", "=", stream)
+      .where("version", ">", after)
+      .orderBy("version", last ? "desc" : "asc");
+    if (types !== undefined) query = query.where("type", "in", types);
+    if (limit !== undefined) query = query.limit(limit);
+    const events = (await query.execute()).map(eventOf);
+    return last ? events.reverse() : events;
+  },
+
+  async since(after, limit, filter = {}): Promise<Recorded[]> {
+    let query = db
+      .selectFrom("events")
+      .selectAll("events")
+      .where("events.position", ">", after)
+      .orderBy("events.position")
+      .limit(limit);
+    if (filter.stream !== undefined) query = query.where("events.stream", "=", filter.stream);
+    if (filter.types !== undefined) query = query.where("events.type", "in", filter.types);
+    if (filter.directory !== undefined)
+      query = query
+        .innerJoin("tasks", "tasks.stream", "events.stream")
+        .where("tasks.folder", "=", hash(filter.directory));
+    return (await query.execute()).map(eventOf);
+  },
+
+  async position() {
+    const row = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
+    return row.position;
+  },
+
+  async list(query) {
+    const rows = await db
+      .selectFrom("tasks")
+      .select(["stream", "revision", "summary"])
+      .where("folder", "=", hash(query.directory))
+      .where((row) => {
+        const all: Expression<SqlBool>[] = [];
+        const { status, lifecycleStatus, productPillar, promptProfile, priority, cursor, search } = query;
+        if (status !== undefined) all.push(row("lifecycle", status === "running" ? "=" : "<>", "active"));
+        if (lifecycleStatus !== undefined) all.push(row("lifecycle", "=", lifecycleStatus));
+        if (productPillar !== undefined) all.push(row("pillar", "=", productPillar));
+        if (promptProfile !== undefined) all.push(row("squad", "=", promptProfile));
+        if (priority !== undefined) all.push(row("priority", "=", priority));
+        if (query.archived !== true) all.push(row("archived", "=", 0));
+        if (cursor !== undefined)
+          all.push(
+            row.or([
+              row("updated", "<", cursor.updated),
+              row.and([row("updated", "=", cursor.updated), row("tasks.stream", "<", cursor.taskID)]),
+            ]),
+          );
+        if (search !== undefined && search !== "") {
+          const pattern = `%${plain(search)
+            .toLowerCase()
+            .replaceAll(/[\\%_]/g, "\\$&")}%`;
+          const texts = row.selectFrom("texts").select("texts.stream").whereRef("texts.stream", "=", "tasks.stream");
+          all.push(row.exists(texts.where(sql<SqlBool>`texts.text like ${pattern} escape '\\'`)));
+        }
+        for (const [key, value] of Object.entries(query.metadata ?? {})) {
+          const entries = row
+            .selectFrom("metadata")
+            .select("metadata.stream")
+            .whereRef("metadata.stream", "=", "tasks.stream")
+            .where("metadata.key", "=", plain(key))
+            .where("metadata.value", "=", plain(value));
+          all.push(row.exists(entries));
+        }
+        return row.and(all);
+      })
+      .orderBy("updated", "desc")
+      .orderBy("tasks.stream", "desc")
+      .limit(query.limit)
+      .execute();
+    return Promise.all(
+      rows.map(async ({ stream, revision, summary }) => {
+        // A row of an older fold is told from the events; the next commit of its stream writes it anew.
+        const fold = revision === taskRevision ? undefined : await state(stream);
+        return fold === undefined ? (JSON.parse(summary) as TaskSummary) : summarise(fold);
+      }),
+    );
+  },
+
+  async due(now, limit) {
+    const rows = await db
+      .selectFrom("streams")
+      .select(["stream", "due_at", "rank", "due_seq"])
+      .where("due_at", "<=", now.getTime())
+      .where("due_at", "is not", null)
+      .where("holder", "is", null)
+      .orderBy("rank")
+      .orderBy("due_at")
+      .orderBy("stream")
+      .limit(limit)
+      .execute();
+    return rows.map(({ stream, due_at, rank, due_seq }) => ({
+      stream,
+      due: { at: new Date(due_at ?? 0), rank },
+      seq: due_seq,
+    }));
+  },
+
+  async nextDue() {
+    const row = await db
+      .selectFrom("streams")
+      .select("due_at")
+      .where("due_at", "is not", null)
+      .where("holder", "is", null)
+      .orderBy("due_at")
+      .limit(1)
+      .executeTakeFirst();
+    return row?.due_at == null ? undefined : new Date(row.due_at);
+  },
+
+  async waiting() {
+    const row = await db
+      .selectFrom("streams")
+      .select((count) => count.fn.countAll<number>().as("count"))
+      .where("due_at", "is not", null)
+      .where("holder", "is", null)
+      .executeTakeFirstOrThrow();
+    return Number(row.count);
+  },
+
+  async place(stream) {
+    const own = await db
+      .selectFrom("streams")
+      .select(["due_at", "rank", "holder"])
+      .where("stream", "=", stream)
+      .executeTakeFirst();
+    if (own === undefined || own.due_at === null || own.holder !== null) return undefined;
+    const { due_at, rank } = own;
+    const row = await db
+      .selectFrom("streams")
+      .select((count) => count.fn.countAll<number>().as("count"))
+      .where("due_at", "is not", null)
+      .where("holder", "is", null)
+      // What is due later than this one does not stand in its way, whatever its rank.
+      .where("due_at", "<=", sql<number>`${Math.max(due_at, Date.now())}`)
+      .where((other) =>
+        other.or([
+          other("rank", "<", rank),
+          other.and([other("rank", "=", rank), other("due_at", "<", due_at)]),
+          other.and([other("rank", "=", rank), other("due_at", "=", due_at), other("stream", "<", stream)]),
+        ]),
+      )
+      .executeTakeFirstOrThrow();
+    return { ahead: Number(row.count), due: { at: new Date(due_at), rank } };
+  },
+
+  async once(scope, key) {
+    const row = await db
+      .selectFrom("answers")
+      .select(["body_hash", "status", "body"])
+      .where("id", "=", answerID(scope, key))
+      .executeTakeFirst();
+    return row && { bodyHash: row.body_hash, stored: { status: row.status, body: JSON.parse(row.body) as Json } };
+  },
+});

@@ -1,0 +1,48 @@
+import type { LifecycleStatus } from "../protocol/task.ts";
+
+/**
+ * The tables, the same in both databases. `events` is the truth; `tasks`, `texts`, `metadata` and `snapshots` are
+ * folds of it, written in the same transaction. Times are milliseconds, JSON is text: `jsonb` refuses lone surrogates.
+ */
+export type Tables = {
+  migrations: { name: string; at: string };
+  /** One row, id 1: the newest position, and whether the last process closed the database (SQLite). */
+  log: { id: number; position: number; clean: number };
+  events: { position: number; stream: string; version: number; type: string; at: string; data: string };
+  streams: Head;
+  /** List rows. `folder` is the SHA-256 of the directory: a path can be longer than an index entry may be. */
+  tasks: {
+    stream: string;
+    folder: string;
+    updated: number;
+    lifecycle: LifecycleStatus;
+    pillar: string;
+    squad: string;
+    priority: string;
+    archived: number;
+    revision: number;
+    summary: string;
+  };
+  /** What `search` looks through, in lower case; written anew only when the title changes. */
+  texts: { stream: string; text: string };
+  metadata: { stream: string; key: string; value: string };
+  snapshots: { stream: string; version: number; revision: number; state: string };
+  /** `id` is the SHA-256 of scope and key. */
+  answers: { id: string; body_hash: string; status: number; body: string; at: number };
+};
+
+/** What is known of a stream beside its events: how far it is, who moves it, when it wants to run. */
+export type Head = {
+  stream: string;
+  version: number;
+  epoch: number;
+  holder: string | null;
+  /** PostgreSQL only: until when the claim holds, by the database's clock. */
+  lease_until: number | null;
+  due_at: number | null;
+  rank: number;
+  due_seq: number;
+  /** Releases in a row that brought nothing; the backoff doubles with each. */
+  fruitless: number;
+  lifecycle: LifecycleStatus;
+};

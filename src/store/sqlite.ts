@@ -1,0 +1,235 @@
+import { existsSync, mkdirSync, chmodSync } from "node:fs";
+import { dirname, join } from "node:path";
+import Database from "better-sqlite3";
+import { Kysely, SqliteDialect } from "kysely";
+import type { StreamID } from "../domain/event.ts";
+import type { TaskState } from "../domain/task.ts";
+import { messageOf, ServiceError, StartError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import {
+  type Base,
+  type Changes,
+  claimMember,
+  commitMember,
+  eraseMember,
+  isEmpty,
+  type Member,
+  noChanges,
+  releaseMember,
+  runMember,
+} from "./batch.ts";
+import { createBlobs } from "./blobs.ts";
+import { createHeld } from "./claim.ts";
+import { createBell, createFollow } from "./follow.ts";
+import { createCache } from "./fold.ts";
+import { createLive } from "./live.ts";
+import { lockFolder } from "./lock.ts";
+import { migrate } from "./migrate.ts";
+import { createReads } from "./reads.ts";
+import type { Tables } from "./schema.ts";
+import { prepare } from "./statements.ts";
+import type { Store } from "./store.ts";
+import { quickCheck } from "./verify.ts";
+
+export type SqliteStore = Store & {
+  /** After an unclean stop: reads the whole file, in a thread of its own. Damage is a `StartError` with exit code 70. */
+  verify(): Promise<void>;
+};
+
+type Options = { file: string; dataDir: string; log: Log; now?: () => Date };
+
+/** One process, one connection; the exclusive lock on the data folder makes its caches the truth. */
+export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
+  const { file, dataDir, log, now = () => new Date() } = options;
+  const inMemory = file === ":memory:";
+  await using scope = new AsyncDisposableStack();
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  if (!inMemory) scope.use(lockFolder(dataDir));
+  const database = scope.adopt(openFile(file), (opened) => void opened.close());
+  const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
+  await migrate(db, "sqlite", async (from) => {
+    if (inMemory) return;
+    const copy = `${file}.before-${from}-${now().toISOString().replaceAll(":", "")}`;
+    await database.backup(copy);
+    chmodSync(copy, 0o600);
+    log.info({ copy }, "the database was copied before its migration");
+  });
+
+  const rows = prepare(database);
+  let { position, clean } = rows.log();
+  const unclean = clean === 0;
+  const cache = createCache();
+  const bell = createBell();
+  const held = createHeld();
+  rows.begin();
+  rows.markOpen();
+  rows.freeAll(now().getTime());
+  rows.commit();
+
+  const stateOf = (stream: StreamID): TaskState | undefined => {
+    const found = cache.get(stream);
+    if (found !== undefined) return found;
+    const state = rows.state(stream);
+    if (state !== undefined) cache.set(state);
+    return state;
+  };
+  const base: Base = { position: () => position, head: rows.head, state: stateOf, answer: rows.answer };
+
+  // ---- one transaction per tick -------------------------------------------------------------------------------------
+
+  type Waiting = { run(batch: Changes, at: Date): void; settle(): void; fail(error: unknown): void };
+  let waiting: Waiting[] = [];
+  let closed = false;
+  /** Why the last transaction failed; `check` tries again. */
+  let failing: unknown;
+  /** The file is damaged, or a sync failed: what it holds is unknown, so nothing more is written. */
+  let broken: unknown;
+
+  const submit = <T>(member: Member<T>): Promise<T> =>
+    new Promise<T>((resolve, reject) => {
+      if (closed) return reject(unavailable(new Error("the store is closed")));
+      if (broken !== undefined) return reject(unavailable(broken));
+      let settle = () => {};
+      waiting.push({
+        run(batch, at) {
+          try {
+            const value = runMember(member, base, batch, at);
+            settle = () => resolve(value);
+          } catch (error) {
+            settle = () => reject(error);
+          }
+        },
+        settle: () => settle(),
+        fail: reject,
+      });
+      if (waiting.length === 1) setImmediate(flush);
+    });
+
+  const flush = (): void => {
+    const members = waiting;
+    waiting = [];
+    if (members.length === 0) return;
+    if (closed || broken !== undefined) {
+      for (const member of members) member.fail(unavailable(broken ?? new Error("the store is closed")));
+      return;
+    }
+    const at = now();
+    const batch = noChanges(position);
+    try {
+      for (const member of members) member.run(batch, at);
+      if (!isEmpty(batch)) write(batch, at);
+    } catch (error) {
+      failing = error;
+      if (isFatal(error)) broken = error;
+      log.error({ error: messageOf(error), members: members.length }, "a transaction failed; nothing of it was kept");
+      for (const member of members) member.fail(unavailable(error));
+      return;
+    }
+    failing = undefined;
+    position = batch.position;
+    for (const stream of batch.erased) cache.delete(stream);
+    for (const state of batch.states.values()) cache.set(state);
+    for (const member of members) member.settle();
+    for (const stream of batch.revoked) held.lose(stream);
+    if (batch.events.length > 0) bell.ring(new Set(batch.states.keys()));
+  };
+
+  /** Returns when the transaction is on disk. */
+  const write = (batch: Changes, at: Date): void => {
+    rows.begin();
+    try {
+      rows.save(batch, at);
+      rows.commit();
+    } catch (error) {
+      // A full disk may have rolled back by itself.
+      if (database.inTransaction) rows.rollback();
+      throw error;
+    }
+  };
+
+  const store: SqliteStore = {
+    kind: "sqlite",
+    blobs: createBlobs(join(dataDir, "blobs")),
+    live: createLive(),
+    ...createReads(db, async (stream) => stateOf(stream)),
+    async state(stream) {
+      return stateOf(stream);
+    },
+    async position() {
+      return position;
+    },
+    commit: (data) => submit(commitMember(data)),
+    async claim(stream, worker) {
+      const claimed = await submit(claimMember(stream, worker, null));
+      if (claimed === undefined) return undefined;
+      const claim = held.add(stream, claimed, () => submit(releaseMember(stream, claimed)));
+      // Revoked in the very transaction of the claim.
+      if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
+      return claim;
+    },
+    follow: (after, signal, filter) => createFollow(bell, store)(after, signal, filter),
+    erase: (stream) => submit(eraseMember(stream)),
+    async forget(before) {
+      await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
+    },
+    async check() {
+      if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
+      rows.log();
+      if (failing === undefined) return;
+      try {
+        rows.markOpen();
+        failing = undefined;
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    async verify() {
+      if (!unclean || inMemory) return;
+      const damage = await quickCheck(file);
+      if (damage === undefined) return;
+      broken = new Error(damage);
+      throw new StartError(
+        70,
+        `The database ${file} is damaged: ${damage}. Nothing was changed. Put back a copy of it, or start with another data folder.`,
+      );
+    },
+    async [Symbol.asyncDispose]() {
+      if (closed) return;
+      flush();
+      closed = true;
+      bell.close();
+      if (broken === undefined && failing === undefined) {
+        rows.markClean();
+        database.pragma("wal_checkpoint(TRUNCATE)");
+      }
+      await owned.disposeAsync();
+    },
+  };
+  const owned = scope.move();
+  return store;
+};
+
+const openFile = (file: string): Database.Database => {
+  if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const fresh = file !== ":memory:" && !existsSync(file);
+  try {
+    const database = new Database(file, { timeout: 5000 });
+    if (fresh) chmodSync(file, 0o600);
+    database.pragma("journal_mode = WAL");
+    database.pragma("synchronous = FULL");
+    database.pragma("foreign_keys = ON");
+    database.pragma("journal_size_limit = 67108864");
+    return database;
+  } catch (error) {
+    if (error instanceof Database.SqliteError && /NOTADB|CORRUPT/.test(error.code))
+      throw new StartError(70, `The database ${file} is damaged: ${error.message}. Put back a copy of it.`);
+    throw new StartError(78, `The database ${file} could not be opened: ${messageOf(error)}.`);
+  }
+};
+
+const unavailable = (cause: unknown): ServiceError =>
+  new ServiceError("store_unavailable", `The store could not be written: ${messageOf(cause)}.`, { cause });
+
+/** After a failed sync the page cache may differ from the disk; trying again would only hide it. */
+const isFatal = (error: unknown): boolean =>
+  error instanceof Database.SqliteError && /CORRUPT|NOTADB|IOERR_(DIR_)?FSYNC|IOERR_READ/.test(error.code);

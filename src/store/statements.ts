@@ -1,0 +1,119 @@
+import type Database from "better-sqlite3";
+import type { StreamID } from "../domain/event.ts";
+import type { TaskState } from "../domain/task.ts";
+import type { Answer, Changes } from "./batch.ts";
+import { eventRow, metadataRows, refold, searchText, snapshotRow, taskRow } from "./fold.ts";
+import type { Head, Tables } from "./schema.ts";
+import type { Json } from "./store.ts";
+
+/** SQLite's hot statements, prepared once. Ten times quicker than a query builder, which does the rest. */
+export const prepare = (database: Database.Database) => {
+  const put = <Row extends object>(table: string, key: string | undefined, columns: (keyof Row & string)[]) => {
+    const rest = columns.filter((column) => column !== key).map((column) => `${column} = excluded.${column}`);
+    const conflict = key === undefined ? "" : ` on conflict (${key}) do update set ${rest.join(", ")}`;
+    const values = columns.map((column) => `@${column}`).join(", ");
+    const statement = database.prepare<[Row]>(
+      `insert into ${table} (${columns.join(", ")}) values (${values})${conflict}`,
+    );
+    return (row: Row): void => void statement.run(row);
+  };
+  const run = (sql: string) => {
+    const statement = database.prepare<unknown[]>(sql);
+    return (...values: unknown[]): void => void statement.run(...values);
+  };
+  const get = <Row>(sql: string) => {
+    const statement = database.prepare<unknown[], Row>(sql);
+    return (...values: unknown[]): Row | undefined => statement.get(...values);
+  };
+
+  const putEvent = put<Tables["events"]>("events", undefined, ["position", "stream", "version", "type", "at", "data"]);
+  const putHead = put<Head>("streams", "stream", [
+    "stream",
+    "version",
+    "epoch",
+    "holder",
+    "lease_until",
+    "due_at",
+    "rank",
+    "due_seq",
+    "fruitless",
+    "lifecycle",
+  ]);
+  const putTask = put<Tables["tasks"]>("tasks", "stream", [
+    "stream",
+    "folder",
+    "updated",
+    "lifecycle",
+    "pillar",
+    "squad",
+    "priority",
+    "archived",
+    "revision",
+    "summary",
+  ]);
+  const putText = put<Tables["texts"]>("texts", "stream", ["stream", "text"]);
+  const putMetadata = put<Tables["metadata"]>("metadata", undefined, ["stream", "key", "value"]);
+  const putSnapshot = put<Tables["snapshots"]>("snapshots", "stream", ["stream", "version", "revision", "state"]);
+  const putAnswer = put<Tables["answers"]>("answers", undefined, ["id", "body_hash", "status", "body", "at"]);
+  const putPosition = run("update log set position = ?");
+  const erasures = ["events", "streams", "tasks", "texts", "metadata", "snapshots"].map((table) =>
+    run(`delete from ${table} where stream = ?`),
+  );
+
+  const getHead = get<Head>("select * from streams where stream = ?");
+  const getAnswer = get<Tables["answers"]>("select * from answers where id = ?");
+  const getSnapshot = get<Tables["snapshots"]>("select * from snapshots where stream = ?");
+  const getLog = get<Tables["log"]>("select * from log");
+  const tail = database.prepare<[string, number], Tables["events"]>(
+    "select * from events where stream = ? and version > ? order by version",
+  );
+  const markActive = run(
+    "update streams set due_at = ?, due_seq = due_seq + 1 where lifecycle = 'active' and due_at is null",
+  );
+  const freeHeld = run(
+    "update streams set holder = null, lease_until = null, epoch = epoch + 1 where holder is not null",
+  );
+
+  return {
+    begin: run("begin immediate"),
+    commit: run("commit"),
+    rollback: run("rollback"),
+    markOpen: run("update log set clean = 0"),
+    markClean: run("update log set clean = 1"),
+    log: (): Tables["log"] => getLog() ?? { id: 1, position: 0, clean: 1 },
+    head: (stream: StreamID): Head | undefined => getHead(stream),
+    state: (stream: StreamID): TaskState | undefined => refold(getSnapshot(stream), (after) => tail.all(stream, after)),
+    answer(id: string): Answer | undefined {
+      const row = getAnswer(id);
+      return row && { bodyHash: row.body_hash, stored: { status: row.status, body: JSON.parse(row.body) as Json } };
+    },
+    /** At the start nobody can hold anything: everything active is due again. */
+    freeAll(now: number): void {
+      freeHeld();
+      markActive(now);
+    },
+    save(changes: Changes, at: Date): void {
+      for (const stream of changes.erased) for (const erase of erasures) erase(stream);
+      for (const event of changes.events) putEvent(eventRow(event));
+      for (const head of changes.heads.values()) putHead(head);
+      for (const state of changes.states.values()) {
+        putTask(taskRow(state));
+        if (changes.snapshots.has(state.taskID)) putSnapshot(snapshotRow(state));
+        if (changes.titles.has(state.taskID)) putText({ stream: state.taskID, text: searchText(state) });
+      }
+      for (const event of changes.events) {
+        const state = event.type === "task.created" ? changes.states.get(event.stream) : undefined;
+        if (state !== undefined) for (const row of metadataRows(state)) putMetadata(row);
+      }
+      for (const [id, { bodyHash, stored }] of changes.answers)
+        putAnswer({
+          id,
+          body_hash: bodyHash,
+          status: stored.status,
+          body: JSON.stringify(stored.body),
+          at: at.getTime(),
+        });
+      if (changes.events.length > 0) putPosition(changes.position);
+    },
+  };
+};
