@@ -29,20 +29,20 @@ export type Turn = {
   signal: AbortSignal;
   chat: Conversation;
   /** The Task's fold, always at the newest recorded event. */
-  state(): TaskState;
+  state: () => TaskState;
   /** Commits facts under the claim and folds them in, with whatever others appended in between. */
-  record(events: readonly DomainEvent[]): Promise<void>;
+  record: (events: readonly DomainEvent[]) => Promise<void>;
   /** Whether the Task still wants this agent to go on; false also when its end is asked for. */
-  wanted(): boolean;
+  wanted: () => boolean;
   /** The user asked for a summary and an end: no more tools. */
   last: boolean;
   /** Made while the model answers first; a tool waits for it. */
-  workspace(): Promise<Workspace>;
+  workspace: () => Promise<Workspace>;
   /** The right to load this machine. */
-  slot(): Promise<Disposable>;
-  live(type: LiveFrame["type"], id: string, text: string): void;
-  sleep(ms: number): Promise<void>;
-  now(): Date;
+  slot: () => Promise<Disposable>;
+  live: (type: LiveFrame["type"], id: string, text: string) => void;
+  sleep: (ms: number) => Promise<void>;
+  now: () => Date;
 };
 
 /**

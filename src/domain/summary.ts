@@ -1,4 +1,4 @@
-import type { Phase, TaskSummary, Usage } from "../protocol/task.ts";
+import type { Phase, TaskSummary } from "../protocol/task.ts";
 import { isCurrent, type TaskState } from "./task.ts";
 
 /** The list row of a Task: what lists, boards and filters show, derived from the fold and stored beside it. */

@@ -390,8 +390,10 @@ export const next = (state: TaskState, rules: Rules): Step => {
   const { reply } = state;
   const unanswered = reply === null || state.input > reply.read;
   const wrapUp = state.cancel !== null;
-  if (reply?.finish === "calls" || reply?.finish === "length" || (unanswered && !wrapUp))
-    return { kind: "turn", last: wrapUp };
+  if (reply?.finish === "calls" || reply?.finish === "length" || (unanswered && !wrapUp)) {
+    if (rules.stop === undefined) return { kind: "turn", last: wrapUp };
+    if (state.cancel === null) return { kind: "settle", end: { lifecycleStatus: "failed", failure: rules.stop } };
+  }
   if (state.cancel !== null) return { kind: "settle", end: cancelled(state.cancel) };
   if (reply?.failure) return { kind: "settle", end: { lifecycleStatus: "failed", failure: reply.failure } };
 

@@ -4,7 +4,7 @@ import type { LifecycleStatus } from "../protocol/task.ts";
 
 /** Counters kept as plain numbers; prom-client is loaded when somebody asks for them. */
 
-type Gauges = { running(): number; waiting(): Promise<number>; slotsFree(): number };
+type Gauges = { running: () => number; waiting: () => Promise<number>; slotsFree: () => number };
 
 export const createMetrics = (gauges: Gauges) => {
   const settled: Record<Exclude<LifecycleStatus, "active">, number> = { completed: 0, failed: 0, cancelled: 0 };
@@ -64,7 +64,7 @@ export const createMetrics = (gauges: Gauges) => {
   };
 
   return {
-    recorded(events: readonly Recorded[]): void {
+    recorded: (events: readonly Recorded[]): void => {
       for (const event of events)
         switch (event.type) {
           case "task.settled":
@@ -89,7 +89,7 @@ export const createMetrics = (gauges: Gauges) => {
           default:
         }
     },
-    async text(): Promise<string> {
+    text: async (): Promise<string> => {
       loaded ??= load();
       return (await loaded).metrics();
     },

@@ -2,7 +2,7 @@ import { runCheck } from "../check/check.ts";
 import type { CheckRun, TaskState } from "../domain/task.ts";
 import { newID } from "../id.ts";
 import type { CheckSpec } from "../protocol/task.ts";
-import type { Run } from "./run.ts";
+import type { Run } from "./open.ts";
 
 /** Checks, run by the service: on the base before the work, and on the tree that will land. */
 

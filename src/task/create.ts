@@ -8,7 +8,7 @@ import type { CheckSpec, checkRequest, TaskCreate } from "../protocol/task.ts";
 export const titleOf = (request: string): string => {
   const first = request.split("\n").find((line) => line.trim() !== "") ?? "Task";
   const plain = first.replace(/^[\s#>*-]+/, "").trim() || first.trim();
-  const characters = [...plain];
+  const characters = Array.from(plain);
   return characters.length <= 80 ? plain : `${characters.slice(0, 79).join("")}…`;
 };
 
@@ -56,8 +56,7 @@ const wrong = (path: string, message: string) =>
 
 const isPattern = (text: string): boolean => {
   try {
-    new RegExp(text, "m");
-    return true;
+    return new RegExp(text, "m") instanceof RegExp;
   } catch {
     return false;
   }

@@ -1,6 +1,6 @@
 import type { EventData, TurnFailure } from "../protocol/event.ts";
 import type { LandingPlan, Refusal, Workspace } from "../workspace/workspace.ts";
-import type { Run } from "./run.ts";
+import type { Run } from "./open.ts";
 import { messageFor, settle } from "./settle.ts";
 
 /** The checked tree enters the project. `landing.started` is the point of no return; from there on only forward. */

@@ -1,5 +1,5 @@
 import type { Workspace } from "../workspace/workspace.ts";
-import type { Run } from "./run.ts";
+import type { Run } from "./open.ts";
 
 /** The Task's workspace: opened when it is on record, else made and put on record. */
 export const openWorkspace = async (run: Run): Promise<Workspace> => {

@@ -11,7 +11,7 @@ import type { Workspaces } from "../workspace/workspace.ts";
 
 /** What may be asked about Tasks. Nothing here writes. */
 
-export type ReadsDeps = { store: Store; workspaces: Workspaces; now(): Date };
+export type ReadsDeps = { store: Store; workspaces: Workspaces; now: () => Date };
 
 const boardMessages = 50;
 const boardTimeline = 50;

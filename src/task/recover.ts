@@ -1,7 +1,7 @@
 import { interrupted, runCalls } from "../agent/calls.ts";
 import type { Turn } from "../agent/loop.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import type { Run } from "./run.ts";
+import type { Run } from "./open.ts";
 
 /**
  * Calls that a dead run left open. Reading ones run again; what may have changed files is not repeated by us: the

@@ -1,26 +1,16 @@
 import { brake } from "../agent/budget.ts";
 import { runAgent, type Turn } from "../agent/loop.ts";
 import { detectCommands } from "../check/detect.ts";
-import { type Conversation, conversationTypes, converse, emptyConversation } from "../domain/conversation.ts";
-import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
-import { evolve, next, settled, type Step, type TaskState } from "../domain/task.ts";
-import { dueNow } from "../engine/engine.ts";
-import type { Slots } from "../engine/slots.ts";
+import type { StreamID } from "../domain/event.ts";
+import { next, type Step, settled, type TaskState } from "../domain/task.ts";
 import { messageOf, ServiceError } from "../errors.ts";
-import type { Log } from "../log.ts";
-import type { Model } from "../model/model.ts";
-import type { ModelRef } from "../domain/agent.ts";
-import type { EventData, LiveFrame, TurnFailure } from "../protocol/event.ts";
-import type { Limits } from "../protocol/limits.ts";
-import type { Squads } from "../squad/squad.ts";
-import type { Claim, Due, Store, Write } from "../store/store.ts";
+import type { LiveFrame, TurnFailure } from "../protocol/event.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
 import { createFiles } from "../workspace/files.ts";
-import type { Processes } from "../workspace/process.ts";
-import type { Workspace, Workspaces } from "../workspace/workspace.ts";
 import { baseline, check, feedback } from "./check.ts";
 import { land } from "./land.ts";
-import { openWorkspace, renew } from "./prepare.ts";
+import { ClaimLost, openRun, type Run, type RunDeps } from "./open.ts";
+import { renew } from "./prepare.ts";
 import { recover } from "./recover.ts";
 import { commitTree, settle } from "./settle.ts";
 
@@ -28,42 +18,6 @@ import { commitTree, settle } from "./settle.ts";
  * Moves one Task: claim, fold, and then `next` again and again. There is no other way in and no resume path; a worker
  * that died is replaced by one that runs this from the start.
  */
-
-export type RunDeps = {
-  store: Store;
-  workspaces: Workspaces;
-  processes: Processes;
-  squads: Squads;
-  loadModel(ref: ModelRef): Promise<Model>;
-  slots: Slots;
-  limits: Limits;
-  sandbox: EventData["run.started"]["sandbox"];
-  worker: string;
-  /** Hears every fact this service recorded, for the metrics. */
-  recorded(events: readonly Recorded[]): void;
-  log: Log;
-  now(): Date;
-};
-
-/** What the steps of one run share. */
-export type Run = RunDeps & {
-  stream: StreamID;
-  signal: AbortSignal;
-  state(): TaskState;
-  chat: Conversation;
-  /** Commits facts and folds them in. False: others came in between `expected` and now; ask `next` again. */
-  record(events: readonly DomainEvent[], options?: { judged?: number; due?: Due | null }): Promise<boolean>;
-  /** The Task's workspace, made or opened once. */
-  workspace(): Promise<Workspace>;
-  /** Drops the workspace, so that the next use makes it anew. */
-  forgetWorkspace(): void;
-  /** The project's landing turn, held from the first landing attempt to the end of the run. */
-  landingTurn(): Promise<void>;
-  slot(): Promise<Disposable>;
-};
-
-/** The claim is gone: whatever this run would still say is not wanted. */
-class ClaimLost extends Error {}
 
 export const createRunTask =
   (deps: RunDeps) =>
@@ -95,6 +49,7 @@ const move = async (run: Run): Promise<void> => {
     return next(run.state(), { checkRounds: run.limits.checkRounds, retries: model.retries, stop });
   };
   const tools = selectTools(squad.orchestrator.tools);
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const specs = toolSpecs(tools);
   const facts = {
     checks: run.state().checks,
@@ -141,7 +96,7 @@ const move = async (run: Run): Promise<void> => {
       agent: squad.orchestrator,
       sessionID: rootSession(run.state()),
       model,
-      tools,
+      tools: byName,
       specs,
       facts,
       limits: run.limits,
@@ -209,124 +164,3 @@ const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
     }, ms);
     signal.addEventListener("abort", end, { once: true });
   });
-
-/** Runs without any fact in between after which a Task is taken to crash the service. */
-const crashLoop = 3;
-
-/**
- * Kills what an earlier run left, folds the log, says that the Task is taken up, and begins to make the workspace
- * while the model answers first. undefined: another Task works in the directory; this one is due again shortly.
- */
-const openRun = async (
-  deps: RunDeps,
-  claim: Claim,
-  signal: AbortSignal,
-  scope: AsyncDisposableStack,
-): Promise<Run | undefined> => {
-  const { store, log } = deps;
-  const { stream } = claim;
-  const folded = await store.state(stream);
-  if (folded === undefined) return undefined;
-  let state = folded;
-  const chat = emptyConversation();
-  for (const event of await store.read(stream, { types: conversationTypes }))
-    if (event.version <= state.version) converse(chat, event);
-
-  const absorb = (event: Recorded) => {
-    state = evolve(state, event);
-    converse(chat, event);
-  };
-  let folding: Promise<void> = Promise.resolve();
-  const catchUp = (recorded: readonly Recorded[]): Promise<void> => {
-    folding = folding.then(async () => {
-      const first = recorded[0];
-      const missing =
-        first === undefined || first.version > state.version + 1
-          ? await store.read(stream, { after: state.version })
-          : recorded;
-      for (const event of missing) if (event.version === state.version + 1) absorb(event);
-    });
-    return folding;
-  };
-
-  const record: Run["record"] = async (events, { judged, due } = {}) => {
-    const write: Write = {
-      appends: [{ stream, expected: judged ?? "any", events }],
-      fence: claim.fence,
-      ...(due === undefined ? {} : { due: [{ stream, due }] }),
-    };
-    const done = await store.commit(write);
-    if (done.ok) {
-      deps.recorded(done.recorded);
-      await catchUp(done.recorded);
-      return true;
-    }
-    if (done.reason !== "version") throw new ClaimLost();
-    await catchUp([]);
-    return false;
-  };
-
-  const { rank } = dueNow(deps.now(), state.priority);
-  let opened: Promise<Workspace> | undefined;
-  let holdsTurn: Promise<void> | undefined;
-  const run: Run = {
-    ...deps,
-    stream,
-    signal,
-    chat,
-    state: () => state,
-    record,
-    workspace: () => (opened ??= openWorkspace(run)),
-    forgetWorkspace() {
-      opened = undefined;
-    },
-    landingTurn: () =>
-      (holdsTurn ??= deps.workspaces.turn(state.project, signal).then((turn) => {
-        scope.use(turn);
-      })),
-    slot: () => deps.slots.take(rank, signal),
-  };
-
-  if (state.lifecycle !== "active") {
-    await record([], { due: null });
-    return run;
-  }
-  if (state.isolation === "directory") {
-    const hold = holdDirectory(state.directory);
-    if (hold === undefined) {
-      await record([], { due: { at: new Date(deps.now().getTime() + 300), rank: deps.now().getTime() } });
-      return undefined;
-    }
-    scope.use(hold);
-  }
-
-  const killed = state.startedAt === null ? [] : await deps.processes.killAll(stream);
-  if (state.runs >= crashLoop) {
-    const failure = {
-      code: "crash_loop",
-      message: `The service ended ${state.runs} times at the same step of this Task (after ${state.version} events).`,
-      retryable: false,
-      remedy: "Read the service's log, then send a message to try again.",
-    };
-    await settle(run, { lifecycleStatus: "failed", failure });
-    return undefined;
-  }
-  await record([
-    {
-      type: "run.started",
-      data: { worker: deps.worker, epoch: claim.fence.epoch, sandbox: deps.sandbox, killed },
-    },
-  ]);
-  if (state.cancel === null)
-    run.workspace().catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
-  return run;
-};
-
-/** Directories in which a Task works in place now: one at a time. */
-const held = new Set<string>();
-
-const holdDirectory = (directory: string): Disposable | undefined => {
-  if (held.has(directory)) return undefined;
-  held.add(directory);
-  return { [Symbol.dispose]: () => held.delete(directory) };
-};

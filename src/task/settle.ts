@@ -1,7 +1,7 @@
 import { type End, settled } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
 import type { LongText } from "../protocol/event.ts";
-import type { Run } from "./run.ts";
+import type { Run } from "./open.ts";
 
 /** The tree on disk becomes one commit on the Task's branch; equal to the base, the base itself is on record. */
 export const commitTree = async (run: Run): Promise<void> => {

@@ -72,14 +72,14 @@ export type TasksDeps = {
   workspaces: Workspaces;
   squads: Squads;
   /** The model of a new Task; refuses one that cannot be called. */
-  resolveModel(ref: string | undefined): ModelRef;
-  archive(state: TaskState, signal: AbortSignal): Promise<ArchiveFile>;
+  resolveModel: (ref: string | undefined) => ModelRef;
+  archive: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
   /** Refuses new Tasks while the disk is nearly full. */
-  checkDisk(): Promise<void>;
+  checkDisk: () => Promise<void>;
   defaults: { squad: string; landing: "commit" | "branch" };
   limits: Limits;
   log: Log;
-  now(): Date;
+  now: () => Date;
 };
 
 export const createTasks = (deps: TasksDeps): Tasks => {

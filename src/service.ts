@@ -1,0 +1,183 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, rm, statfs } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { type Config, isLoopback } from "./config.ts";
+import { createLocalEngine } from "./engine/local.ts";
+import { createSlots } from "./engine/slots.ts";
+import { ServiceError, StartError } from "./errors.ts";
+import { createApp } from "./http/app.ts";
+import { createMetrics } from "./http/metrics.ts";
+import { listen } from "./http/server.ts";
+import type { Log } from "./log.ts";
+import { createRegistry } from "./model/registry.ts";
+import type { Limits } from "./protocol/limits.ts";
+import { createRoutes } from "./protocol/routes.ts";
+import { createSquads } from "./squad/squad.ts";
+import { lockFolder } from "./store/lock.ts";
+import { createSqliteStore } from "./store/sqlite.ts";
+import type { Store } from "./store/store.ts";
+import { createArchiver } from "./task/archive.ts";
+import { createRunTask } from "./task/run.ts";
+import { createTasks, type Tasks } from "./task/tasks.ts";
+import { createProcesses } from "./workspace/process.ts";
+import { createWorkspaces } from "./workspace/worktree.ts";
+
+/** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
+
+export type Service = {
+  url: string;
+  port: number;
+  version: string;
+  model: { ref: string; source: string };
+  sandbox: { tier: number; name: "process-group"; network: boolean };
+  dataDir: string;
+  store: "sqlite" | "postgres";
+  tasks: Tasks;
+  /** Stops in good order: refuses, ends streams, stops runs and their processes, closes the store. */
+  close(): Promise<void>;
+};
+
+export const version = "0.1.0";
+
+/** Until the stronger tiers are built: commands run in process groups of the service's user, with its network. */
+const sandbox = { tier: 3, name: "process-group", network: true } as const;
+
+export const createService = async (config: Config, log: Log): Promise<Service> => {
+  if (config.sandbox.mode === "required")
+    throw new StartError(
+      78,
+      `A sandbox is required (${isLoopback(config.host) ? "SERVICE_SANDBOX=required" : `listening on ${config.host}`}), and this version has none: commands run as the service's user. Set SERVICE_SANDBOX=auto to accept that.`,
+    );
+  const { dataDir, limits } = config;
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+
+  const scope = new AsyncDisposableStack();
+  try {
+    scope.use(lockFolder(dataDir));
+    await rm(join(dataDir, "tmp"), { recursive: true, force: true });
+    const store = scope.use(await openStore(config, log));
+    const processes = createProcesses({ folder: join(dataDir, "processes"), runID: dataDir, keepEnv: config.env, log });
+    scope.defer(() => processes.stop());
+    const reaped = await processes.reap();
+    for (const [task, pids] of reaped) log.warn({ task, pids }, "ended processes that an earlier run left");
+
+    const workspaces = createWorkspaces({ dataDir, projectRoots: config.projectRoots, processes, limits, log });
+    const squads = createSquads(store.blobs);
+    const registry = createRegistry({
+      model: config.model,
+      providers: config.providers,
+      env: config.env,
+      rules: async () => (await import("./model/rules/rules.ts")).createRulesModel(),
+      log,
+    });
+    const slots = createSlots(Math.max(4, 2 * availableParallelism()));
+    const engine = scope.use(createLocalEngine({ store, maxRunning: config.maxRunning, log }));
+    const metrics = createMetrics({
+      running: () => engine.running(),
+      waiting: () => store.waiting(),
+      slotsFree: () => slots.free(),
+    });
+    const archive = createArchiver({ store, workspaces, limits, dataDir });
+    const now = () => new Date();
+    const tasks = createTasks({
+      store,
+      engine,
+      workspaces,
+      squads,
+      resolveModel: (ref) => registry.resolve(ref),
+      archive,
+      checkDisk: diskGuard(dataDir, limits),
+      defaults: { squad: config.squad, landing: config.landing },
+      limits,
+      log,
+      now,
+    });
+    const runTask = createRunTask({
+      store,
+      workspaces,
+      processes,
+      squads,
+      loadModel: (ref) => registry.load(ref),
+      slots,
+      limits,
+      sandbox,
+      worker: randomUUID(),
+      recorded: metrics.recorded,
+      log,
+      now,
+    });
+
+    let draining = false;
+    const app = createApp({
+      tasks,
+      store,
+      limits,
+      routes: createRoutes(limits),
+      auth: { username: config.username, password: config.password },
+      allowedHosts: config.allowedHosts,
+      allowedOrigins: config.allowedOrigins,
+      loopback: isLoopback(config.host),
+      health: async () => {
+        const ok = await store.check().then(
+          () => true,
+          () => false,
+        );
+        return { healthy: ok, version, sandbox, model: registry.active(), store: { kind: store.kind, ok } };
+      },
+      models: () => ({ active: registry.active(), providers: registry.list() }),
+      metrics: metrics.text,
+      draining: () => draining,
+      project: async (directory) => (await workspaces.inspect(directory)).project,
+      version,
+      log,
+    });
+    const server = await listen(app, { host: config.host, port: config.port, socket: config.socket });
+    scope.defer(() => server.close());
+    engine.start(runTask);
+
+    return {
+      url: server.url,
+      port: server.port,
+      version,
+      model: registry.active(),
+      sandbox,
+      dataDir,
+      store: store.kind,
+      tasks,
+      async close() {
+        draining = true;
+        await scope.disposeAsync();
+      },
+    };
+  } catch (error) {
+    await scope.disposeAsync();
+    throw error;
+  }
+};
+
+const openStore = async (config: Config, log: Log): Promise<Store> => {
+  const { databaseURL, dataDir } = config;
+  if (databaseURL === undefined) return createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, log });
+  const { createPostgresStore } = await import("./store/postgres.ts");
+  return createPostgresStore({ url: databaseURL, dataDir, log });
+};
+
+/** Refuses new Tasks while the data folder's disk is nearly full; asks the disk at most once a second. */
+const diskGuard = (folder: string, limits: Limits) => {
+  let asked = 0;
+  let short: string | undefined;
+  return async (): Promise<void> => {
+    if (performance.now() - asked > 1000) {
+      const { bavail, bsize, blocks } = await statfs(folder);
+      const free = bavail * bsize;
+      const wanted = Math.max(limits.diskFreeBytes, (blocks * bsize * limits.diskFreePercent) / 100);
+      short =
+        free < wanted
+          ? `Expected at least ${Math.round(wanted / 2 ** 20)} MiB free for the data folder, found ${Math.round(free / 2 ** 20)} MiB.`
+          : undefined;
+      asked = performance.now();
+    }
+    if (short !== undefined) throw new ServiceError("disk_low", short);
+  };
+};

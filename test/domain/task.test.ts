@@ -1,0 +1,374 @@
+import { describe, expect, test } from "vitest";
+import type { DomainEvent } from "../../src/domain/event.ts";
+import { cancel, evolve, next, type Rules, type TaskState } from "../../src/domain/task.ts";
+import { summarise } from "../../src/domain/summary.ts";
+import type { EventData } from "../../src/protocol/event.ts";
+import { created } from "../events.ts";
+
+/** Given facts, what happens next, and what commands decide. Ids of Git objects are one letter, forty times. */
+
+const rules: Rules = { checkRounds: 3, retries: true, stop: undefined };
+const git = (letter: string) => letter.repeat(40);
+const at = "2026-11-21T08:00:00.000Z";
+
+const check = (overrides: object = {}) => ({
+  id: "check-1",
+  name: "npm test",
+  kind: "test" as const,
+  run: "npm test",
+  timeoutSeconds: 600,
+  required: true,
+  baseline: false,
+  ...overrides,
+});
+
+const fold = (events: readonly DomainEvent[]): TaskState => {
+  let state: TaskState | undefined;
+  events.forEach((event, index) => {
+    const version = index + 1;
+    state = evolve(state, { ...event, stream: "task_1", position: version, version, at });
+  });
+  if (state === undefined) throw new Error("no events");
+  return state;
+};
+
+const run: DomainEvent = {
+  type: "run.started",
+  data: { worker: "w", epoch: 1, sandbox: { tier: 3, name: "process-group", network: true }, killed: [] },
+};
+const worktree: DomainEvent = {
+  type: "workspace.prepared",
+  data: {
+    kind: "worktree",
+    root: "/data/worktrees/task_1",
+    worktree: "/data/worktrees/task_1",
+    branch: "sortie/task_1",
+    baseCommit: git("a"),
+    baseTree: git("b"),
+    targetRef: "refs/heads/main",
+  },
+};
+const reply = (read: number, calls: string[] = [], more: Partial<EventData["reply.finished"]> = {}): DomainEvent => ({
+  type: "reply.finished",
+  data: {
+    messageID: `msg_${read}`,
+    sessionID: "ses_1",
+    agent: "orchestrator",
+    model: "builtin/rules-1",
+    read,
+    text: "",
+    calls,
+    finish: calls.length > 0 ? "calls" : "end",
+    failure: null,
+    usage: { inputTokens: 1, outputTokens: 2, cacheReadTokens: 0, cacheWriteTokens: 0, costUSD: 0.5 },
+    durationMs: 1,
+    ...more,
+  },
+});
+const started = (callID: string, effect: "none" | "workspace" | "unknown" = "workspace"): DomainEvent => ({
+  type: "tool.started",
+  data: { callID, sessionID: "ses_1", tool: "write", input: {}, effect },
+});
+const finished = (callID: string): DomainEvent => ({
+  type: "tool.finished",
+  data: { callID, sessionID: "ses_1", tool: "write", outcome: "ok", output: "", exitCode: null, durationMs: 1 },
+});
+const committed = (tree = git("d")): DomainEvent => ({
+  type: "tree.committed",
+  data: { commit: git("c"), tree, parent: git("a"), files: 1, insertions: 1, deletions: 0, omitted: [] },
+});
+const checked = (
+  state: "passed" | "failed",
+  tree: string | null = git("d"),
+  on: "base" | "work" = "work",
+): DomainEvent => ({
+  type: "check.finished",
+  data: {
+    checkID: "check-1",
+    on,
+    round: 0,
+    commit: tree === null ? null : git("c"),
+    tree,
+    state,
+    exitCode: state === "passed" ? 0 : 1,
+    durationMs: 5,
+    log: { sha256: "0".repeat(64), bytes: 0 },
+    tail: "",
+    reason: state === "passed" ? null : "exit 1",
+  },
+});
+const message = (
+  source = "api",
+  disposition: EventData["message.received"]["disposition"] = "steered",
+): DomainEvent => ({
+  type: "message.received",
+  data: { messageID: "msg_m", sessionID: "ses_1", source, text: "more", attachments: [], disposition },
+});
+const landing: DomainEvent = {
+  type: "landing.started",
+  data: { commit: git("c"), tree: git("d"), from: git("a"), ref: "refs/heads/main", paths: [] },
+};
+const landed: DomainEvent = {
+  type: "landing.finished",
+  data: { commit: git("c"), tree: git("d"), ref: "refs/heads/main", kept: [] },
+};
+const settledAs = (lifecycleStatus: "completed" | "failed" | "cancelled"): DomainEvent => ({
+  type: "task.settled",
+  data: { lifecycleStatus, summary: "" },
+});
+
+const plain = created();
+const withCheck = created({ checks: [check()] });
+/** A worktree Task whose agent wrote a file and finished, its tree committed. */
+const worked = [withCheck, run, worktree, reply(1, ["c1"]), started("c1"), finished("c1"), reply(6), committed()];
+
+describe("next", () => {
+  const steps: [name: string, events: DomainEvent[], step: object][] = [
+    ["a new Task takes its first turn", [plain], { kind: "turn", last: false }],
+    [
+      "checks with a baseline run before the work",
+      [created({ checks: [check({ baseline: true })] }), run],
+      { kind: "baseline", checks: [check({ baseline: true })] },
+    ],
+    ["calls of a dead run are recovered first", [plain, run, reply(1, ["c1"]), started("c1")], { kind: "recover" }],
+    [
+      "after the calls, the next turn",
+      [plain, run, worktree, reply(1, ["c1"]), started("c1"), finished("c1")],
+      { kind: "turn", last: false },
+    ],
+    [
+      "what changed files is committed",
+      [plain, run, worktree, reply(1, ["c1"]), started("c1"), finished("c1"), reply(6)],
+      { kind: "commit" },
+    ],
+    [
+      "what only read needs no commit",
+      [plain, run, worktree, reply(1, ["c1"]), started("c1", "none"), finished("c1"), reply(6)],
+      { kind: "settle", end: { lifecycleStatus: "completed" } },
+    ],
+    ["the committed tree is checked", worked, { kind: "check", checks: [check()] }],
+    ["green checks land", [...worked, checked("passed")], { kind: "land" }],
+    [
+      "a result of another tree does not count",
+      [...worked, checked("passed", git("e"))],
+      { kind: "check", checks: [check()] },
+    ],
+    [
+      "a tree equal to the base does not land",
+      [plain, run, worktree, reply(1, ["c1"]), started("c1"), finished("c1"), reply(6), committed(git("b"))],
+      { kind: "settle", end: { lifecycleStatus: "completed" } },
+    ],
+    ["a landing under way is rolled forward", [...worked, checked("passed"), landing], { kind: "land" }],
+    [
+      "a withdrawn landing is tried again",
+      [...worked, checked("passed"), landing, { type: "landing.withdrawn", data: { reason: "moved" } }],
+      { kind: "land" },
+    ],
+    [
+      "landed is completed",
+      [...worked, checked("passed"), landing, landed],
+      { kind: "settle", end: { lifecycleStatus: "completed" } },
+    ],
+    [
+      "a message during the landing starts from the new base",
+      [...worked, checked("passed"), landing, message(), landed],
+      { kind: "renew" },
+    ],
+    ["a message before the end is answered", [...worked, checked("passed"), message()], { kind: "turn", last: false }],
+    ["settled is done", [plain, run, reply(1), settledAs("completed")], { kind: "done" }],
+    [
+      "a message to a settled Task is answered",
+      [plain, run, reply(1), settledAs("completed"), message("api", "restarted")],
+      { kind: "turn", last: false },
+    ],
+    ["a cut-off reply goes on", [plain, run, reply(1, [], { finish: "length" })], { kind: "turn", last: false }],
+    [
+      "a wrap-up cancel takes one last turn",
+      [
+        plain,
+        run,
+        reply(1, ["c1"]),
+        started("c1"),
+        finished("c1"),
+        { type: "cancel.requested", data: { surface: "api", reason: "", mode: "wrap_up" } },
+      ],
+      { kind: "turn", last: true },
+    ],
+    [
+      "a cancel settles, whatever is open",
+      [
+        plain,
+        run,
+        reply(1, ["c1"]),
+        started("c1"),
+        { type: "cancel.requested", data: { surface: "api", reason: "no", mode: "stop" } },
+      ],
+      { kind: "settle", end: { lifecycleStatus: "cancelled", reason: "Cancelled by api: no" } },
+    ],
+  ];
+  test.each(steps)("%s", (_name, events, step) => expect(next(fold(events), rules)).toEqual(step));
+
+  test("red checks go back at most three rounds, then fail", () => {
+    const red = [...worked, checked("failed")];
+    expect(next(fold(red), rules)).toMatchObject({ kind: "feedback", failed: [{ checkID: "check-1" }] });
+    const events = [...red];
+    for (let round = 0; round < 3; round++) {
+      events.push(message("checks"));
+      expect(next(fold(events), rules)).toEqual({ kind: "turn", last: false });
+      events.push(reply(events.length));
+      expect(next(fold(events), rules)).toMatchObject({ kind: round < 2 ? "feedback" : "settle" });
+    }
+    expect(next(fold(events), rules)).toMatchObject({
+      end: {
+        lifecycleStatus: "failed",
+        failure: { code: "checks_failed", message: expect.stringContaining("`npm test`, exit 1") },
+      },
+    });
+  });
+
+  test("a model without second attempts fails at the first red check", () => {
+    expect(next(fold([...worked, checked("failed")]), { ...rules, retries: false })).toMatchObject({
+      kind: "settle",
+      end: { lifecycleStatus: "failed" },
+    });
+  });
+
+  test("an advisory check does not hold the landing", () => {
+    const [, ...rest] = worked;
+    const events = [created({ checks: [check({ required: false })] }), ...rest, checked("failed")];
+    expect(next(fold(events), rules)).toEqual({ kind: "land" });
+  });
+
+  test("a cap forbids the next turn, and only that", () => {
+    const stop = { code: "budget_reached", message: "limit", retryable: false, remedy: null };
+    expect(next(fold([plain, run]), { ...rules, stop })).toEqual({
+      kind: "settle",
+      end: { lifecycleStatus: "failed", failure: stop },
+    });
+    expect(next(fold([...worked, checked("passed")]), { ...rules, stop })).toEqual({ kind: "land" });
+  });
+
+  test("in place, results hold until the next edit", () => {
+    const place: DomainEvent = {
+      type: "workspace.prepared",
+      data: {
+        kind: "directory",
+        root: "/p",
+        worktree: null,
+        branch: null,
+        baseCommit: null,
+        baseTree: null,
+        targetRef: null,
+      },
+    };
+    const events = [
+      created({ checks: [check()], isolation: "directory", landing: "none" }),
+      run,
+      place,
+      reply(1, ["c1"]),
+      started("c1"),
+      finished("c1"),
+      reply(6),
+    ];
+    expect(next(fold(events), rules)).toMatchObject({ kind: "check" });
+    events.push(checked("passed", null));
+    expect(next(fold(events), rules)).toEqual({ kind: "settle", end: { lifecycleStatus: "completed" } });
+    events.push(message(), reply(9, ["c2"]), started("c2"), finished("c2"), reply(12));
+    expect(next(fold(events), rules)).toMatchObject({ kind: "check" });
+  });
+
+  test("a queued message is read when the agent has finished", () => {
+    const events = [
+      plain,
+      run,
+      worktree,
+      reply(1, ["c1"]),
+      message("api", "queued"),
+      started("c1", "none"),
+      finished("c1"),
+    ];
+    expect(fold(events).input).toBe(1);
+    events.push(reply(7));
+    expect(next(fold(events), rules)).toEqual({ kind: "turn", last: false });
+    events.push(reply(8));
+    expect(next(fold(events), rules)).toEqual({ kind: "settle", end: { lifecycleStatus: "completed" } });
+  });
+});
+
+describe("cancel", () => {
+  const request = { surface: "api", reason: "", mode: "stop" as const };
+  test("of a Task that never ran ends it in one commit", () => {
+    expect(cancel(fold([plain]), request, at)).toMatchObject({
+      kind: "events",
+      events: [{ type: "cancel.requested" }, { type: "task.settled", data: { lifecycleStatus: "cancelled" } }],
+    });
+  });
+  test("of a running Task is a request", () => {
+    expect(cancel(fold([plain, run]), request, at)).toEqual({
+      kind: "events",
+      events: [{ type: "cancel.requested", data: request }],
+    });
+  });
+  test("twice is nothing more", () => {
+    expect(cancel(fold([plain, run, { type: "cancel.requested", data: request }]), request, at)).toEqual({
+      kind: "nothing",
+    });
+    expect(cancel(fold([plain, run, settledAs("cancelled")]), request, at)).toEqual({ kind: "nothing" });
+  });
+  test("past the point of no return waits; of a finished Task is refused", () => {
+    expect(cancel(fold([...worked, checked("passed"), landing]), request, at)).toEqual({ kind: "landing" });
+    expect(cancel(fold([plain, run, settledAs("completed")]), request, at)).toEqual({ kind: "settled" });
+    expect(cancel(fold([plain, run, settledAs("failed")]), request, at)).toEqual({ kind: "settled" });
+  });
+  test("a stop overrides a wrap-up", () => {
+    const wrapping = fold([plain, run, { type: "cancel.requested", data: { ...request, mode: "wrap_up" } }]);
+    expect(cancel(wrapping, request, at)).toMatchObject({ kind: "events" });
+    expect(cancel(wrapping, { ...request, mode: "wrap_up" }, at)).toEqual({ kind: "nothing" });
+  });
+});
+
+describe("the list row", () => {
+  test("status and progress follow the lifecycle", () => {
+    expect(summarise(fold([plain, run]))).toMatchObject({
+      status: "running",
+      lifecycleStatus: "active",
+      progress: { total: 1, running: 1, inactive: 0, percent: 100 },
+    });
+    expect(summarise(fold([plain, run, settledAs("completed")]))).toMatchObject({
+      status: "inactive",
+      phase: "settled",
+      progress: { total: 1, running: 0, inactive: 1, percent: 0 },
+    });
+  });
+  test("error stands for failed and cancelled only", () => {
+    expect(summarise(fold([plain, run, settledAs("completed")]))).not.toHaveProperty("error");
+    const failed: DomainEvent = {
+      type: "task.settled",
+      data: {
+        lifecycleStatus: "failed",
+        summary: "",
+        error: "why",
+        errorInfo: { code: "x", retryable: false, remedy: null, at },
+      },
+    };
+    expect(summarise(fold([plain, run, failed]))).toMatchObject({ error: "why", errorInfo: { code: "x" } });
+    expect(summarise(fold([plain, run, failed, message("api", "restarted")]))).not.toHaveProperty("error");
+  });
+  test("usage adds up; an unknown price makes the sum unknown", () => {
+    expect(fold([plain, run, reply(1), reply(2)]).usage).toMatchObject({
+      inputTokens: 2,
+      outputTokens: 4,
+      costUSD: 1,
+      modelCalls: 2,
+    });
+    const unknown = reply(1, [], {
+      usage: { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0, costUSD: null },
+    });
+    expect(fold([plain, run, unknown, reply(2)]).usage.costUSD).toBeNull();
+  });
+  test("the checked tree is named only while every required check holds on it", () => {
+    expect(summarise(fold([...worked, checked("passed")])).git.checkedTree).toBe(git("d"));
+    expect(summarise(fold([...worked, checked("failed")])).git.checkedTree).toBeNull();
+    expect(summarise(fold([...worked, checked("passed"), committed(git("f"))])).git.checkedTree).toBeNull();
+  });
+});

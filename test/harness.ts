@@ -1,0 +1,61 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { loadConfig } from "../src/config.ts";
+import { silent } from "../src/log.ts";
+import { createService, type Service } from "../src/service.ts";
+
+/** A real service on a real port over a temporary data folder, and small real projects for it. */
+
+/** A folder that is gone when the scope ends. */
+export const temporary = (name = "sortie-test-"): Disposable & { path: string } => {
+  const path = realpathSync(mkdtempSync(join(tmpdir(), name)));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true, maxRetries: 5 }) };
+};
+
+export const git = (cwd: string, ...args: string[]): string =>
+  execFileSync("git", ["-c", "user.name=Tester", "-c", "user.email=tester@localhost", ...args], {
+    cwd,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  }).trimEnd();
+
+export const writeFiles = (root: string, files: Record<string, string>): void => {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+};
+
+/** A Git repository on `main` with one commit of these files. */
+export const makeProject = (root: string, files: Record<string, string>): string => {
+  mkdirSync(root, { recursive: true });
+  writeFiles(root, files);
+  git(root, "init", "-q", "-b", "main");
+  git(root, "add", "-A");
+  git(root, "commit", "-q", "-m", "first");
+  return realpathSync(root);
+};
+
+export const readText = (...parts: string[]): string => readFileSync(join(...parts), "utf8");
+
+export type TestService = AsyncDisposable & Service & { dataDir: string };
+
+/** Starts a service with an empty environment but for PATH and what is given. */
+export const startService = async (dataDir: string, env: Record<string, string> = {}): Promise<TestService> => {
+  const config = loadConfig({ port: 0, dataDir }, { PATH: process.env["PATH"] ?? "", HOME: dataDir, ...env });
+  const service = await createService(config, silent);
+  return { ...service, dataDir, [Symbol.asyncDispose]: () => service.close() };
+};
+
+/** Asks until the answer pleases; fails with the last answer. */
+export const until = async <T>(ask: () => Promise<T>, pleases: (answer: T) => boolean, ms = 20_000): Promise<T> => {
+  const end = performance.now() + ms;
+  for (;;) {
+    const answer = await ask();
+    if (pleases(answer)) return answer;
+    if (performance.now() > end) throw new Error(`Not within ${ms} ms; last: ${JSON.stringify(answer)}`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+};
