@@ -82,7 +82,7 @@ export const metadataRows = (state: TaskState): Tables["metadata"][] =>
   Object.entries(state.metadata).map(([key, value]) => ({
     stream: state.taskID,
     key: plain(key),
-    value: plain(textOf(value as Json)),
+    value: plain(textOf(value)),
   }));
 
 /** Strings as they are, everything else as its JSON. */

@@ -7,7 +7,7 @@ import { messageOf, StartError } from "../errors.ts";
  * One server per data folder. The lock is the operating system's, taken through a small SQLite file of its own: it
  * ends with the process, however that ends, and needs no clean-up.
  */
-export const lockFolder = (dataDir: string): Disposable => {
+export const lockFolder = async (dataDir: string): Promise<Disposable> => {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "lock.db");
   let database: Database.Database | undefined;

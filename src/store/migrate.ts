@@ -149,9 +149,10 @@ export const migrate = async (
     if (kind === "postgres")
       await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
     const done = new Set((await trx.selectFrom("migrations").select("name").execute()).map(({ name }) => name));
-    for (const { name, up } of migrations) {
+    for (const migration of migrations) {
+      const { name } = migration;
       if (done.has(name)) continue;
-      await up(trx, kind);
+      await migration.up(trx, kind);
       await trx.insertInto("migrations").values({ name, at: new Date().toISOString() }).execute();
     }
   });

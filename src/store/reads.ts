@@ -136,7 +136,7 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
       .where("due_at", "is not", null)
       .where("holder", "is", null)
       .executeTakeFirstOrThrow();
-    return Number(row.count);
+    return row.count;
   },
 
   async place(stream) {
@@ -162,7 +162,7 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
         ]),
       )
       .executeTakeFirstOrThrow();
-    return { ahead: Number(row.count), due: { at: new Date(due_at), rank } };
+    return { ahead: row.count, due: { at: new Date(due_at), rank } };
   },
 
   async once(scope, key) {

@@ -23,7 +23,6 @@ import { createHeld } from "./claim.ts";
 import { createBell, createFollow } from "./follow.ts";
 import { createCache } from "./fold.ts";
 import { createLive } from "./live.ts";
-import { lockFolder } from "./lock.ts";
 import { migrate } from "./migrate.ts";
 import { createReads } from "./reads.ts";
 import type { Tables } from "./schema.ts";
@@ -38,13 +37,12 @@ export type SqliteStore = Store & {
 
 type Options = { file: string; dataDir: string; log: Log; now?: () => Date };
 
-/** One process, one connection; the exclusive lock on the data folder makes its caches the truth. */
+/** One process, one connection: the caller holds the lock on the data folder (lock.ts), so the caches are the truth. */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
   const { file, dataDir, log, now = () => new Date() } = options;
   const inMemory = file === ":memory:";
   await using scope = new AsyncDisposableStack();
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  if (!inMemory) scope.use(lockFolder(dataDir));
   const database = scope.adopt(openFile(file), (opened) => void opened.close());
   const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
   await migrate(db, "sqlite", async (from) => {
@@ -73,7 +71,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     if (state !== undefined) cache.set(state);
     return state;
   };
-  const base: Base = { position: () => position, head: rows.head, state: stateOf, answer: rows.answer };
+  const base: Base = { position: () => position, head: rows.head, state: stateOf, answer: (id) => rows.answer(id) };
 
   // ---- one transaction per tick -------------------------------------------------------------------------------------
 

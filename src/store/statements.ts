@@ -21,10 +21,6 @@ export const prepare = (database: Database.Database) => {
     const statement = database.prepare<unknown[]>(sql);
     return (...values: unknown[]): void => void statement.run(...values);
   };
-  const get = <Row>(sql: string) => {
-    const statement = database.prepare<unknown[], Row>(sql);
-    return (...values: unknown[]): Row | undefined => statement.get(...values);
-  };
 
   const putEvent = put<Tables["events"]>("events", undefined, ["position", "stream", "version", "type", "at", "data"]);
   const putHead = put<Head>("streams", "stream", [
@@ -60,10 +56,10 @@ export const prepare = (database: Database.Database) => {
     run(`delete from ${table} where stream = ?`),
   );
 
-  const getHead = get<Head>("select * from streams where stream = ?");
-  const getAnswer = get<Tables["answers"]>("select * from answers where id = ?");
-  const getSnapshot = get<Tables["snapshots"]>("select * from snapshots where stream = ?");
-  const getLog = get<Tables["log"]>("select * from log");
+  const getHead = database.prepare<[string], Head>("select * from streams where stream = ?");
+  const getAnswer = database.prepare<[string], Tables["answers"]>("select * from answers where id = ?");
+  const getSnapshot = database.prepare<[string], Tables["snapshots"]>("select * from snapshots where stream = ?");
+  const getLog = database.prepare<[], Tables["log"]>("select * from log");
   const tail = database.prepare<[string, number], Tables["events"]>(
     "select * from events where stream = ? and version > ? order by version",
   );
@@ -80,11 +76,12 @@ export const prepare = (database: Database.Database) => {
     rollback: run("rollback"),
     markOpen: run("update log set clean = 0"),
     markClean: run("update log set clean = 1"),
-    log: (): Tables["log"] => getLog() ?? { id: 1, position: 0, clean: 1 },
-    head: (stream: StreamID): Head | undefined => getHead(stream),
-    state: (stream: StreamID): TaskState | undefined => refold(getSnapshot(stream), (after) => tail.all(stream, after)),
+    log: (): Tables["log"] => getLog.get() ?? { id: 1, position: 0, clean: 1 },
+    head: (stream: StreamID): Head | undefined => getHead.get(stream),
+    state: (stream: StreamID): TaskState | undefined =>
+      refold(getSnapshot.get(stream), (after) => tail.all(stream, after)),
     answer(id: string): Answer | undefined {
-      const row = getAnswer(id);
+      const row = getAnswer.get(id);
       return row && { bodyHash: row.body_hash, stored: { status: row.status, body: JSON.parse(row.body) as Json } };
     },
     /** At the start nobody can hold anything: everything active is due again. */
