@@ -1,0 +1,29 @@
+import type { ModelUsage } from "../protocol/event.ts";
+
+/**
+ * What a call cost. The price table ships with the package and is loaded on the first call; nothing is fetched.
+ * `inputTokens` counts everything sent, the cached included; the cache's figures are parts of it.
+ */
+
+export type Tokens = Omit<ModelUsage, "costUSD">;
+
+/** Where the table files a provider; others are looked up by their own name. */
+const tableID: Record<string, string> = { gemini: "google" };
+
+/** US dollars, null where the table does not know the model. `provider` is the table's name for who is paid. */
+export const costOf = async (tokens: Tokens, provider: string, model: string): Promise<number | null> => {
+  if (provider === "builtin") return 0;
+  const { calcPrice } = await import("@pydantic/genai-prices");
+  const usage = {
+    input_tokens: tokens.inputTokens,
+    output_tokens: tokens.outputTokens,
+    cache_read_tokens: tokens.cacheReadTokens,
+    cache_write_tokens: tokens.cacheWriteTokens,
+  };
+  try {
+    return calcPrice(usage, model, { providerId: tableID[provider] ?? provider })?.total_price ?? null;
+  } catch {
+    // The table refuses usage that it has no price for, such as cached tokens of a model without a cache.
+    return null;
+  }
+};
