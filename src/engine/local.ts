@@ -50,7 +50,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   let timerAt = Number.POSITIVE_INFINITY;
   /** The earliest future due time that a nudge spoke of. */
   let announced = Number.POSITIVE_INFINITY;
-  /** Resting streams among the due ones of the last look; so many rows more the next one reads. */
+  /** Streams among the due ones of the last look that rest, or run and are not claimed yet: read past as many. */
   let inTheWay = 0;
 
   const free = () => maxRunning - running.size;
@@ -98,25 +98,26 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
 
   /** Starts what may run now; gives the time at which more may. */
   const look = async (): Promise<number> => {
-    if (announced <= clock()) announced = Number.POSITIVE_INFINITY;
-    for (let limit = maxRunning + inTheWay; ; limit *= 2) {
-      const rows = await store.due(now(), limit);
+    for (let limit = free() + inTheWay; ; limit = Math.max(16, limit * 2)) {
+      const asOf = now();
+      if (announced <= asOf.getTime()) announced = Number.POSITIVE_INFINITY;
+      const rows = await store.due(asOf, limit);
       let earliest = announced;
       inTheWay = 0;
       for (const row of rows) {
         if (stopped || free() <= 0) return earliest;
-        if (running.has(row.stream)) continue;
-        const until = restUntil(row);
-        if (until > clock()) {
-          inTheWay += 1;
-          earliest = Math.min(earliest, until);
-        } else begin(row);
+        const runs = running.has(row.stream);
+        const until = runs ? 0 : restUntil(row);
+        if (!runs && until <= clock()) begin(row);
+        else inTheWay += 1;
+        if (until > clock()) earliest = Math.min(earliest, until);
       }
       if (stopped || free() <= 0) return earliest;
-      // A full page of streams that rest or run may hide others behind it.
+      // A full page of those in the way may hide others behind it.
       if (rows.length >= limit) continue;
       const next = (await store.nextDue())?.getTime() ?? Number.POSITIVE_INFINITY;
-      return next > clock() ? Math.min(earliest, next) : earliest;
+      // What came due while we asked was not among the rows; what was due before then rests, or is held by now.
+      return next > asOf.getTime() ? Math.min(earliest, next) : earliest;
     }
   };
 
