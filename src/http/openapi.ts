@@ -11,25 +11,51 @@ export const createDocument = async (routes: Routes, version: string): Promise<o
   const paths: Record<string, Record<string, object>> = {};
   for (const [operationID, route] of Object.entries(routes) as [string, Route][])
     (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(operationID, route);
-  return create({
-    openapi: "3.1.0",
-    info: {
-      title: "Sortie",
-      version,
-      description:
-        "Tasks carried out by agents in Git projects. Every error has the body `Error`. " +
-        "Basic authentication is demanded on every route when the service has a password.",
-      license: { name: "MIT", identifier: "MIT" },
+  const document = create(
+    {
+      openapi: "3.1.0",
+      info: {
+        title: "Sortie",
+        version,
+        description:
+          "Tasks carried out by agents in Git projects. Every error has the body `Error`. " +
+          "Basic authentication is demanded on every route when the service has a password.",
+        license: { name: "MIT", identifier: "MIT" },
+      },
+      servers: [{ url: "/" }],
+      security: [{ basic: [] }],
+      tags: [{ name: "task" }, { name: "event" }, { name: "service" }],
+      paths,
+      components: {
+        securitySchemes: { basic: { type: "http", scheme: "basic" } },
+        schemas: { Error: errorBody },
+      },
     },
-    servers: [{ url: "/" }],
-    security: [{ basic: [] }],
-    tags: [{ name: "task" }, { name: "event" }, { name: "service" }],
-    paths,
-    components: {
-      securitySchemes: { basic: { type: "http", scheme: "basic" } },
-      schemas: { Error: errorBody },
-    },
-  });
+    { override: ({ jsonSchema, io }) => void (io === "output" && allowMore(jsonSchema)) },
+  );
+  return nameJson(document);
+};
+
+/** Answers may get further fields: the interface evolves by addition. */
+const allowMore = (schema: { additionalProperties?: unknown }): void => {
+  if (schema.additionalProperties === false) delete schema.additionalProperties;
+};
+
+/** zod numbers its recursive JSON schemas, one for each use; they are one type with one name. */
+const nameJson = (document: object): object => {
+  const text = JSON.stringify(document).replaceAll(
+    /#\/components\/schemas\/__schema\d+/g,
+    "#/components/schemas/JsonValue",
+  );
+  const named = JSON.parse(text) as { components: { schemas: Record<string, unknown> } };
+  const { schemas } = named.components;
+  const numbered = Object.keys(schemas).filter((name) => name.startsWith("__schema"));
+  const [first, ...others] = numbered.map((name) => JSON.stringify(schemas[name]));
+  if (first === undefined || others.some((other) => other !== first))
+    throw new Error("Expected one recursive schema, the JSON value; got several.");
+  schemas["JsonValue"] = JSON.parse(first);
+  for (const name of numbered) delete schemas[name];
+  return named;
 };
 
 const directoryText = {

@@ -42,14 +42,26 @@ const json = (schema: z.ZodType, description: string, status: 200 | 202 = 200): 
   schema,
 });
 
+/** A query parameter is text; the document shows what the text stands for. */
+const shownAs = (schema: object) => ({
+  override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }): void => {
+    for (const key of Object.keys(jsonSchema)) if (key !== "description") delete jsonSchema[key];
+    Object.assign(jsonSchema, schema);
+  },
+});
+
 /** A whole number in a query string. */
 const count = (min: number, max: number) =>
   z
     .string()
     .regex(/^\d{1,15}$/, { error: (issue) => `Expected a whole number, got ${JSON.stringify(issue.input)}` })
     .transform(Number)
-    .pipe(z.number().int().min(min).max(max));
-const flag = z.enum(["1", "0", "true", "false"]).transform((value) => value === "1" || value === "true");
+    .pipe(z.number().int().min(min).max(max))
+    .meta(shownAs({ type: "integer", minimum: min, maximum: max }));
+const flag = z
+  .enum(["1", "0", "true", "false"])
+  .transform((value) => value === "1" || value === "true")
+  .meta(shownAs({ type: "boolean" }));
 
 const taskParams = z.object({ taskID: z.string() });
 const eventQuery = z.object({

@@ -1,0 +1,154 @@
+import type { TaskStatus } from "../protocol/task.ts";
+import { type CallError, openEvents, type Result, type StreamFrame } from "./events.ts";
+import { createClient } from "./gen/client/index.ts";
+import { Service, Task } from "./gen/sdk.gen.ts";
+
+export type { CallError, Result, StreamFrame } from "./events.ts";
+
+/**
+ * The typed client: the generated operations, with the directory and the credentials added, and on top of them events
+ * that resume by themselves and `wait`. Runs in browsers and in Node, without dependencies.
+ *
+ * A call gives `{ data, error, response }` and does not throw; `throwOnError: true`, here or in a call, throws the
+ * error instead.
+ */
+
+export type ClientOptions = {
+  baseUrl: string;
+  /** Absolute path of the project on the service's machine. A call's own `query.directory` wins. */
+  directory?: string;
+  /** Default `service`. */
+  username?: string;
+  password?: string;
+  fetch?: typeof fetch;
+  throwOnError?: boolean;
+};
+
+type OfTask = { path: { taskID: string }; signal?: AbortSignal };
+export type EventsCall = OfTask & { query?: { after?: number | string; follow?: boolean } };
+export type WaitCall = OfTask & {
+  /** Gives up after this long, with an `Error` named TimeoutError as `error`. */
+  timeoutMs?: number;
+};
+
+/** Where events cannot be had (too many streams, a proxy that holds them back), status is asked this often. */
+const pollMs = 2_000;
+
+export const createServiceClient = (options: ClientOptions) => {
+  const { directory, password, username = "service" } = options;
+  const baseUrl = options.baseUrl.replace(/\/+$/, "");
+  const headers: Record<string, string> =
+    password === undefined ? {} : { authorization: `Basic ${base64(`${username}:${password}`)}` };
+  const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => globalThis.fetch(...request));
+  const client = createClient({ baseUrl, headers, fetch: send, throwOnError: options.throwOnError ?? false });
+  const task = new Task({ client });
+  const service = new Service({ client });
+
+  /** The same operation, with the client's directory unless the call names one. */
+  const inProject = <Call extends (call: never) => unknown>(operation: Call): Call =>
+    ((call: { query?: object } = {}) =>
+      operation({
+        ...call,
+        query: { ...(directory === undefined ? {} : { directory }), ...call.query },
+      } as never)) as never;
+
+  const events = async ({ path, query = {}, signal }: EventsCall): Promise<Result<AsyncIterable<StreamFrame>>> => {
+    const { after, follow } = query;
+    return openEvents({
+      fetch: send,
+      url: `${baseUrl}/task/${encodeURIComponent(path.taskID)}/events${follow === true ? "?follow=1" : ""}`,
+      headers,
+      after: after === undefined ? undefined : Number(after),
+      signal,
+    });
+  };
+
+  const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> => {
+    const { data, error, response } = await task.status({
+      path,
+      ...(signal === undefined ? {} : { signal }),
+      throwOnError: false,
+    });
+    const reached = response === undefined ? {} : { response };
+    return data === undefined
+      ? { data: undefined, error: error as CallError, ...reached }
+      : { data: data as TaskStatus, error: undefined, ...reached };
+  };
+
+  /** Until the Task's stream says it is settled; also when there is no stream to read. */
+  const nextSettled = async (call: OfTask & { signal: AbortSignal }, after: number): Promise<void> => {
+    const stream = await events({ ...call, query: { after } });
+    if (stream.error !== undefined) return sleep(pollMs, call.signal);
+    try {
+      for await (const { type } of stream.data) if (type === "task.settled" || type === "stream.end") return;
+    } catch {
+      return sleep(pollMs, call.signal);
+    }
+  };
+
+  /** The status record once the Task is settled. */
+  const wait = async ({ path, signal, timeoutMs }: WaitCall): Promise<Result<TaskStatus>> => {
+    const over = new AbortController();
+    const stop = () => over.abort(signal?.reason);
+    signal?.addEventListener("abort", stop);
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(
+            () => over.abort(new DOMException(`Not settled within ${timeoutMs} ms.`, "TimeoutError")),
+            timeoutMs,
+          );
+    try {
+      if (signal?.aborted === true) stop();
+      for (;;) {
+        const now = await status({ path, signal: over.signal });
+        if (over.signal.aborted) return { data: undefined, error: reasonOf(over.signal) };
+        if (now.error !== undefined || now.data.status === "inactive") return now;
+        await nextSettled({ path, signal: over.signal }, now.data.lastEventID);
+      }
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
+    }
+  };
+
+  return {
+    task: {
+      create: inProject(task.create.bind(task)),
+      list: inProject(task.list.bind(task)),
+      get: task.get.bind(task),
+      status: task.status.bind(task),
+      board: task.board.bind(task),
+      messages: task.messages.bind(task),
+      message: inProject(task.message.bind(task)),
+      cancel: inProject(task.cancel.bind(task)),
+      update: inProject(task.update.bind(task)),
+      delete: inProject(task.delete.bind(task)),
+      diff: task.diff.bind(task),
+      checkLog: task.checkLog.bind(task),
+      projectArchive: inProject(task.projectArchive.bind(task)),
+      events,
+      wait,
+    },
+    service: {
+      health: service.health.bind(service),
+      models: service.models.bind(service),
+    },
+  };
+};
+
+export type ServiceClient = ReturnType<typeof createServiceClient>;
+
+const reasonOf = ({ reason }: AbortSignal): Error => (reason instanceof Error ? reason : new Error("Aborted."));
+
+const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+
+/** Base64 of the text's UTF-8 bytes; `btoa` alone takes Latin-1 only. */
+const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)));

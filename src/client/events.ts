@@ -1,0 +1,181 @@
+import type { ErrorBody } from "../protocol/error.ts";
+import type { Frame, LiveFrame } from "../protocol/event.ts";
+import type { TaskStatus } from "../protocol/task.ts";
+
+/**
+ * A Task's events as an async iterable that resumes by itself: a lost connection is opened again after the last id
+ * that was read, so nothing is missed and nothing durable comes twice. It ends with `stream.end`, with the signal, or
+ * by throwing when the service refuses, or cannot be reached for too long.
+ */
+
+export type StreamFrame =
+  | Frame
+  | LiveFrame
+  | { type: "task.snapshot"; taskID: string; at: string; data: TaskStatus }
+  | { type: "stream.end"; taskID: string; at: string; data: Record<string, never> };
+
+/** What a failed call carries: the service's error body, or what kept it from being reached. */
+export type CallError = ErrorBody | Error;
+
+export type Result<T> =
+  | { data: T; error: undefined; response?: Response }
+  | { data: undefined; error: CallError; response?: Response };
+
+export type EventSource = {
+  fetch: typeof fetch;
+  url: string;
+  headers: Record<string, string>;
+  after: number | undefined;
+  signal: AbortSignal | undefined;
+  /** Tries in a row without a new durable event before giving up; for tests also shorter waits. */
+  tries?: number;
+  waitMs?: number;
+};
+
+/** Nothing for this long, heartbeats come every 15 s: the connection is dead though nobody said so. */
+const silenceMs = 45_000;
+const longestWaitMs = 10_000;
+
+export const openEvents = async (source: EventSource): Promise<Result<AsyncIterable<StreamFrame>>> => {
+  const first = await connect(source, source.after);
+  if (first.kind === "refused") return { data: undefined, error: first.error, ...responseOf(first.response) };
+  return { data: read(source, first), error: undefined, ...responseOf(first.response) };
+};
+
+const responseOf = (response: Response | undefined) => (response === undefined ? {} : { response });
+
+type Connected =
+  | { kind: "open"; response: Response; body: ReadableStream<Uint8Array>; cut: AbortController }
+  | { kind: "over"; response: Response }
+  | { kind: "refused"; error: CallError; response: Response | undefined; waitMs: number | undefined; final: boolean };
+
+const connect = async (source: EventSource, after: number | undefined): Promise<Connected> => {
+  const { fetch, url, headers, signal } = source;
+  const cut = new AbortController();
+  try {
+    const response = await fetch(url, {
+      headers: {
+        ...headers,
+        accept: "text/event-stream",
+        ...(after === undefined ? {} : { "last-event-id": String(after) }),
+      },
+      signal: signal === undefined ? cut.signal : AbortSignal.any([signal, cut.signal]),
+    });
+    if (response.status === 204) return { kind: "over", response };
+    if (response.ok && response.body !== null) return { kind: "open", response, body: response.body, cut };
+    const { status } = response;
+    const seconds = Number(response.headers.get("retry-after") ?? "");
+    return {
+      kind: "refused",
+      error: await errorOf(response),
+      response,
+      waitMs: seconds > 0 ? seconds * 1000 : undefined,
+      final: status !== 429 && status < 500,
+    };
+  } catch (error) {
+    const reason = error instanceof Error ? error : new Error(String(error));
+    return { kind: "refused", error: reason, response: undefined, waitMs: undefined, final: signal?.aborted === true };
+  }
+};
+
+/** The body of a refusal, also when something between answered that does not speak our language. */
+export const errorOf = async (response: Response): Promise<CallError> => {
+  const text = await response.text().catch(() => "");
+  try {
+    const body = JSON.parse(text) as ErrorBody;
+    if (typeof body.message === "string") return body;
+  } catch {}
+  return new Error(`Expected an answer of the service, got status ${response.status}: ${text.slice(0, 200)}`);
+};
+
+async function* read(source: EventSource, first: Connected): AsyncGenerator<StreamFrame, void, undefined> {
+  const { signal, tries = 10, waitMs = 500 } = source;
+  let now = first;
+  let last = source.after;
+  let failures = 0;
+  for (;;) {
+    if (now.kind === "over" || hasEnded(signal)) return;
+    if (now.kind === "open")
+      for await (const { id, frame } of framesOf(now.body, now.cut)) {
+        if (id !== undefined) {
+          last = id;
+          failures = 0;
+        } else if (frame.type === "task.snapshot") last ??= frame.data.lastEventID;
+        yield frame;
+        if (frame.type === "stream.end") return;
+      }
+    if (hasEnded(signal)) return;
+    failures += 1;
+    if (now.kind === "refused" && (now.final || failures > tries)) throw asError(now.error);
+    if (failures > tries) throw new Error(`The event stream was cut ${failures} times in a row without a new event.`);
+    const asked = now.kind === "refused" ? now.waitMs : undefined;
+    await pause(asked ?? Math.min(longestWaitMs, waitMs * 2 ** (failures - 1)), signal);
+    if (hasEnded(signal)) return;
+    now = await connect(source, last);
+  }
+}
+
+const hasEnded = (signal: AbortSignal | undefined): boolean => signal?.aborted === true;
+
+const asError = (error: CallError): Error => {
+  if (error instanceof Error) return error;
+  return Object.assign(new Error(error.message), error);
+};
+
+const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    // Readers that were cut together do not come back together.
+    const timer = setTimeout(done, ms * (0.75 + Math.random() / 2));
+    signal?.addEventListener("abort", done);
+  });
+
+type Received = { id: number | undefined; frame: StreamFrame };
+
+/** Ends when the connection does, in whatever way. */
+async function* framesOf(body: ReadableStream<Uint8Array>, cut: AbortController): AsyncGenerator<Received> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let buffer = "";
+  try {
+    for (;;) {
+      const chunk = await withTimeout(reader.read(), cut);
+      if (chunk.done) return;
+      buffer += decoder.decode(chunk.value, { stream: true });
+      const blocks = buffer.split("\n\n");
+      buffer = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const received = parseBlock(block);
+        if (received !== undefined) yield received;
+      }
+    }
+  } catch {
+    return;
+  } finally {
+    cut.abort();
+    await reader.cancel().catch(() => {});
+  }
+}
+
+const withTimeout = async <T>(work: Promise<T>, cut: AbortController): Promise<T> => {
+  const timer = setTimeout(() => cut.abort(), silenceMs);
+  try {
+    return await work;
+  } finally {
+    clearTimeout(timer);
+  }
+};
+
+/** undefined: a comment, or only a `retry:`. */
+const parseBlock = (block: string): Received | undefined => {
+  const data: string[] = [];
+  let id: number | undefined;
+  for (const line of block.split("\n"))
+    if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
+    else if (line.startsWith("id:")) id = Number(line.slice(3));
+  return data.length === 0 ? undefined : { id, frame: JSON.parse(data.join("\n")) as StreamFrame };
+};
