@@ -2,11 +2,8 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { loadConfig } from "../src/config.ts";
-import { silent } from "../src/log.ts";
-import { createService, type Service } from "../src/service.ts";
 
-/** A real service on a real port over a temporary data folder, and small real projects for it. */
+/** Temporary folders, small real projects, and patience. */
 
 /** A folder that is gone when the scope ends. */
 export const temporary = (name = "sortie-test-"): Disposable & { path: string } => {
@@ -39,15 +36,6 @@ export const makeProject = (root: string, files: Record<string, string>): string
 };
 
 export const readText = (...parts: string[]): string => readFileSync(join(...parts), "utf8");
-
-export type TestService = AsyncDisposable & Service & { dataDir: string };
-
-/** Starts a service with an empty environment but for PATH and what is given. */
-export const startService = async (dataDir: string, env: Record<string, string> = {}): Promise<TestService> => {
-  const config = loadConfig({ port: 0, dataDir }, { PATH: process.env["PATH"] ?? "", HOME: dataDir, ...env });
-  const service = await createService(config, silent);
-  return { ...service, dataDir, [Symbol.asyncDispose]: () => service.close() };
-};
 
 /** Asks until the answer pleases; fails with the last answer. */
 export const until = async <T>(ask: () => Promise<T>, pleases: (answer: T) => boolean, ms = 20_000): Promise<T> => {

@@ -161,8 +161,10 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant("crash" as const) }) },
 );
 
-const runSequence = async (commands: readonly Command[]): Promise<void> => {
+/** `lose`: a service that acknowledges messages without keeping them, for the control. */
+const runSequence = async (commands: readonly Command[], lose = false): Promise<void> => {
   using folder = temporary();
+  using projects = temporary();
   let world = await open(folder.path);
   const expected: Expected[] = [];
 
@@ -192,7 +194,7 @@ const runSequence = async (commands: readonly Command[]): Promise<void> => {
 
   const apply = async (step: Command): Promise<void> => {
     if (step.do === "create") {
-      const directory = join(folder.path, `project-${expected.length}`);
+      const directory = join(projects.path, `project-${expected.length}`);
       mkdirSync(directory);
       const { body } = await world.tasks.create(directory, { request: "do it", productPillar: "code" });
       expected.push({
@@ -227,6 +229,7 @@ const runSequence = async (commands: readonly Command[]): Promise<void> => {
           return;
         }
         const { body } = await sent;
+        if (lose) await world.store.erase(task.taskID);
         task.messages += 1;
         if (task.lifecycle !== "active") {
           expect(body.disposition).toBe("restarted");
@@ -311,4 +314,10 @@ test("random sequences of commands and crashes keep to the model of a Task", { t
     interruptAfterTimeLimit: 60_000,
     markInterruptAsFailure: false,
   });
+});
+
+test("control: a service that loses what it acknowledged is found out", async () => {
+  const commands: Command[] = [{ do: "create" }, { do: "message", of: 0, onBusy: "auto" }];
+  await runSequence(commands);
+  await expect(runSequence(commands, true)).rejects.toThrow();
 });

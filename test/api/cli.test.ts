@@ -1,0 +1,324 @@
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { entriesOf } from "../../src/cli/zip.ts";
+import { git, makeProject, temporary, until } from "../harness.ts";
+
+/**
+ * The command as a user has it: `bin/sortie.js` over the built `dist`, in processes of its own, against a service that
+ * `sortie serve` started.
+ */
+
+const root = resolve(import.meta.dirname, "../..");
+const bin = join(root, "bin/sortie.js");
+const password = "correct horse";
+/** One line of help or of an error; never a stack. */
+const stack = /\n\s+at /;
+const escape = "\u001b";
+
+type Ended = { code: number | null; out: string; err: string };
+type Running = { child: ChildProcess; said: () => string; ended: Promise<Ended> };
+
+const scratch = temporary("sortie-cli-");
+const env = { PATH: process.env["PATH"] ?? "", HOME: scratch.path, SERVICE_SERVER_PASSWORD: password };
+
+const launch = (
+  args: string[],
+  { extra = {}, node = [] }: { extra?: Record<string, string>; node?: string[] } = {},
+): Running => {
+  const child = spawn(process.execPath, [...node, bin, ...args], { env: { ...env, ...extra }, cwd: scratch.path });
+  let out = "";
+  let err = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+  child.stdin.end();
+  const ended = new Promise<Ended>((done) => child.once("close", (code) => done({ code, out, err })));
+  return { child, said: () => out + err, ended };
+};
+
+let service: Running;
+let url = "";
+let project = "";
+
+/** A command against the running service, in the project. */
+const sortie = (args: string[], extra: Record<string, string> = {}): Promise<Ended> =>
+  launch([...args, "--url", url, "-C", project], { extra }).ended;
+
+/** The first line of words that matters, out of what a command printed. */
+const lineWith = (text: string, part: string): string => text.split("\n").find((line) => line.includes(part)) ?? "";
+
+const greet = (from: string, to: string) => `\`\`\`diff
+--- a/greet.txt
++++ b/greet.txt
+@@ -1 +1 @@
+-${from}
++${to}
+\`\`\``;
+
+beforeAll(async () => {
+  execFileSync(process.execPath, [join(root, "scripts/setup.mjs")], { stdio: "pipe" });
+  project = makeProject(join(scratch.path, "project"), { "greet.txt": "hello\n" });
+  service = launch(["serve", "--port", "0", "--data-dir", join(scratch.path, "data")]);
+  await until(
+    async () => service.said(),
+    (text) => text.includes("\nData "),
+  );
+  url = /http:\/\/\S+/.exec(service.said())?.[0] ?? "";
+}, 60_000);
+
+afterAll(async () => {
+  service.child.kill("SIGTERM");
+  const { code } = await service.ended;
+  scratch[Symbol.dispose]();
+  expect(code).toBe(0);
+});
+
+describe("serve", () => {
+  test("says its address, the model and why, the sandbox, the data folder", () => {
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    const said = service.said();
+    expect(lineWith(said, "Model")).toContain("builtin/rules-1");
+    expect(lineWith(said, "Sandbox")).toContain("process-group");
+    expect(lineWith(said, "Data")).toContain(join(scratch.path, "data"));
+    expect(said).not.toContain(password);
+  });
+
+  test.each<[string, number, () => { args: string[]; extra?: Record<string, string> }, string]>([
+    [
+      "a data folder in use",
+      75,
+      () => ({ args: ["--port", "0", "--data-dir", join(scratch.path, "data")] }),
+      "data folder",
+    ],
+    [
+      "a port in use",
+      69,
+      () => ({ args: ["--port", new URL(url).port, "--data-dir", join(scratch.path, "other")] }),
+      "Use --port",
+    ],
+    [
+      "an open address without a password",
+      78,
+      () => ({ args: ["--host", "0.0.0.0"], extra: { SERVICE_SERVER_PASSWORD: "short" } }),
+      "SERVICE_SERVER_PASSWORD",
+    ],
+    ["an empty variable", 78, () => ({ args: [], extra: { SERVICE_DATA_DIR: " " } }), "SERVICE_DATA_DIR"],
+    ["a port that is none", 2, () => ({ args: ["--port", "70000"] }), "whole number"],
+  ])("refuses %s with one line and exit %i", async (_name, code, make, words) => {
+    const { args, extra = {} } = make();
+    const ended = await launch(["serve", ...args], { extra }).ended;
+    expect(ended).toMatchObject({ code, out: "" });
+    expect(ended.err).toContain(words);
+    expect(ended.err).not.toMatch(stack);
+  });
+
+  test("an old Node gets a sentence, and exit 78", async () => {
+    const old = `data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.19.0"}})`;
+    const ended = await launch(["--version"], { node: ["--import", old] }).ended;
+    expect(ended).toMatchObject({ code: 78, out: "" });
+    expect(ended.err).toMatch(/^sortie: expected Node 22\.18 or newer, got 20\.19\.0\. .*\n$/);
+    expect(await launch(["--version"]).ended).toMatchObject({ code: 0, err: "" });
+  });
+});
+
+describe("run", () => {
+  test("follows a Task to its landing in plain lines, and exits 0", async () => {
+    const { code, out, err } = await sortie(["run", greet("hello", "good day"), "--check", "grep -q good greet.txt"]);
+    expect({ code, err }, out).toEqual({ code: 0, err: "" });
+    expect(out).not.toContain(escape);
+    const head = git(project, "rev-parse", "HEAD");
+    expect(lineWith(out, "Landed commit")).toContain(head);
+    expect(lineWith(out, "Check grep -q good greet.txt after the work")).toContain("passed");
+    expect(out).toMatch(new RegExp(`\nCOMPLETED in .*: checks 1/1, cost \\$0, commit ${head.slice(0, 10)}, task_`));
+    expect(readFileSync(join(project, "greet.txt"), "utf8")).toBe("good day\n");
+  });
+
+  test("--json: the event stream's objects on stdout, words on stderr", async () => {
+    const { code, out, err } = await sortie(["run", greet("good day", "hello"), "--json"]);
+    expect(code, err).toBe(0);
+    const frames = out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { id?: number; type: string; taskID: string });
+    const durable = frames.flatMap(({ id }) => (id === undefined ? [] : [id]));
+    expect(durable).toEqual(durable.toSorted((one, other) => one - other));
+    expect(frames.map(({ type }) => type)).toEqual(
+      expect.arrayContaining(["task.snapshot", "task.created", "tool.finished", "landing.finished", "task.settled"]),
+    );
+    expect(frames.at(-1)?.type).toBe("stream.end");
+    expect(err).toContain("COMPLETED");
+  });
+
+  test("a check that fails: exit 5, the project untouched", async () => {
+    const before = git(project, "rev-parse", "HEAD");
+    const { code, out } = await sortie(["run", greet("hello", "bye"), "--check", "echo no good; exit 3"]);
+    expect(code, out).toBe(5);
+    expect(out).toContain("FAILED");
+    expect(lineWith(out, "checks failed")).toContain("echo no good; exit 3");
+    expect(git(project, "rev-parse", "HEAD")).toBe(before);
+  });
+
+  test("what only a language model understands: exit 6, and the words say so", async () => {
+    const { code, out } = await sortie(["run", "Make everything better"]);
+    expect(code, out).toBe(6);
+    expect(out).toContain("NEEDS_MODEL");
+  });
+
+  test.each<[string, number, string[], Record<string, string>, string]>([
+    ["no service there", 3, ["run", "run the tests", "--url", "http://127.0.0.1:9"], {}, "sortie serve"],
+    ["a wrong password", 4, ["run", "run the tests"], { SERVICE_SERVER_PASSWORD: "wrong" }, "SERVICE_SERVER_PASSWORD"],
+    ["an unknown model", 6, ["run", "run the tests", "--model", "nobody/nothing"], {}, "nobody"],
+    ["a model without a provider", 2, ["run", "run the tests", "--model", "large"], {}, "provider/model"],
+    ["an unknown priority", 2, ["run", "run the tests", "--priority", "asap"], {}, "critical"],
+    ["an attachment that is not there", 2, ["run", "x", "--attach", "gone.txt"], {}, "gone.txt"],
+    ["a project that is not there", 2, ["run", "x", "-C", "/nowhere/at/all"], {}, "directory"],
+    ["an unknown squad", 1, ["run", "x", "--squad", "nobody"], {}, "nobody"],
+    ["no request", 2, ["run"], {}, "request"],
+    ["an unknown command", 2, ["fly"], {}, "unknown command"],
+    ["an unknown option", 2, ["task", "ls", "--wings"], {}, "--wings"],
+    ["an unknown Task", 2, ["task", "show", "task_00000000000000000000000000"], {}, "No Task"],
+    ["an unknown beginning of an id", 2, ["task", "show", "zzz"], {}, "zzz"],
+  ])("%s: exit %i", async (_name, code, args, extra, words) => {
+    const full = [...args];
+    if (!args.includes("--url")) full.push("--url", url);
+    if (!args.includes("-C")) full.push("-C", project);
+    const ended = await launch(args[0] === "fly" ? args : full, { extra }).ended;
+    expect(ended.code, ended.err).toBe(code);
+    expect(ended.err).toContain(words);
+    expect(ended.err).not.toMatch(stack);
+  });
+
+  test("Ctrl-C without a terminal cancels: exit 130, its command is gone", async () => {
+    const running = launch(["run", "run the tests", "--check", "sleep 61.5", "--url", url, "-C", project]);
+    await until(
+      async () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }),
+      (processes) => /^sleep 61\.5$/m.test(processes),
+    );
+    running.child.kill("SIGINT");
+    const { code, out } = await running.ended;
+    expect(code, out).toBe(130);
+    expect(out).toContain("CANCELLED");
+    expect(execFileSync("ps", ["-eo", "args"], { encoding: "utf8" })).not.toMatch(/^sleep 61\.5$/m);
+  });
+});
+
+describe("task", () => {
+  test("a detached Task is listed, shown, cancelled, continued, and downloaded", async () => {
+    const detached = await sortie([
+      "run",
+      greet("hello", "hey"),
+      "--check",
+      "sleep 62.5",
+      "--title",
+      "Say hey",
+      "--detach",
+    ]);
+    expect(detached).toMatchObject({ code: 0, err: "" });
+    const id = detached.out.trim();
+    expect(id).toMatch(/^task_[0-9a-z]{26}$/);
+
+    const listed = await sortie(["task", "ls"]);
+    expect(lineWith(listed.out, id)).toContain("Say hey");
+    const cancelled = await sortie(["task", "cancel", "@last", "--reason", "not today"]);
+    expect(cancelled, cancelled.err).toMatchObject({ code: 0, out: `${id}: cancelled\n` });
+
+    const shown = await sortie(["task", "show", id]);
+    expect(shown.code, shown.err).toBe(0);
+    expect(shown.out).toContain("not today");
+    expect(shown.out).toContain("sleep 62.5");
+    const object = JSON.parse((await sortie(["task", "show", id.slice(5, 30), "--json"])).out) as { taskID: string };
+    expect(object.taskID).toBe(id);
+
+    const logs = await sortie(["task", "logs", id]);
+    expect(logs.code, logs.err).toBe(0);
+    expect(lineWith(logs.out, "Cancel requested")).toContain("cli");
+
+    const done = await sortie(["run", greet("hello", "hey"), "--title", "Say hey again"]);
+    expect(done.code, done.out).toBe(0);
+    const diff = await sortie(["task", "diff", "@last"]);
+    expect(diff.out).toContain("+hey\n");
+    const message = await sortie(["task", "message", "@last", greet("hey", "hello"), "--follow"]);
+    expect(message.code, message.out + message.err).toBe(0);
+    expect(readFileSync(join(project, "greet.txt"), "utf8")).toBe("hello\n");
+
+    const archived = await sortie(["task", "archive", "@last", "--output", join(scratch.path, "out.zip")]);
+    expect(archived.code, archived.err).toBe(0);
+    const entries = entriesOf(readFileSync(join(scratch.path, "out.zip")));
+    expect(
+      entries
+        .find(({ path }) => path === "project/greet.txt")
+        ?.read()
+        .toString(),
+    ).toBe("hello\n");
+    expect(entries.map(({ path }) => path)).toContain("execution-flow/manifest.json");
+
+    const lost = await sortie(["task", "archive", "@last", "-o", join(scratch.path, "no/such/folder.zip")]);
+    expect(lost.code).toBe(1);
+    expect(existsSync(join(scratch.path, "no"))).toBe(false);
+  });
+
+  test("text that steers terminals does not reach one", async () => {
+    const hostile = `quiet${escape}]0;owned\u0007${escape}[2J\u009b31m\u202eevil`;
+    const { code } = await sortie(["run", greet("hello", "hello there"), "--title", hostile]);
+    expect(code).toBe(0);
+    for (const args of [
+      ["task", "ls"],
+      ["task", "show", "@last"],
+      ["task", "logs", "@last"],
+    ]) {
+      const { out } = await sortie(args);
+      expect(out).toContain("quietevil");
+      expect(out).not.toMatch(/(?!\n)\p{Cc}|\u202e/u);
+    }
+    // Control: the service keeps the title as it was sent.
+    const object = JSON.parse((await sortie(["task", "show", "@last", "--json"])).out) as { title: string };
+    expect(object.title).toBe(hostile);
+  });
+});
+
+describe("doctor", () => {
+  test("a machine in order: exit 0; the running service is recognised", async () => {
+    const free = await launch(["doctor", "--port", "0", "--data-dir", join(scratch.path, "new")]).ended;
+    expect(free.code, free.out).toBe(0);
+    const there = await launch([
+      "doctor",
+      "--port",
+      new URL(url).port,
+      "--data-dir",
+      join(scratch.path, "data"),
+      "--json",
+    ]).ended;
+    expect(there.code, there.out).toBe(0);
+    const findings = there.out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { name: string; state: string });
+    expect(findings.map(({ name }) => name)).toEqual([
+      "Node",
+      "Git",
+      "ripgrep",
+      "Settings",
+      "Data folder",
+      "Disk",
+      "Service",
+      "Store",
+      "Processes",
+    ]);
+    expect(existsSync(join(scratch.path, "new"))).toBe(false);
+  });
+
+  test("a port of another program and a file as data folder: exit 1, each with its remedy", async () => {
+    const other = createServer((socket) => socket.destroy());
+    await new Promise<void>((done) => other.listen(0, "127.0.0.1", done));
+    const address = other.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const { code, out } = await launch(["doctor", "--port", String(port), "--data-dir", join(project, "greet.txt")])
+      .ended;
+    other.close();
+    expect(code, out).toBe(1);
+    expect(out).toContain(`Port ${port} is used by another program.`);
+    expect(lineWith(out, "bad   Data folder")).toContain("greet.txt");
+  });
+});
