@@ -2,62 +2,39 @@ import { resolve } from "node:path";
 import { createServiceClient } from "../client/client.ts";
 import { messageOf } from "../errors.ts";
 import type { TaskStatus } from "../protocol/task.ts";
+import { Exit, exit } from "./exit.ts";
 import { clean } from "./print.ts";
 
-/** Speaking with a running service: the connection, refusals as sentences, ids by prefix, and the exit codes. */
-
-/** The outcomes a script can tell apart; part of the interface of the command. */
-export const exit = {
-  completed: 0,
-  failed: 1,
-  usage: 2,
-  unreachable: 3,
-  credentials: 4,
-  checksFailed: 5,
-  needsModel: 6,
-  timeLimit: 124,
-  cancelled: 130,
-} as const;
-
-/** Ends the command with a code and one message for people. */
-export class Exit extends Error {
-  readonly exitCode: number;
-  constructor(exitCode: number, message: string) {
-    super(message);
-    this.name = "Exit";
-    this.exitCode = exitCode;
-  }
-}
-
-export const defaultURL = "http://127.0.0.1:7878";
+/** Speaking with a running service: the connection, refusals as sentences, ids by prefix, the end as an exit code. */
 
 export type Target = { url: string; directory: string; username: string; password: string | undefined };
 export type Service = ReturnType<typeof createServiceClient>;
 
 export const connect = ({ url, directory, username, password }: Target): Service => {
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ""))
-    throw new Exit(exit.usage, `Expected --url to be an http address such as ${defaultURL}, got "${url}".`);
+    throw new Exit(exit.usage, `Expected --url to be an http address such as http://127.0.0.1:7878, got "${url}".`);
   return createServiceClient({
-    baseUrl: url.replace(/\/+$/, ""),
+    baseUrl: url,
     directory: resolve(directory),
     username,
     ...(password === undefined ? {} : { password }),
   });
 };
 
-type Result<T> = { data?: T; error?: unknown; response?: Response | undefined };
+type Result = { data?: unknown; error?: unknown; response?: Response | undefined };
 
 /** The answer, or an Exit that says why there is none and what to do. */
-export const need = <T>(result: Result<T>, url: string): T => {
-  if (result.error === undefined && result.data !== undefined) return result.data;
-  throw refusal(result, url);
+export const need = <R extends Result>(result: R, url: string): NonNullable<R["data"]> => {
+  const { data, error } = result;
+  if (error !== undefined || data === undefined || data === null) throw refusal(result, url);
+  return data;
 };
 
 type Body = { message: string; code: string; issues: { path: string; message: string }[] };
 
 const bodyOf = (error: unknown): Partial<Body> => (typeof error === "object" && error !== null ? error : {});
 
-const refusal = ({ error, response }: Result<unknown>, url: string): Exit => {
+const refusal = ({ error, response }: Result, url: string): Exit => {
   if (response === undefined)
     return new Exit(
       exit.unreachable,
@@ -101,7 +78,7 @@ export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "err
 /** A whole id, its unique beginning among the project's Tasks, or `@last` for the newest of them. */
 export const resolveID = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;
-  const tasks = need(await service.task.list({ query: { archived: "true", limit: "200" } }), url);
+  const tasks = need(await service.task.list({ query: { archived: true, limit: 200 } }), url);
   if (given === "@last") {
     const newest = tasks.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
     if (newest === undefined) throw new Exit(exit.usage, `There is no Task yet in ${resolve(directory)}.`);

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { type Config, type Flags, loadConfig } from "../config.ts";
 import { messageOf } from "../errors.ts";
-import { exit } from "./call.ts";
+import { exit } from "./exit.ts";
 import { bytes, clean, line, type Screen } from "./print.ts";
 
 /** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */
@@ -64,8 +64,9 @@ async function* examine(flags: Flags): AsyncGenerator<Finding> {
   yield ok("Settings", `${config.configPath}${(await exists(config.configPath)) ? "" : " (absent: defaults)"}`);
   yield await dataFolder(config);
   yield await disk(config);
-  const running = await health(config);
-  yield running ?? (await port(config));
+  const running = config.socket === undefined ? await health(config) : undefined;
+  yield running ??
+    (config.socket === undefined ? await port(config) : note("Service", `on the socket ${config.socket}, not asked`));
   yield await store(config);
   yield await orphans(config, running !== undefined);
 }

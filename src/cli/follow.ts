@@ -1,5 +1,7 @@
+import { messageOf } from "../errors.ts";
 import type { TaskStatus } from "../protocol/task.ts";
-import { exit, exitOf, need, type Service, type Target } from "./call.ts";
+import { exitOf, need, type Service, type Target } from "./call.ts";
+import { Exit, exit } from "./exit.ts";
 import { watchInterrupts } from "./interrupt.ts";
 import { clean, duration, lastLine, line, money, type Screen } from "./print.ts";
 import { createWords } from "./words.ts";
@@ -51,7 +53,7 @@ export const show = async (
 ): Promise<void> => {
   const { dim } = screen.colors;
   const words = createWords(screen);
-  const events = need(await service.task.events({ path: { taskID }, query: { after: "0" }, signal }), target.url);
+  const events = need(await service.task.events({ path: { taskID }, query: { after: 0 }, signal }), target.url);
   let began = Date.now();
   let last = Number.POSITIVE_INFINITY;
   let cost: number | null = 0;
@@ -89,15 +91,24 @@ export const show = async (
       if (event.id >= last) return;
     }
   } catch (error) {
-    if (!signal.aborted) throw error;
+    // The client has tried again for long enough.
+    throw new Exit(
+      exit.unreachable,
+      `Lost the service at ${target.url} (${clean(messageOf(error))}). When it is back the Task goes on; follow it with \`sortie task logs -f ${taskID}\`.`,
+    );
   } finally {
     clearInterval(timer);
     screen.status(undefined);
   }
 };
 
+type Closing = Pick<
+  TaskStatus,
+  "taskID" | "lifecycleStatus" | "error" | "errorInfo" | "checks" | "usage" | "git" | "createdAt" | "settledAt"
+>;
+
 /** What became of a Task: the state first, then what it rests on, then the way on. */
-export const closing = (task: TaskStatus, { colors }: Pick<Screen, "colors">): string => {
+export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): string => {
   const { bold, green, red, yellow } = colors;
   const passed = task.checks.filter(({ state }) => state === "passed").length;
   const took =

@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { loadCaller } from "../config.ts";
 import { StartError } from "../errors.ts";
-import { defaultURL, Exit, exit, type Target } from "./call.ts";
+import type { Target } from "./call.ts";
+import { Exit, exit } from "./exit.ts";
 import { clean, createScreen } from "./print.ts";
 import type { RunOptions } from "./run.ts";
 
@@ -31,7 +32,7 @@ type Shared = { url: string; directory: string; json?: true };
 const createProgram = (finish: (code: number) => void): Command => {
   const caller = loadCaller();
   const program = new Command("sortie")
-    .description("Has squads of LLM agents carry out Tasks in your Git projects, checks the result, and lands it.")
+    .description("Has LLM agents carry out Tasks in your Git projects, checks the result, and lands it.")
     .version(version(), "-v, --version")
     .addHelpText("after", codes)
     .showHelpAfterError("Try `sortie --help`.")
@@ -74,7 +75,7 @@ const createProgram = (finish: (code: number) => void): Command => {
   /** What every command that talks to a running service understands. */
   const speaking = (command: Command) =>
     command
-      .option("--url <address>", "the service", defaultURL)
+      .option("--url <address>", "the service", "http://127.0.0.1:7878")
       .option("-C, --directory <folder>", "the project", ".")
       .option("--json", "JSON on stdout, words for people on stderr");
   const context = ({ url, directory, json }: Shared) => {
@@ -112,8 +113,8 @@ const createProgram = (finish: (code: number) => void): Command => {
       .command("ls")
       .description("the project's Tasks, last update first")
       .option("--all", "archived ones too")
-      .addOption(new Option("--limit <n>").argParser((text) => String(wholeNumber(1, 200)(text))).default("20")),
-  ).action(async (options: Shared & { all?: true; limit: string }) =>
+      .option("--limit <n>", "how many", wholeNumber(1, 200), 20),
+  ).action(async (options: Shared & { all?: true; limit: number }) =>
     finish(await (await load()).list(options, context(options))),
   );
   speaking(task.command("show <id>").description("what a Task is and how it stands")).action(

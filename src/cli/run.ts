@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { messageOf } from "../errors.ts";
-import { connect, Exit, exit, need, type Target } from "./call.ts";
+import { connect, need, type Target } from "./call.ts";
+import { Exit, exit } from "./exit.ts";
 import { follow } from "./follow.ts";
 import type { Screen } from "./print.ts";
 

@@ -2,7 +2,8 @@ import { createWriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { connect, Exit, exit, exitOf, need, resolveID, type Target } from "./call.ts";
+import { connect, exitOf, need, resolveID, type Target } from "./call.ts";
+import { Exit, exit } from "./exit.ts";
 import { closing, follow, show } from "./follow.ts";
 import { bytes, clean, line, money, type Screen, table } from "./print.ts";
 
@@ -11,9 +12,9 @@ import { bytes, clean, line, money, type Screen, table } from "./print.ts";
 type Emit = (value: object) => void;
 type Context = { target: Target; screen: Screen; emit: Emit | undefined };
 
-export const list = async ({ all, limit }: { all?: true; limit: string }, { target, screen, emit }: Context) => {
+export const list = async ({ all, limit }: { all?: true; limit: number }, { target, screen, emit }: Context) => {
   const service = connect(target);
-  const query = { limit, ...(all ? { archived: "true" as const } : {}) };
+  const query = { limit, ...(all ? { archived: true } : {}) };
   const tasks = need(await service.task.list({ query }), target.url);
   if (emit !== undefined) for (const task of tasks) emit(task);
   else if (tasks.length === 0) screen.say('No Tasks here yet. Create one: sortie run "run the tests"');
