@@ -58,8 +58,10 @@ export type TaskState = {
   error: string | null;
   errorInfo: ErrorInfo | null;
   sessions: Session[];
-  /** Runs since the last other fact; three without one are a crash loop. */
-  runs: number;
+  /** Runs that died while the same local step (calls, a check, a landing) was under way. */
+  crashes: number;
+  /** The last run was stopped in good order. */
+  stopped: boolean;
   sandbox: EventData["run.started"]["sandbox"] | null;
   workspace: EventData["workspace.prepared"] | null;
   /** Version of the newest message for the agent. */
@@ -159,7 +161,8 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
         startedAt: event.at,
       },
     ],
-    runs: 0,
+    crashes: 0,
+    stopped: false,
     sandbox: null,
     workspace: null,
     input: event.version,
@@ -184,6 +187,20 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
   };
 };
 
+/** Facts that complete nothing: between two of them a Task has not moved on. */
+const waits: ReadonlySet<string> = new Set([
+  "task.updated",
+  "run.started",
+  "run.stopped",
+  "workspace.prepared",
+  "reply.retried",
+  "check.started",
+]);
+
+/** Something of this machine's was under way; waiting for a model is not. */
+const isBusy = (state: TaskState): boolean =>
+  state.open.length > 0 || state.running !== null || state.landingStarted !== null;
+
 /** Folds one event in. The state before is never changed: a commit that fails leaves it as it was. */
 export const evolve = (before: TaskState | undefined, event: Recorded): TaskState => {
   if (before === undefined) {
@@ -196,7 +213,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     version: event.version,
     position: event.position,
     updatedAt: event.at,
-    runs: event.type === "run.started" ? before.runs + 1 : 0,
+    crashes: waits.has(event.type) ? before.crashes : 0,
   };
   switch (event.type) {
     case "task.created":
@@ -209,7 +226,6 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         priority: event.data.priority ?? state.priority,
         archived: event.data.archived ?? state.archived,
         budget: event.data.budget ?? state.budget,
-        runs: before.runs,
       };
     case "run.started":
       return {
@@ -217,10 +233,12 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         startedAt: state.startedAt ?? event.at,
         attemptStartedAt: state.attemptStartedAt ?? event.at,
         sandbox: event.data.sandbox,
+        crashes: isBusy(before) && !before.stopped ? before.crashes + 1 : before.crashes,
+        stopped: false,
         running: null,
       };
     case "run.stopped":
-      return state;
+      return { ...state, stopped: true };
     case "workspace.prepared":
       return state.landed === null
         ? { ...state, workspace: event.data }

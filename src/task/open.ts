@@ -54,7 +54,7 @@ export type Run = RunDeps & {
 /** The claim is gone: whatever this run would still say is not wanted. */
 export class ClaimLost extends Error {}
 
-/** Runs without any fact in between after which a Task is taken to crash the service. */
+/** Deaths at the same step after which a Task is taken to crash the service. */
 const crashLoop = 3;
 
 /**
@@ -145,10 +145,10 @@ export const openRun = async (
   }
 
   const killed = state.startedAt === null ? [] : await deps.processes.killAll(stream);
-  if (state.runs >= crashLoop) {
+  if (state.crashes >= crashLoop) {
     const failure = {
       code: "crash_loop",
-      message: `The service ended ${state.runs} times at the same step of this Task (after ${state.version} events).`,
+      message: `The service died ${state.crashes} times at the same step of this Task (after ${state.version} events).`,
       retryable: false,
       remedy: "Read the service's log, then send a message to try again.",
     };
