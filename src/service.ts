@@ -54,7 +54,7 @@ export const createService = async (config: Config, log: Log): Promise<Service> 
 
   const scope = new AsyncDisposableStack();
   try {
-    scope.use(lockFolder(dataDir));
+    scope.use(await lockFolder(dataDir));
     await rm(join(dataDir, "tmp"), { recursive: true, force: true });
     const store = scope.use(await openStore(config, log));
     const processes = createProcesses({ folder: join(dataDir, "processes"), runID: dataDir, keepEnv: config.env, log });

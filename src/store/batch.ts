@@ -217,7 +217,7 @@ export const releaseMember =
       changes.heads.set(stream, { ...free, fruitless: 0 });
       return;
     }
-    const barren = head.version === claimed.version || (world.state(stream)?.runs ?? 0) > 0;
+    const barren = head.version <= claimed.version + 1;
     const fruitless = barren ? head.fruitless + 1 : 0;
     const due_at = head.lifecycle === "active" ? now.getTime() + backoffMs(fruitless) : null;
     changes.heads.set(stream, { ...free, due_at, due_seq: head.due_seq + 1, fruitless });
