@@ -2,25 +2,32 @@ import type { StreamID } from "../domain/event.ts";
 import type { Claimed } from "./batch.ts";
 import type { Claim } from "./store.ts";
 
+type Entry = {
+  stream: StreamID;
+  epoch: number /** When it was last known to hold, by `performance.now()`. */;
+  since: number;
+};
+
 /** The claims that this process holds. */
 export type Held = {
-  add(stream: StreamID, claimed: Claimed, release: () => Promise<void>): Claim;
+  add(stream: StreamID, claimed: Claimed, since: number, release: () => Promise<void>): Claim;
   /** Aborts `lost` of whoever holds the stream here; with an epoch only of that claim. */
   lose(stream: StreamID, epoch?: number): void;
-  entries(): { stream: StreamID; epoch: number }[];
+  renew(stream: StreamID, epoch: number, since: number): void;
+  entries(): readonly Readonly<Entry>[];
 };
 
 export const createHeld = (): Held => {
-  const claims = new Map<StreamID, { epoch: number; lost: AbortController }>();
+  const claims = new Map<StreamID, Entry & { lost: AbortController }>();
   return {
-    add(stream, claimed, release) {
+    add(stream, { epoch }, since, release) {
       const lost = new AbortController();
-      const entry = { epoch: claimed.epoch, lost };
+      const entry = { stream, epoch, since, lost };
       claims.set(stream, entry);
       let released: Promise<void> | undefined;
       const claim: Claim = {
         stream,
-        fence: { stream, epoch: claimed.epoch },
+        fence: { stream, epoch },
         lost: lost.signal,
         release() {
           if (claims.get(stream) === entry) claims.delete(stream);
@@ -36,6 +43,10 @@ export const createHeld = (): Held => {
       claims.delete(stream);
       entry.lost.abort(new Error(`The claim on ${stream} is lost`));
     },
-    entries: () => [...claims].map(([stream, { epoch }]) => ({ stream, epoch })),
+    renew(stream, epoch, since) {
+      const entry = claims.get(stream);
+      if (entry?.epoch === epoch) entry.since = since;
+    },
+    entries: () => [...claims.values()],
   };
 };

@@ -37,15 +37,9 @@ export const record = (event: DomainEvent, place: Omit<Recorded, "type" | "data"
   ...place,
 });
 
-/** Folds a stream from its snapshot, if that has the fold's present meaning, and the events after it. */
-export const refold = (
-  snapshot: Tables["snapshots"] | undefined,
-  tail: (after: number) => readonly Tables["events"][],
-): TaskState | undefined => {
-  const usable = snapshot?.revision === taskRevision ? snapshot : undefined;
-  const from = usable && (JSON.parse(usable.state) as TaskState);
-  return foldRows(from, tail(usable?.version ?? 0));
-};
+/** The fold in a snapshot, if it has the present meaning; what follows `version` is still to be folded in. */
+export const fromSnapshot = (snapshot: Tables["snapshots"] | undefined): TaskState | undefined =>
+  snapshot?.revision === taskRevision ? (JSON.parse(snapshot.state) as TaskState) : undefined;
 
 export const foldRows = (from: TaskState | undefined, rows: readonly Tables["events"][]): TaskState | undefined =>
   rows.reduce<TaskState | undefined>((state, row) => evolve(state, eventOf(row)), from);

@@ -160,7 +160,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     async claim(stream, worker) {
       const claimed = await submit(claimMember(stream, worker, null));
       if (claimed === undefined) return undefined;
-      const claim = held.add(stream, claimed, () => submit(releaseMember(stream, claimed)));
+      const claim = held.add(stream, claimed, performance.now(), () => submit(releaseMember(stream, claimed)));
       // Revoked in the very transaction of the claim.
       if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
       return claim;

@@ -2,7 +2,7 @@ import type Database from "better-sqlite3";
 import type { StreamID } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { Answer, Changes } from "./batch.ts";
-import { eventRow, metadataRows, refold, searchText, snapshotRow, taskRow } from "./fold.ts";
+import { eventRow, foldRows, fromSnapshot, metadataRows, searchText, snapshotRow, taskRow } from "./fold.ts";
 import type { Head, Tables } from "./schema.ts";
 import type { Json } from "./store.ts";
 
@@ -78,8 +78,10 @@ export const prepare = (database: Database.Database) => {
     markClean: run("update log set clean = 1"),
     log: (): Tables["log"] => getLog.get() ?? { id: 1, position: 0, clean: 1 },
     head: (stream: StreamID): Head | undefined => getHead.get(stream),
-    state: (stream: StreamID): TaskState | undefined =>
-      refold(getSnapshot.get(stream), (after) => tail.all(stream, after)),
+    state(stream: StreamID): TaskState | undefined {
+      const from = fromSnapshot(getSnapshot.get(stream));
+      return foldRows(from, tail.all(stream, from?.version ?? 0));
+    },
     answer(id: string): Answer | undefined {
       const row = getAnswer.get(id);
       return row && { bodyHash: row.body_hash, stored: { status: row.status, body: JSON.parse(row.body) as Json } };

@@ -31,4 +31,5 @@ const read = (file: string): string | null => {
 };
 
 const isTask = (data: unknown): data is Task => typeof data === "object" && data !== null && "quickCheck" in data;
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- the port of a thread has no origin
 if (!isMainThread && isTask(workerData)) parentPort?.postMessage(read(workerData.quickCheck));

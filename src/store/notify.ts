@@ -1,0 +1,80 @@
+import { randomBytes } from "node:crypto";
+import { Client, type ClientConfig } from "pg";
+import { messageOf } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Bell } from "./follow.ts";
+import type { Position } from "../domain/event.ts";
+
+export type Notify = AsyncDisposable & { channel: string /** What our own notifications carry. */; self: string };
+
+const pollMs = 1000;
+
+/**
+ * Rings for commits of other processes: NOTIFY as a hint, and a look at the newest position every second, because a
+ * notification is lost with its connection.
+ */
+export const listen = async (options: {
+  config: ClientConfig;
+  channel: string;
+  bell: Bell;
+  position: () => Promise<Position>;
+  log: Log;
+}): Promise<Notify> => {
+  const { config, channel, bell, position, log } = options;
+  const self = randomBytes(8).toString("hex");
+  let client: Client | undefined;
+  let closed = false;
+  let connecting: Promise<void> | undefined;
+
+  const connect = async (): Promise<void> => {
+    const next = new Client(config);
+    const drop = () => {
+      if (client === next) client = undefined;
+    };
+    next.on("error", (error) => {
+      drop();
+      if (!closed) log.warn({ error: messageOf(error) }, "notifications stopped; looking every second meanwhile");
+    });
+    next.on("end", drop);
+    next.on("notification", ({ payload }) => {
+      if (payload !== self) bell.ring();
+    });
+    try {
+      await next.connect();
+      await next.query(`listen "${channel}"`);
+      client = next;
+    } catch (error) {
+      await next.end().catch(() => {});
+      throw error;
+    }
+  };
+
+  let seen: Position = -1;
+  const look = async (): Promise<void> => {
+    if (client === undefined) await connect();
+    if (bell.listeners() === 0) return;
+    const newest = await position();
+    if (newest === seen) return;
+    seen = newest;
+    bell.ring();
+  };
+  await connect();
+  const timer = setInterval(() => {
+    connecting ??= look()
+      .catch(() => {})
+      .finally(() => {
+        connecting = undefined;
+      });
+  }, pollMs);
+
+  return {
+    channel,
+    self,
+    async [Symbol.asyncDispose]() {
+      closed = true;
+      clearInterval(timer);
+      await connecting;
+      await client?.end().catch(() => {});
+    },
+  };
+};

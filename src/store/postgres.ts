@@ -1,0 +1,243 @@
+import { join } from "node:path";
+import { Kysely, PostgresDialect, sql } from "kysely";
+import { DatabaseError, Pool, type PoolConfig, types } from "pg";
+import type { StreamID } from "../domain/event.ts";
+import { messageOf, ServiceError, StartError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import {
+  answerID,
+  type Base,
+  type Changes,
+  claimMember,
+  commitMember,
+  eraseMember,
+  isEmpty,
+  type Member,
+  noChanges,
+  releaseMember,
+  runMember,
+} from "./batch.ts";
+import { createBlobs } from "./blobs.ts";
+import { createHeld } from "./claim.ts";
+import { createCache } from "./fold.ts";
+import { createBell, createFollow } from "./follow.ts";
+import { keepLeases } from "./lease.ts";
+import { createLive } from "./live.ts";
+import { migrate } from "./migrate.ts";
+import { listen } from "./notify.ts";
+import { createReads } from "./reads.ts";
+import { loadState, lockAndLoad, type Needs, save } from "./rows.ts";
+import type { Tables } from "./schema.ts";
+import type { Store, Write } from "./store.ts";
+
+type Options = {
+  url: string;
+  dataDir: string;
+  log: Log;
+  /** How long a claim outlives its holder. */
+  leaseMs?: number;
+  /** Tables go here instead of the connection's default schema; made when it is not there. */
+  schema?: string;
+};
+
+/** Any number of processes on one database. All times that are compared between them are the database's. */
+export const createPostgresStore = async (options: Options): Promise<Store> => {
+  const { url, dataDir, log, leaseMs = 10_000, schema } = options;
+  await using scope = new AsyncDisposableStack();
+  const config: PoolConfig = {
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    application_name: "sortie",
+    types: numbers,
+    ...(schema === undefined ? {} : { options: `-c search_path=${schema}` }),
+  };
+  const open = (extra: PoolConfig): Pool => {
+    const pool = new Pool({ ...config, ...extra });
+    pool.on("error", (error) => log.warn({ error: messageOf(error) }, "an idle database connection broke"));
+    return scope.adopt(pool, (opened) => opened.end());
+  };
+  const pool = open({ max: 10 });
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  try {
+    if (schema !== undefined) await sql`create schema if not exists ${sql.id(schema)}`.execute(db);
+    await migrate(db, "postgres");
+  } catch (error) {
+    if (error instanceof StartError) throw error;
+    throw new StartError(69, `PostgreSQL could not be used: ${messageOf(error)}. Check SERVICE_DATABASE_URL.`);
+  }
+
+  const cache = createCache();
+  const held = createHeld();
+  const bell = createBell();
+  const reads = createReads(db, state);
+  const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
+  const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
+  const notify = scope.use(await listen({ config, channel, bell, position: () => reads.position(), log }));
+  const leasePool = open({ max: 1, query_timeout: leaseMs / 3, connectionTimeoutMillis: leaseMs / 3 });
+  scope.use(keepLeases({ pool: leasePool, held, leaseMs, log }));
+
+  async function state(stream: StreamID) {
+    const head = await db.selectFrom("streams").select("version").where("stream", "=", stream).executeTakeFirst();
+    if (head === undefined) {
+      cache.delete(stream);
+      return undefined;
+    }
+    const found = await loadState(db, stream, head.version, cache.get(stream));
+    // A commit of this process may have been quicker than the reading.
+    if (found !== undefined && found.version >= (cache.get(stream)?.version ?? 0)) cache.set(found);
+    return found;
+  }
+
+  // ---- one transaction at a time; what arrives meanwhile shares the next --------------------------------------------
+
+  type Waiting = Needs & {
+    run(base: Base, batch: Changes, now: Date): void;
+    settle(): void;
+    fail(error: unknown): void;
+  };
+  let waiting: Waiting[] = [];
+  let pumping: Promise<void> | undefined;
+  let closed = false;
+
+  const submit = <T>(needs: Partial<Needs>, member: Member<T>): Promise<T> =>
+    new Promise<T>((resolve, reject) => {
+      if (closed) return reject(unavailable(new Error("the store is closed")));
+      let settle = () => {};
+      waiting.push({
+        streams: needs.streams ?? [],
+        folds: needs.folds ?? [],
+        appends: needs.appends ?? false,
+        answers: needs.answers ?? [],
+        run(base, batch, now) {
+          try {
+            const value = runMember(member, base, batch, now);
+            settle = () => resolve(value);
+          } catch (error) {
+            settle = () => reject(error);
+          }
+        },
+        settle: () => settle(),
+        fail: (error) => reject(unavailable(error)),
+      });
+      pumping ??= pump();
+    });
+
+  const pump = async (): Promise<void> => {
+    await new Promise(setImmediate);
+    while (waiting.length > 0) {
+      const members = waiting;
+      waiting = [];
+      await attempt(members);
+    }
+    pumping = undefined;
+  };
+
+  const attempt = async (members: readonly Waiting[], tries = 1): Promise<void> => {
+    try {
+      await transact(members);
+    } catch (error) {
+      if (isClash(error) && tries < 10) return attempt(members, tries + 1);
+      if (error instanceof DatabaseError && members.length > 1) {
+        // The database refused a row of one of them; the others shall not suffer.
+        for (const member of members) await attempt([member]);
+        return;
+      }
+      log.error({ error: messageOf(error), members: members.length }, "a transaction failed");
+      for (const member of members) member.fail(error);
+    }
+  };
+
+  const transact = async (members: readonly Waiting[]): Promise<void> => {
+    const needs: Needs = {
+      streams: members.flatMap(({ streams }) => streams),
+      folds: members.flatMap(({ folds }) => folds),
+      appends: members.some(({ appends }) => appends),
+      answers: members.flatMap(({ answers }) => answers),
+    };
+    const batch = await db.transaction().execute(async (trx) => {
+      const { answers, heads, states, position, now } = await lockAndLoad(trx, needs, cache);
+      const base: Base = {
+        position: () => position,
+        head: (stream) => heads.get(stream),
+        state: (stream) => states.get(stream),
+        answer: (id) => answers.get(id),
+      };
+      const changes = noChanges(position);
+      for (const member of members) member.run(base, changes, now);
+      if (isEmpty(changes)) return changes;
+      await save(trx, changes, now);
+      if (changes.events.length > 0) await sql`select pg_notify(${notify.channel}, ${notify.self})`.execute(trx);
+      return changes;
+    });
+    for (const stream of batch.erased) cache.delete(stream);
+    for (const folded of batch.states.values()) cache.set(folded);
+    for (const member of members) member.settle();
+    for (const stream of batch.revoked) held.lose(stream);
+    if (batch.events.length > 0) bell.ring(new Set(batch.states.keys()));
+  };
+
+  const owned = scope.move();
+  const store: Store = {
+    kind: "postgres",
+    blobs: createBlobs(join(dataDir, "blobs")),
+    live: createLive(),
+    ...reads,
+    state,
+    commit: (write) => submit(needsOf(write), commitMember(write)),
+    async claim(stream, worker) {
+      // The lease counts from before it was asked for.
+      const since = performance.now();
+      const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs));
+      return (
+        claimed && held.add(stream, claimed, since, () => submit({ folds: [stream] }, releaseMember(stream, claimed)))
+      );
+    },
+    follow: (after, signal, filter) => createFollow(bell, reads)(after, signal, filter),
+    erase: (stream) => submit({ streams: [stream] }, eraseMember(stream)),
+    async forget(before) {
+      await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
+    },
+    async check() {
+      try {
+        const { rows } = await sql<{
+          readonly: string;
+        }>`select current_setting('transaction_read_only') as readonly`.execute(db);
+        if (rows[0]?.readonly === "on") throw new Error("the database takes no writes");
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      if (closed) return;
+      closed = true;
+      await pumping;
+      bell.close();
+      await owned.disposeAsync();
+    },
+  };
+  return store;
+};
+
+const needsOf = (write: Write): Needs => ({
+  streams: [
+    ...(write.due ?? []).map(({ stream }) => stream),
+    ...(write.revoke ?? []),
+    ...(write.fence === undefined ? [] : [write.fence.stream]),
+  ],
+  folds: write.appends.map(({ stream }) => stream),
+  appends: write.appends.length > 0,
+  answers: write.once === undefined ? [] : [answerID(write.once.scope, write.once.key)],
+});
+
+/** 64-bit integers as numbers: positions and milliseconds stay far below 2^53. */
+const numbers: PoolConfig["types"] = {
+  getTypeParser: ((id: types.TypeId, format?: "text") =>
+    id === types.builtins.INT8 ? Number : types.getTypeParser(id, format)) as typeof types.getTypeParser,
+};
+
+const unavailable = (cause: unknown): ServiceError =>
+  new ServiceError("store_unavailable", `The store could not be written: ${messageOf(cause)}.`, { cause });
+
+/** Another process was at the same row first: serialization, deadlock, or a row that has just been made. */
+const isClash = (error: unknown): boolean =>
+  error instanceof DatabaseError && ["40001", "40P01", "23505"].includes(error.code ?? "");

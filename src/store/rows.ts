@@ -1,0 +1,146 @@
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { StreamID } from "../domain/event.ts";
+import type { TaskState } from "../domain/task.ts";
+import type { Answer, Changes } from "./batch.ts";
+import {
+  type Cache,
+  eventRow,
+  foldRows,
+  metadataRows,
+  fromSnapshot,
+  searchText,
+  snapshotRow,
+  taskRow,
+} from "./fold.ts";
+import { clock } from "./lease.ts";
+import type { Head, Tables } from "./schema.ts";
+import type { Json } from "./store.ts";
+
+/** What a batch loads under its locks, and how it is written, on PostgreSQL. */
+
+type Trx = Transaction<Tables>;
+
+export type Needs = {
+  streams: readonly StreamID[];
+  /** Streams whose fold is needed too. */
+  folds: readonly StreamID[];
+  /** Whether events are to be written. */
+  appends: boolean;
+  answers: readonly string[];
+};
+
+/**
+ * The order of locks is the same in every transaction: idempotency keys, streams by id, then the log's row. Whoever
+ * holds the log's row is alone in giving out positions until it has committed, so that position 2 is never seen
+ * before position 1.
+ */
+export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
+  const streams = [...new Set([...needs.streams, ...needs.folds])];
+  const ids = [...new Set(needs.answers)];
+  const answers = new Map<string, Answer>();
+  if (ids.length > 0) {
+    await sql`
+      select pg_advisory_xact_lock(key) from (
+        select distinct hashtextextended(id, 0) as key from unnest(${ids}::text[]) as id order by key
+      ) as keys`.execute(trx);
+    for (const row of await trx.selectFrom("answers").selectAll().where("id", "in", ids).execute())
+      answers.set(row.id, {
+        bodyHash: row.body_hash,
+        stored: { status: row.status, body: JSON.parse(row.body) as Json },
+      });
+  }
+  const heads = new Map<StreamID, Head>();
+  if (streams.length > 0)
+    for (const row of await trx
+      .selectFrom("streams")
+      .selectAll()
+      .where("stream", "in", streams)
+      .orderBy("stream")
+      .forUpdate()
+      .execute())
+      heads.set(row.stream, row);
+  const states = new Map<StreamID, TaskState>();
+  for (const stream of new Set(needs.folds)) {
+    const version = heads.get(stream)?.version;
+    if (version === undefined) continue;
+    const state = await loadState(trx, stream, version, cache.get(stream));
+    if (state !== undefined) states.set(stream, state);
+  }
+  const log = needs.appends ? trx.selectFrom("log").forUpdate() : trx.selectFrom("log");
+  const { position, now } = await log.select(["position", clock.as("now")]).executeTakeFirstOrThrow();
+  return { answers, heads, states, position, now: new Date(now) };
+};
+
+/** The fold at a version or later: what is cached if it is that, else the cached one or the snapshot and the rest. */
+export const loadState = async (
+  db: Kysely<Tables>,
+  stream: StreamID,
+  version: number,
+  cached: TaskState | undefined,
+): Promise<TaskState | undefined> => {
+  if (cached?.version === version) return cached;
+  const tail = (after: number) =>
+    db.selectFrom("events").selectAll().where("stream", "=", stream).where("version", ">", after).orderBy("version");
+  const from =
+    cached !== undefined && cached.version < version
+      ? cached
+      : fromSnapshot(await db.selectFrom("snapshots").selectAll().where("stream", "=", stream).executeTakeFirst());
+  return foldRows(from, await tail(from?.version ?? 0).execute());
+};
+
+export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void> => {
+  const erased = [...changes.erased];
+  if (erased.length > 0)
+    for (const table of ["events", "streams", "tasks", "texts", "metadata", "snapshots"] as const)
+      await trx.deleteFrom(table).where("stream", "in", erased).execute();
+
+  const states = [...changes.states.values()];
+  const fresh = new Set(changes.events.filter((event) => event.type === "task.created").map((event) => event.stream));
+  await put(trx, "events", changes.events.map(eventRow));
+  await put(trx, "streams", [...changes.heads.values()], "stream");
+  await put(trx, "tasks", states.map(taskRow), "stream");
+  const kept = states.filter((state) => changes.snapshots.has(state.taskID));
+  await put(trx, "snapshots", kept.map(snapshotRow), "stream");
+  const titled = states.filter((state) => changes.titles.has(state.taskID));
+  await put(
+    trx,
+    "texts",
+    titled.map((state) => ({ stream: state.taskID, text: searchText(state) })),
+    "stream",
+  );
+  await put(trx, "metadata", states.filter((state) => fresh.has(state.taskID)).flatMap(metadataRows));
+  await put(
+    trx,
+    "answers",
+    [...changes.answers].map(([id, { bodyHash, stored }]) => ({
+      id,
+      body_hash: bodyHash,
+      status: stored.status,
+      body: JSON.stringify(stored.body),
+      at: now.getTime(),
+    })),
+  );
+  if (changes.events.length > 0) await trx.updateTable("log").set({ position: changes.position }).execute();
+};
+
+/** Rows per statement; PostgreSQL takes 65,535 parameters. */
+const chunk = 1000;
+
+/** With a key: in the place of the row that stands there. */
+const put = async <T extends keyof Tables>(
+  trx: Trx,
+  table: T,
+  rows: readonly Tables[T][],
+  key?: keyof Tables[T] & string,
+): Promise<void> => {
+  for (let at = 0; at < rows.length; at += chunk) {
+    const part = rows.slice(at, at + chunk);
+    const columns = Object.keys(part[0] ?? {}) as (keyof Tables[T] & string)[];
+    const values = part.map((row) => sql`(${sql.join(columns.map((column) => row[column]))})`);
+    const rest = columns.filter((column) => column !== key);
+    const replaced = sql.join(rest.map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`));
+    const conflict = key === undefined ? sql`` : sql`on conflict (${sql.ref(key)}) do update set ${replaced}`;
+    const names = sql.join(columns.map((column) => sql.ref(column)));
+    await sql`insert into ${sql.table(table)} (${names}) values ${sql.join(values)} ${conflict}`.execute(trx);
+  }
+};
