@@ -7,13 +7,9 @@ import type { ModelUsage } from "../protocol/event.ts";
 
 export type Tokens = Omit<ModelUsage, "costUSD">;
 
-/** Where the table files a provider; others are looked up by their own name. */
-const tableID: Record<string, string> = { gemini: "google" };
-
 /** US dollars, null where the table does not know the model. `provider` is the table's name for who is paid. */
 export const costOf = async (tokens: Tokens, provider: string, model: string): Promise<number | null> => {
   if (provider === "builtin") return 0;
-  const { calcPrice } = await import("@pydantic/genai-prices");
   const usage = {
     input_tokens: tokens.inputTokens,
     output_tokens: tokens.outputTokens,
@@ -21,7 +17,8 @@ export const costOf = async (tokens: Tokens, provider: string, model: string): P
     cache_write_tokens: tokens.cacheWriteTokens,
   };
   try {
-    return calcPrice(usage, model, { providerId: tableID[provider] ?? provider })?.total_price ?? null;
+    const { calcPrice } = await import("@pydantic/genai-prices");
+    return calcPrice(usage, model, { providerId: provider })?.total_price ?? null;
   } catch {
     // The table refuses usage that it has no price for, such as cached tokens of a model without a cache.
     return null;

@@ -1,0 +1,146 @@
+import type {
+  LanguageModelV4FunctionTool,
+  LanguageModelV4Message,
+  LanguageModelV4Prompt,
+  SharedV4ProviderOptions,
+} from "@ai-sdk/provider";
+import type { ProviderKind } from "./kinds.ts";
+import type { ModelReply, ModelRequest, PromptFile, PromptMessage } from "./model.ts";
+
+/** From our conversation to a provider's prompt. The same conversation gives the same bytes, so that prefixes cache. */
+
+type Assistant = Extract<PromptMessage, { role: "assistant" }>;
+type Content<Role> = Extract<LanguageModelV4Message, { role: Role }>["content"];
+
+/**
+ * What a provider wants back as it gave it (thinking signatures, item ids, encrypted reasoning), in the order in which
+ * it came, as `provider` of the reply. The text is not repeated: a text part is the next `length` characters of it.
+ */
+export type Kept = { ref: string; parts: KeptPart[] };
+export type KeptPart = { options?: SharedV4ProviderOptions } & (
+  | { type: "text"; length: number }
+  | { type: "reasoning"; text: string }
+  | { type: "call" }
+);
+
+/** An event holds at most 64 KiB; more than this is not kept, and the model goes on without its own thoughts. */
+const keptBytes = 32_768;
+
+export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
+  const needed = kept.parts.some((part) => part.options !== undefined || part.type === "reasoning");
+  if (!needed) return undefined;
+  const json = JSON.stringify(kept);
+  return Buffer.byteLength(json) > keptBytes ? undefined : (JSON.parse(json) as ModelReply["provider"]);
+};
+
+export const promptFor = (request: ModelRequest, ref: string, kind: ProviderKind): LanguageModelV4Prompt => {
+  const prompt: LanguageModelV4Prompt = [];
+  if (request.system !== "") prompt.push({ role: "system", content: request.system });
+  for (const message of request.messages) {
+    const turned = turn(message, ref, kind);
+    if (turned.content.length > 0) prompt.push(turned);
+  }
+  return kind === "anthropic" || (kind === "openrouter" && ref.includes("/anthropic/")) ? marked(prompt) : prompt;
+};
+
+/** Anthropic caches what it is told to: the handbook, and everything up to the newest message. */
+const marked = (prompt: LanguageModelV4Prompt): LanguageModelV4Prompt =>
+  prompt.map((message, index) =>
+    message.role === "system" || index === prompt.length - 1
+      ? { ...message, providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } } }
+      : message,
+  );
+
+const turn = (message: PromptMessage, ref: string, kind: ProviderKind): LanguageModelV4Message => {
+  switch (message.role) {
+    case "user": {
+      const text = message.text.trim() === "" ? [] : [{ type: "text" as const, text: message.text }];
+      return { role: "user", content: [...text, ...message.files.map((file) => filePart(file, kind))] };
+    }
+    case "assistant":
+      return { role: "assistant", content: assistantParts(message, ref) };
+    case "tool":
+      return {
+        role: "tool",
+        content: message.results.map(({ callID, tool, outcome, output }) => ({
+          type: "tool-result",
+          toolCallId: callID,
+          toolName: tool,
+          // Some providers refuse an empty result.
+          output: { type: outcome === "ok" ? "text" : "error-text", value: output === "" ? "(no output)" : output },
+        })),
+      };
+  }
+};
+
+/** The provider's own order and options, if this very model made them and they still fit the message; else plain. */
+const assistantParts = (message: Assistant, ref: string): Content<"assistant"> => {
+  const kept = message.provider as Kept | undefined;
+  const calls = message.calls.map(({ callID, tool, input }) => ({
+    type: "tool-call" as const,
+    toolCallId: callID,
+    toolName: tool,
+    input: typeof input === "object" && input !== null && !Array.isArray(input) ? input : { arguments: input },
+  }));
+  const plain = message.text.trim() === "" ? [] : [{ type: "text" as const, text: message.text }];
+  if (kept?.ref !== ref) return [...plain, ...calls];
+  const length = kept.parts.reduce((sum, part) => sum + (part.type === "text" ? part.length : 0), 0);
+  const called = kept.parts.filter((part) => part.type === "call").length;
+  if (length !== message.text.length || called !== calls.length) return [...plain, ...calls];
+
+  const parts: Content<"assistant"> = [];
+  let at = 0;
+  let next = 0;
+  for (const part of kept.parts) {
+    const own = part.options === undefined ? {} : { providerOptions: part.options };
+    switch (part.type) {
+      case "text":
+        parts.push({ type: "text", text: message.text.slice(at, at + part.length), ...own });
+        at += part.length;
+        break;
+      case "reasoning":
+        parts.push({ type: "reasoning", text: part.text, ...own });
+        break;
+      case "call": {
+        const call = calls[next];
+        if (call !== undefined) parts.push({ ...call, ...own });
+        next += 1;
+        break;
+      }
+    }
+  }
+  return parts;
+};
+
+const images = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/** Characters of a text file that go into the message; the rest would crowd out the conversation. */
+const inlined = 100_000;
+
+const filePart = ({ filename, mime, bytes }: PromptFile, kind: ProviderKind): Content<"user">[number] => {
+  const type = mime.split(";")[0]?.trim().toLowerCase() ?? "";
+  const pdf = type === "application/pdf" && kind !== "openai-compatible";
+  if (images.includes(type) || pdf)
+    return { type: "file", filename, mediaType: type, data: { type: "data", data: bytes } };
+  const text = type === "application/pdf" ? undefined : textIn(bytes);
+  if (text === undefined)
+    return { type: "text", text: `[Attachment ${filename} (${mime}, ${bytes.length} bytes) cannot be shown to you.]` };
+  const rest = text.length > inlined ? `\n[${text.length - inlined} more characters are not shown]` : "";
+  return { type: "text", text: `Attachment ${filename} (${mime}):\n${text.slice(0, inlined)}${rest}` };
+};
+
+const textIn = (bytes: Uint8Array): string | undefined => {
+  if (bytes.includes(0)) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+};
+
+export const toolsFor = (request: ModelRequest): LanguageModelV4FunctionTool[] =>
+  request.tools.map(({ name, description, parameters }) => ({
+    type: "function",
+    name,
+    description,
+    inputSchema: parameters,
+  }));

@@ -1,0 +1,279 @@
+import type {
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4FinishReason,
+  LanguageModelV4StreamPart,
+  LanguageModelV4Usage,
+  SharedV4ProviderMetadata,
+} from "@ai-sdk/provider";
+import type { ModelRef } from "../domain/agent.ts";
+import { messageOf } from "../errors.ts";
+import { cutShort, failureOf, refused } from "./failure.ts";
+import { createFetch } from "./fetch.ts";
+import { type Connection, loadLanguageModel } from "./kinds.ts";
+import type { Model, ModelFailure, ModelReply, ModelRequest } from "./model.ts";
+import { keep, type KeptPart, promptFor, toolsFor } from "./prompt.ts";
+import { costOf, type Tokens } from "./usage.ts";
+
+export const defaultSilenceMs = 120_000;
+
+/**
+ * A model of one provider, called at the AI SDK's provider interface: one HTTP request per reply, no retries of its
+ * own. The package is loaded with the first reply.
+ */
+export const createProviderModel = (
+  connection: Connection,
+  modelID: string,
+  options: { silenceMs?: number } = {},
+): Model => {
+  const ref: ModelRef = `${connection.id}/${modelID}`;
+  const fetch = createFetch(new URL(connection.baseURL).origin, options.silenceMs ?? defaultSilenceMs);
+  const failing = { connection, modelID, now: Date.now };
+  let loaded: Promise<LanguageModelV4> | undefined;
+
+  const call = async (request: ModelRequest, abortSignal: AbortSignal): Promise<ModelReply | ModelFailure> => {
+    const gathered = gather(request, abortSignal);
+    try {
+      loaded ??= loadLanguageModel(connection, modelID, fetch);
+      const model = await loaded;
+      const { stream } = await model.doStream(callOptions(request, ref, connection, abortSignal));
+      // Not `for await`: its end would wait for the line to close.
+      const reader = stream.getReader();
+      for (let part = await reader.read(); !part.done; part = await reader.read()) gathered.take(part.value);
+    } catch (error) {
+      gathered.fail(error);
+    }
+    const { finish, usage, error } = gathered;
+    const spent = { ...usage, costUSD: await cost(gathered.reported, usage, connection, modelID) };
+    if (error !== undefined) return { ...failureOf(error.value, failing), usage: spent };
+    const outcome = outcomeOf(finish, gathered.calls.length > 0, connection.id);
+    if (typeof outcome !== "string") return { ...outcome, usage: spent };
+    const calls = gathered.calls.map(({ tool, input }) => ({ tool, ...parsed(tool, input, outcome === "length") }));
+    const provider = keep({ ref, parts: kept(gathered.parts, connection, calls.length > 0) });
+    return {
+      ok: true,
+      text: gathered.text,
+      calls,
+      finish: outcome,
+      usage: spent,
+      ...(provider === undefined ? {} : { provider }),
+    };
+  };
+
+  return {
+    ref,
+    retries: true,
+    async reply(request) {
+      request.signal.throwIfAborted();
+      // The caller is let go at once, whatever the line does; the line is closed in every case.
+      const line = new AbortController();
+      const { promise: aborted, reject } = Promise.withResolvers<never>();
+      const abort = () => {
+        reject(request.signal.reason);
+        line.abort();
+      };
+      request.signal.addEventListener("abort", abort, { once: true });
+      try {
+        return await Promise.race([call(request, line.signal), aborted]);
+      } finally {
+        request.signal.removeEventListener("abort", abort);
+        line.abort();
+      }
+    },
+  };
+};
+
+const callOptions = (
+  request: ModelRequest,
+  ref: ModelRef,
+  connection: Connection,
+  abortSignal: AbortSignal,
+): LanguageModelV4CallOptions => {
+  const tools = toolsFor(request);
+  return {
+    prompt: promptFor(request, ref, connection.kind),
+    ...(tools.length === 0 ? {} : { tools }),
+    abortSignal,
+    // Nothing is left with the provider: reasoning comes back encrypted and we send it again.
+    ...(connection.kind === "openai" ? { providerOptions: { openai: { store: false } } } : {}),
+  };
+};
+
+/** Puts the parts of a stream together. */
+const gather = (request: ModelRequest, line: AbortSignal) => {
+  const parts: KeptPart[] = [];
+  /** Blocks that have begun and not ended. */
+  const blocks = new Map<string, KeptPart>();
+  const open = (type: "text" | "reasoning", id: string): KeptPart => {
+    const key = `${type} ${id}`;
+    const part = blocks.get(key) ?? (type === "text" ? { type, length: 0 } : { type, text: "" });
+    if (!blocks.has(key)) parts.push(part);
+    blocks.set(key, part);
+    return part;
+  };
+  const state = {
+    text: "",
+    calls: [] as { tool: string; input: string }[],
+    parts,
+    finish: undefined as LanguageModelV4FinishReason | undefined,
+    usage: tokens(),
+    /** What the provider says that the call cost; only OpenRouter does. */
+    reported: undefined as number | undefined,
+    error: undefined as { value: unknown } | undefined,
+    fail(value: unknown) {
+      // The first error is the cause; what follows are its echoes.
+      state.error ??= { value };
+    },
+    take(part: LanguageModelV4StreamPart) {
+      if (line.aborted) return;
+      switch (part.type) {
+        case "text-start":
+          merge(open("text", part.id), part.providerMetadata);
+          break;
+        case "text-end":
+          merge(open("text", part.id), part.providerMetadata);
+          blocks.delete(`text ${part.id}`);
+          break;
+        case "text-delta": {
+          const into = open("text", part.id);
+          merge(into, part.providerMetadata);
+          if (part.delta === "" || into.type !== "text") break;
+          into.length += part.delta.length;
+          state.text += part.delta;
+          request.onText(part.delta);
+          break;
+        }
+        case "reasoning-start":
+          merge(open("reasoning", part.id), part.providerMetadata);
+          break;
+        case "reasoning-end":
+          merge(open("reasoning", part.id), part.providerMetadata);
+          blocks.delete(`reasoning ${part.id}`);
+          break;
+        case "reasoning-delta": {
+          const into = open("reasoning", part.id);
+          merge(into, part.providerMetadata);
+          if (part.delta === "" || into.type !== "reasoning") break;
+          into.text += part.delta;
+          request.onReasoning(part.delta);
+          break;
+        }
+        case "tool-call": {
+          const into: KeptPart = { type: "call" };
+          merge(into, part.providerMetadata);
+          parts.push(into);
+          state.calls.push({ tool: part.toolName, input: part.input });
+          break;
+        }
+        case "finish":
+          state.finish = part.finishReason;
+          state.usage = tokensOf(part.usage);
+          state.reported = reportedCost(part.providerMetadata);
+          break;
+        case "error":
+          state.fail(part.error);
+          break;
+        // Not ours to read: arguments come whole with the call, and no tool of the provider's own is asked for.
+        case "stream-start":
+        case "response-metadata":
+        case "tool-input-start":
+        case "tool-input-delta":
+        case "tool-input-end":
+        case "tool-result":
+        case "tool-approval-request":
+        case "custom":
+        case "file":
+        case "reasoning-file":
+        case "source":
+        case "ping":
+        case "raw":
+          break;
+      }
+    },
+  };
+  return state;
+};
+
+const merge = (part: KeptPart, metadata: SharedV4ProviderMetadata | undefined): void => {
+  for (const [provider, values] of Object.entries(metadata ?? {})) {
+    const given = Object.entries(values ?? {}).filter(([, value]) => value != null);
+    if (given.length === 0) continue;
+    part.options ??= {};
+    part.options[provider] = {
+      ...part.options[provider],
+      ...Object.fromEntries(given),
+    };
+  }
+};
+
+/** Thoughts go back where the provider signed them, or where its models expect them between their calls. */
+const kept = (parts: readonly KeptPart[], { kind }: Connection, called: boolean): KeptPart[] =>
+  parts.filter((part) => {
+    switch (part.type) {
+      case "text":
+        return part.length > 0 || part.options !== undefined;
+      case "reasoning":
+        return part.options !== undefined || (kind === "openai-compatible" && called);
+      case "call":
+        return true;
+    }
+  });
+
+const outcomeOf = (
+  finish: LanguageModelV4FinishReason | undefined,
+  called: boolean,
+  id: string,
+): ModelReply["finish"] | ModelFailure => {
+  const done = called ? "calls" : "end";
+  switch (finish?.unified) {
+    case "stop":
+    case "tool-calls":
+      return done;
+    case "length":
+      return "length";
+    case "content-filter":
+      return refused(`${id} withheld the reply: its content filter ended it (${finish.raw}).`, null);
+    case "other":
+      // Without a reason of the provider's own, the stream just ended.
+      return finish.raw === undefined ? cutShort(id) : done;
+    case "error":
+    case "interrupted":
+    case undefined:
+      return cutShort(id);
+  }
+};
+
+const parsed = (tool: string, input: string, cut: boolean): { input: unknown; invalid?: string } => {
+  if (input.trim() === "") return { input: {} };
+  const expected = `Expected the arguments of ${tool} as one JSON object`;
+  try {
+    const value: unknown = JSON.parse(input);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { input: value };
+    return { input: value, invalid: `${expected}, got ${input.slice(0, 200)}. Call it again with an object.` };
+  } catch (error) {
+    const why = cut
+      ? "got text that was cut at the output limit. Do the work in smaller calls."
+      : `got text that is not JSON (${messageOf(error)}): ${input.slice(0, 200)}. Call it again with valid JSON.`;
+    return { input, invalid: `${expected}, ${why}` };
+  }
+};
+
+const tokens = (): Tokens => ({ inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 });
+
+const tokensOf = ({ inputTokens, outputTokens }: LanguageModelV4Usage): Tokens => ({
+  inputTokens: inputTokens.total ?? 0,
+  outputTokens: outputTokens.total ?? 0,
+  cacheReadTokens: inputTokens.cacheRead ?? 0,
+  cacheWriteTokens: inputTokens.cacheWrite ?? 0,
+});
+
+const reportedCost = (metadata: SharedV4ProviderMetadata | undefined): number | undefined => {
+  const usage = metadata?.["openrouter"]?.["usage"] as { cost?: unknown } | undefined;
+  return typeof usage?.cost === "number" ? usage.cost : undefined;
+};
+
+const cost = async (reported: number | undefined, spent: Tokens, { id, kind }: Connection, modelID: string) => {
+  if (reported !== undefined) return reported;
+  if (spent.inputTokens === 0 && spent.outputTokens === 0) return 0;
+  return costOf(spent, kind === "openai-compatible" ? id : kind, modelID);
+};

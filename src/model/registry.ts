@@ -1,0 +1,206 @@
+import type { ModelRef } from "../domain/agent.ts";
+import { ServiceError, StartError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./kinds.ts";
+import type { Model } from "./model.ts";
+import { createProviderModel } from "./provider.ts";
+
+/** Which models there are, which one is in use and why. Nothing is fetched and no package loaded until one is called. */
+
+export const builtinModel: ModelRef = "builtin/rules-1";
+
+/** A provider as the operator wrote it down; `undefined` is as good as absent. */
+export type ProviderEntry = {
+  kind: ProviderKind;
+  name?: string | undefined;
+  baseURL?: string | undefined;
+  /** `env:NAME`, or the key itself. */
+  apiKey?: string | undefined;
+  headers?: Record<string, string> | undefined;
+  api?: "responses" | "chat" | undefined;
+  models?: string[] | undefined;
+};
+
+export type ListedProvider = {
+  id: string;
+  kind: string;
+  name: string;
+  configured: boolean;
+  keySource: string | null;
+  baseURL: string | null;
+  models: string[];
+};
+
+export interface Registry {
+  /** The model of Tasks that name none; `ref` is "none" where the operator wants every Task to name one. */
+  active(): { ref: string; source: string };
+  /** @throws ServiceError model_not_found, model_not_configured: both say what would do. */
+  resolve(ref: string | undefined): ModelRef;
+  /** The model, ready to be called. @throws as `resolve` */
+  load(ref: ModelRef): Promise<Model>;
+  list(): ListedProvider[];
+}
+
+export type RegistryOptions = {
+  /** What the operator chose, and where it was said. */
+  model: { ref: string; source: string } | undefined;
+  providers: Readonly<Record<string, ProviderEntry>>;
+  env: Readonly<Record<string, string | undefined>>;
+  /** The embedded rules, loaded on first use. */
+  rules(): Promise<Model>;
+  log: Log;
+  /** How long a provider's line may be silent before it is cut. */
+  silenceMs?: number;
+};
+
+/** A provider with what is missing before it can be called, in words; undefined = nothing. */
+type Provider = Connection & { name: string; models: string[]; missing: string | undefined };
+
+/** @throws StartError 78 where a provider's entry cannot be right. */
+export const createRegistry = (options: RegistryOptions): Registry => {
+  const providers = new Map<string, Provider>();
+  for (const id of Object.keys(knownKinds) as KnownKind[])
+    providers.set(id, connect(id, options.providers[id] ?? { kind: id }, options.env));
+  for (const [id, entry] of Object.entries(options.providers))
+    if (!providers.has(id)) providers.set(id, connect(id, entry, options.env));
+
+  const active = chosen(options, providers);
+  if (active.ref !== "none") options.log.info({ model: active.ref, source: active.source }, "model in use");
+  const models = new Map<ModelRef, Promise<Model>>();
+
+  const find = (text: string): { ref: ModelRef; provider: Provider | undefined; modelID: string } => {
+    const slash = text.indexOf("/");
+    const id = text.slice(0, slash);
+    const modelID = text.slice(slash + 1);
+    const usable = `Usable here: ${usableRefs(providers).join(", ")}.`;
+    if (slash < 1 || modelID.trim() === "" || /\s/.test(text))
+      throw notFound(`Expected a model as provider/model, got "${text}". ${usable}`);
+    if (text === builtinModel) return { ref: builtinModel, provider: undefined, modelID };
+    const provider = providers.get(id);
+    if (provider === undefined)
+      throw notFound(
+        `No ${id === "builtin" ? "model" : "provider"} "${id === "builtin" ? text : id}". ${usable} Others are added under providers in config.jsonc.`,
+      );
+    if (provider.missing !== undefined) throw notConfigured(`${text} cannot be called: ${provider.missing}`);
+    return { ref: `${id}/${modelID}`, provider, modelID };
+  };
+
+  return {
+    active: () => active,
+    resolve(ref) {
+      const text = ref ?? active.ref;
+      if (text === "none")
+        throw notConfigured(
+          `No model is set (${ref === undefined ? active.source : "model"} says "none"). Name one in the request's "model", or set SERVICE_MODEL; ${builtinModel} is always there.`,
+        );
+      return find(text).ref;
+    },
+    load: async (ref) => {
+      const known = models.get(ref);
+      if (known !== undefined) return known;
+      const { provider, modelID } = find(ref);
+      const silence = options.silenceMs === undefined ? {} : { silenceMs: options.silenceMs };
+      const model =
+        provider === undefined ? options.rules() : Promise.resolve(createProviderModel(provider, modelID, silence));
+      models.set(ref, model);
+      // A load that failed is tried again next time.
+      model.catch(() => models.delete(ref));
+      return model;
+    },
+    list: () => [
+      {
+        id: "builtin",
+        kind: "builtin",
+        name: "Embedded rules (no language model)",
+        configured: true,
+        keySource: null,
+        baseURL: null,
+        models: ["rules-1"],
+      },
+      ...[...providers.values()].map(({ id, kind, name, missing, keySource, baseURL, models: names }) => ({
+        id,
+        kind,
+        name,
+        configured: missing === undefined,
+        keySource,
+        baseURL,
+        models: names,
+      })),
+    ],
+  };
+};
+
+const notFound = (message: string) => new ServiceError("model_not_found", message);
+const notConfigured = (message: string) => new ServiceError("model_not_configured", message);
+
+/** Configured, else the first provider with a key in the environment, else the rules. */
+const chosen = ({ model }: RegistryOptions, providers: ReadonlyMap<string, Provider>) => {
+  if (model !== undefined) return { ref: model.ref, source: model.source };
+  for (const [id, known] of Object.entries(knownKinds)) {
+    const provider = providers.get(id);
+    if (provider?.missing === undefined && known.keys.includes(provider?.keySource ?? ""))
+      return { ref: `${id}/${known.model}`, source: `key in ${provider?.keySource}` };
+  }
+  return { ref: builtinModel, source: "built-in default" };
+};
+
+const usableRefs = (providers: ReadonlyMap<string, Provider>): string[] => [
+  builtinModel,
+  ...[...providers.values()]
+    .filter(({ missing }) => missing === undefined)
+    .map(({ id, models }) => `${id}/${models[0] ?? "<model>"}`),
+];
+
+const connect = (id: string, entry: ProviderEntry, env: RegistryOptions["env"]): Provider => {
+  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(id) || id === "builtin")
+    throw new StartError(78, `Expected another id than "${id}" for a provider in config.jsonc.`);
+  const known = entry.kind === "openai-compatible" ? undefined : knownKinds[entry.kind];
+  const baseURL = entry.baseURL ?? known?.baseURL;
+  if (baseURL === undefined)
+    throw new StartError(78, `Provider ${id} needs a baseURL in config.jsonc: its kind is ${entry.kind}.`);
+  checkURL(id, baseURL);
+
+  // A usual variable's key goes to its usual place, or where the provider's own entry says.
+  const usual = known !== undefined && (entry.baseURL === undefined || id === entry.kind) ? known.keys : [];
+  const key = findKey(entry.apiKey, usual, env);
+  return {
+    id,
+    kind: entry.kind,
+    name: entry.name ?? known?.name ?? id,
+    baseURL: baseURL.replace(/\/+$/, ""),
+    apiKey: key.value,
+    keySource: key.value === undefined ? null : key.source,
+    headers: entry.headers ?? {},
+    api: entry.api ?? "responses",
+    models: entry.models ?? (known === undefined ? [] : [known.model]),
+    missing:
+      key.value !== undefined || (known === undefined && entry.apiKey === undefined) ? undefined : key.missing(id),
+  };
+};
+
+const findKey = (apiKey: string | undefined, usual: string[], env: RegistryOptions["env"]) => {
+  if (apiKey !== undefined && !apiKey.startsWith("env:"))
+    return { value: apiKey, source: "config.jsonc", missing: () => "" };
+  const names = apiKey === undefined ? usual : [apiKey.slice("env:".length)];
+  const name = names.find((candidate) => (env[candidate] ?? "").trim() !== "");
+  return {
+    value: name === undefined ? undefined : env[name]?.trim(),
+    source: name ?? null,
+    missing: (id: string) =>
+      names.length === 0
+        ? `provider ${id} has no key. Set providers.${id}.apiKey in config.jsonc, e.g. to "env:NAME".`
+        : `${names.join(" and ")} ${names.length === 1 ? "is" : "are"} not set. Set ${names[0]} to the key of ${id} and restart the service.`,
+  };
+};
+
+/** A key must not cross a network in the open. */
+const checkURL = (id: string, text: string): void => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const host = url?.hostname ?? "";
+  const loopback = host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
+  if (url?.protocol === "https:" || (url?.protocol === "http:" && loopback)) {
+    if (url.username === "" && url.password === "") return;
+    throw new StartError(78, `Provider ${id}: expected a baseURL without user and password; put the key under apiKey.`);
+  }
+  throw new StartError(78, `Provider ${id}: expected an https baseURL (http only on this machine), got "${text}".`);
+};
