@@ -23,13 +23,19 @@ export const sameContent = (left: Content | null, right: Content | null): boolea
     ? left === right
     : left.executable === right.executable && left.bytes.equals(right.bytes);
 
-/** Removals first: a file may give way to a folder of its name. A refusal on the way puts everything back. */
+/**
+ * Removals last, so that a service that dies on the way loses no content, but those in the way first: a file may give
+ * way to a folder of its name, and the reverse. A refusal puts everything back.
+ */
 export const change = async (files: Files, changes: readonly Change[]): Promise<void> => {
-  const removals = changes.filter(({ after }) => after === null);
   const writes = changes.filter(({ after }) => after !== null);
+  const inTheWay = ({ path, after }: Change) =>
+    after === null && writes.some((write) => write.path.startsWith(`${path}/`) || path.startsWith(`${write.path}/`));
+  const first = changes.filter(inTheWay);
+  const last = changes.filter((item) => item.after === null && !first.includes(item));
   const done: Change[] = [];
   try {
-    for (const item of [...removals, ...writes]) {
+    for (const item of [...first, ...writes, ...last]) {
       await put(files, item.path, item.after);
       done.push(item);
     }

@@ -1,0 +1,283 @@
+import { parsePatch } from "diff";
+import { messageOf } from "../../errors.ts";
+import { componentsOf } from "../../workspace/files.ts";
+import type { PromptFile } from "../model.ts";
+import { type Block, infoOf, scan } from "./scan.ts";
+
+/**
+ * What a request says, by the grammar of the embedded rules. Pure and total: every line, block and attachment ends up
+ * as instructions or among what was not understood; nothing is guessed. Paths are checked here, before any effect.
+ */
+
+/** What can be run, as a request names it. */
+export type Runnable = "tests" | "checks" | "build" | "lint" | "typecheck";
+
+export type Instruction = /** As the request put it, for reports. */ { said: string } & (
+  | { kind: "run"; what: Runnable }
+  | { kind: "apply"; patch: string; paths: string[] }
+  | { kind: "write"; path: string; content: string }
+  | { kind: "replace"; old: string; new: string; glob: string | undefined }
+  | { kind: "move"; from: string; to: string }
+  | { kind: "delete"; path: string }
+);
+
+export type Parsed = {
+  instructions: Instruction[];
+  unknown: { said: string; why: string | undefined }[];
+};
+
+type Clause = { length: number } & ({ instruction: Instruction } | { attached: string | undefined } | { why: string });
+
+export const parse = (text: string, files: readonly PromptFile[]): Parsed => {
+  const unknown: Parsed["unknown"] = [];
+  const instructions: Instruction[] = [];
+  const attached = new Map<string, Instruction>();
+  const placed = new Set<string>();
+  for (const [at, file] of files.entries()) {
+    const found = fromFile(file);
+    if ("why" in found) unknown.push({ said: `attachment ${file.filename}`, why: found.why });
+    else attached.set(`${file.filename}\0${at}`, found);
+  }
+
+  const elements = scan(text);
+  for (const [at, element] of elements.entries()) {
+    if (element.kind === "block") {
+      const found = fromBlock(element);
+      if ("why" in found) unknown.push({ said: `block \`\`\`${element.info}`, why: found.why });
+      else instructions.push(found);
+      continue;
+    }
+    const line = bare(element.text);
+    if (line === "") continue;
+    const next = elements.slice(at + 1).find((later) => later.kind === "block" || later.text.trim() !== "");
+    if (/[:：]$/.test(line) && next?.kind === "block") {
+      const why = captionProblem(line);
+      if (why !== undefined) unknown.push({ said: line, why });
+      continue;
+    }
+    for (let rest = line, before: Instruction | undefined; rest !== ""; ) {
+      const clause = clauseOf(rest, before);
+      if (clause === undefined || "why" in clause) {
+        unknown.push({ said: rest, why: clause?.why });
+        break;
+      }
+      if ("instruction" in clause) {
+        instructions.push(clause.instruction);
+        before = clause.instruction;
+      } else {
+        const names = [...attached.keys()].filter(
+          (key) => clause.attached === undefined || key.startsWith(`${clause.attached}\0`),
+        );
+        if (names.length === 0) unknown.push({ said: rest.slice(0, clause.length), why: "no such patch is attached" });
+        for (const name of names) {
+          placed.add(name);
+          instructions.push(...[attached.get(name)].filter((found) => found !== undefined));
+        }
+      }
+      const after = rest.slice(clause.length);
+      const gap = /^(?:[\s,;.!]|(?:and|then|please)(?![\w-]))*/i.exec(after)?.[0] ?? "";
+      rest = after.slice(gap.length);
+      if (rest !== "" && gap.trim() === "") {
+        unknown.push({ said: rest, why: undefined });
+        break;
+      }
+      if (rest !== "" && "instruction" in clause && clause.instruction.kind === "run" && /^report[.!]*$/i.test(rest))
+        break;
+    }
+  }
+  // An attached patch that no line names comes first: lines such as "run the tests" speak of the state after it.
+  const first = [...attached].filter(([name]) => !placed.has(name)).map(([, instruction]) => instruction);
+  return { instructions: [...first, ...instructions], unknown };
+};
+
+/** Without numbering, bullets, open check boxes and words that only decorate. */
+const bare = (line: string): string =>
+  line
+    .trim()
+    .replace(/^(?:(?:[-*+•–]|\(?\d{1,4}[.)]|\[ \])\s+)+/, "")
+    .replace(/^(?:(?:and|then|please)(?![\w-])[\s,]*)+/i, "")
+    .trim();
+
+// ---- blocks and attachments ----------------------------------------------------------------------------------------
+
+const fileKeys = ["file", "path", "title"];
+
+const fromBlock = (block: Block): Instruction | { why: string } => {
+  if (!block.closed) return { why: "the block has no end" };
+  const { language, attributes, extra } = infoOf(block.info);
+  const odd = [...attributes.keys()].find((key) => !fileKeys.includes(key)) ?? extra[0];
+  const named = [...new Set(fileKeys.flatMap((key) => attributes.get(key) ?? []))];
+  const isPatch = language === "diff" || language === "patch";
+  if (odd !== undefined && (named.length > 0 || isPatch)) return { why: `"${odd}" is not known here` };
+  if (named.length > 1) return { why: "it names two files" };
+  const [path] = named;
+  if (path !== undefined && isPatch)
+    return { why: "a diff names its files itself; with file= it could mean two things" };
+  if (path !== undefined) {
+    const why = pathProblem(path);
+    return why === undefined
+      ? { kind: "write", path: normal(path), content: block.content, said: `write ${path}` }
+      : { why };
+  }
+  if (isPatch) return fromPatch(block.content, `${language} block`);
+  return { why: "a block is `diff`, `patch`, or has file=PATH" };
+};
+
+const fromFile = ({ filename, mime, bytes }: PromptFile): Instruction | { why: string } => {
+  if (!/\.(patch|diff)$/i.test(filename) && !/^text\/x-(diff|patch)\b/i.test(mime))
+    return { why: "only patches can be attached" };
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return fromPatch(text, `attachment ${filename}`);
+  } catch {
+    return { why: "it is not UTF-8 text" };
+  }
+};
+
+const fromPatch = (patch: string, name: string): Instruction | { why: string } => {
+  try {
+    const named = parsePatch(patch).flatMap(({ oldFileName, newFileName }) => [oldFileName ?? "", newFileName ?? ""]);
+    const strip = named.every((path) => path === "/dev/null" || path === "" || /^[a-z]\//.test(path));
+    const paths = [...new Set(named.filter((path) => path !== "/dev/null" && path !== ""))].map((path) =>
+      strip ? path.slice(2) : path,
+    );
+    if (paths.length === 0) return { why: "no diff with file names in it" };
+    for (const path of paths) {
+      const why = pathProblem(path);
+      if (why !== undefined) return { why };
+    }
+    const unique = [...new Set(paths.map(normal))];
+    return { kind: "apply", patch, paths: unique, said: `${name} (${unique.join(", ")})` };
+  } catch (error) {
+    return { why: `it cannot be read as a unified diff: ${messageOf(error)}` };
+  }
+};
+
+// ---- paths ---------------------------------------------------------------------------------------------------------
+
+const normal = (path: string): string => componentsOf(path).join("/");
+
+/** Why a path cannot be one of the project's, by its text alone; the tools look at the disk. */
+const pathProblem = (path: string): string | undefined => {
+  if (/^~(\/|$)|^[A-Za-z]:[\\/]|\\/.test(path)) return `expected a path inside the project with "/", got "${path}"`;
+  try {
+    return componentsOf(path).length === 0 ? "expected a path below the project's root, got the root" : undefined;
+  } catch (error) {
+    const message = messageOf(error);
+    return message.charAt(0).toLowerCase() + message.slice(1);
+  }
+};
+
+const globProblem = (glob: string): string | undefined =>
+  /[{}]|^!/.test(glob) ? `expected a glob of *, ** and ?, got "${glob}"` : pathProblem(glob);
+
+// ---- lines ---------------------------------------------------------------------------------------------------------
+
+const quoted = /"([^"]*)"|'([^']*)'|`([^`]*)`/.source;
+const word = /([^\s"'`,;]+)/.source;
+const argument = `(?:${quoted}|${word})`;
+const end = /(?=$|[\s,;.!])/.source;
+
+const runnable = /(tests?|checks?|build|lint|type-?check)/.source;
+const report = /(?:[\s,]+(?:and|then)\s+report(?=$|[\s,;.!]))?/.source;
+const runPattern = new RegExp(`^run\\s+(?:the\\s+)?${runnable}${end}${report}`, "i");
+/** After a `run`, as in "run lint and the tests". */
+const runMore = new RegExp(`^(?:the\\s+)?${runnable}${end}${report}`, "i");
+const replacePattern = new RegExp(`^replace\\s+(?:${quoted})\\s+with\\s+(?:${quoted})(?:\\s+in\\s+${argument})?`, "i");
+const movePattern = new RegExp(`^(?:rename|move)\\s+${argument}\\s+to\\s+${argument}`, "i");
+const deletePattern = new RegExp(`^delete\\s+${argument}`, "i");
+const applyPattern = new RegExp(
+  `^apply\\s+(?:the\\s+)?(?:attached\\s+)?(?:(patch|patches|diff|diffs)${end}|${argument})`,
+  "i",
+);
+
+const runnables: Record<string, Runnable> = {
+  test: "tests",
+  check: "checks",
+  build: "build",
+  lint: "lint",
+  typecheck: "typecheck",
+};
+
+/** The instruction that a text begins with; undefined when it begins with none. */
+const clauseOf = (text: string, before: Instruction | undefined): Clause | undefined => {
+  const run = runPattern.exec(text) ?? (before?.kind === "run" ? runMore.exec(text) : null);
+  if (run !== null) {
+    const what = runnables[(run[1] ?? "").toLowerCase().replace("-", "").replace(/s$/, "")] ?? "tests";
+    const said = /^run\b/i.test(run[0]) ? run[0] : `run ${run[0]}`;
+    return { length: run[0].length, instruction: { kind: "run", what, said } };
+  }
+  const replace = replacePattern.exec(text);
+  if (replace !== null) {
+    const [a, b, c, d, e, f] = replace.slice(1);
+    const [old, fresh] = [a ?? b ?? c ?? "", d ?? e ?? f ?? ""];
+    const glob = replace.slice(7).some((part) => part !== undefined) ? argumentOf(replace, 7) : undefined;
+    if (old === "") return { length: 0, why: "there is no text to replace" };
+    if (old === fresh) return { length: 0, why: "both texts are the same" };
+    const why = glob === undefined ? undefined : globProblem(glob.value);
+    if (why !== undefined) return { length: 0, why };
+    const length = replace[0].length - (glob?.spare ?? 0);
+    const said = text.slice(0, length);
+    return { length, instruction: { kind: "replace", old, new: fresh, glob: glob?.value, said } };
+  }
+  const move = movePattern.exec(text);
+  if (move !== null) {
+    const [from, to] = [argumentOf(move, 1), argumentOf(move, 5)];
+    const why = pathProblem(from.value) ?? pathProblem(to.value);
+    const length = move[0].length - to.spare;
+    const slash = to.value.endsWith("/") ? "/" : "";
+    return why === undefined
+      ? {
+          length,
+          instruction: {
+            kind: "move",
+            from: normal(from.value),
+            to: normal(to.value) + slash,
+            said: text.slice(0, length),
+          },
+        }
+      : { length, why };
+  }
+  const remove = deletePattern.exec(text);
+  if (remove !== null) {
+    const path = argumentOf(remove, 1);
+    const why = pathProblem(path.value);
+    const length = remove[0].length - path.spare;
+    return why === undefined
+      ? { length, instruction: { kind: "delete", path: normal(path.value), said: text.slice(0, length) } }
+      : { length, why };
+  }
+  const apply = applyPattern.exec(text);
+  if (apply !== null) {
+    const name = apply[1] === undefined ? argumentOf(apply, 2) : { value: undefined, spare: 0 };
+    return { length: apply[0].length - name.spare, attached: name.value };
+  }
+  return undefined;
+};
+
+/** One argument of a match: quoted as it stands, a bare word without the full stop of its sentence (`spare`). */
+const argumentOf = (match: RegExpExecArray, at: number): { value: string; spare: number } => {
+  const text = match[at] ?? match[at + 1] ?? match[at + 2];
+  if (text !== undefined) return { value: text, spare: 0 };
+  const plain = match[at + 3] ?? "";
+  const value = plain.replace(/[.!]+$/, "");
+  return { value, spare: plain.length - value.length };
+};
+
+// ---- captions ------------------------------------------------------------------------------------------------------
+
+/** Words by which a caption would say something else than "here it comes": the opposite, a condition, an example. */
+const turning =
+  /\b(?:not|never|no|none|cannot|without|unless|if|when|until|except|instead|only|avoid|skip|ignore|revert|undo|reverse|unapply|rather|example|e\.g)\b|n['’]t\b/i;
+/** Work that a block does not do; in what follows "and" or a comma, every other task, too. */
+const beyond =
+  /^(?:find|investigate|explain|analy[sz]e|debug|refactor|review|check|verify|ensure|test|run|commit|push|deploy|delete|remove|rename|move|bump|summari[sz]e|describe|report|list)\b/i;
+const further = /^(?:update|replace|fix|make|add|write|create|build|lint|format|document|implement|improve|change)\b/i;
+
+const captionProblem = (line: string): string | undefined => {
+  const turn = turning.exec(line);
+  if (turn !== null) return `a caption with "${turn[0]}" may ask for something else than the block`;
+  const clauses = line.split(/[,;.!?]\s|\b(?:and|then)\b/i).map((clause) => clause.trim());
+  const odd = clauses.find((clause, at) => beyond.test(clause) || (at > 0 && further.test(clause)));
+  return odd === undefined ? undefined : `"${odd}" asks for more than the block`;
+};

@@ -1,0 +1,159 @@
+import type { Facts, PromptMessage } from "../model.ts";
+import { type Instruction, type Parsed, parse } from "./grammar.ts";
+import { type Call, carryOut, type Result } from "./steps.ts";
+
+/**
+ * From the conversation to what comes next: calls, the report, or why not. Pure, and without memory: it reads the
+ * instructions of the present attempt, replays them against the results that stand in the conversation, and stops
+ * where these end.
+ */
+
+export type Plan =
+  | { kind: "calls"; calls: Call[] }
+  | { kind: "done"; report: string }
+  | { kind: "failed"; code: "needs_model" | "instruction_failed"; message: string; remedy: string };
+
+type User = Extract<PromptMessage, { role: "user" }> & {
+  /** The message that made a settled Task active again: what was asked before it is over. */
+  restarted?: boolean;
+};
+
+export const plan = (messages: readonly PromptMessage[], facts: Facts, tools: readonly string[]): Plan => {
+  const wrapUp = messages.at(-1);
+  const stopping = wrapUp?.role === "user" && wrapUp.messageID === "wrap-up";
+  const { asked, turns } = present(stopping ? messages.slice(0, -1) : messages);
+
+  if (asked.some(({ source }) => source === "checks"))
+    return instructionFailed("Checks failed after the instructions, and rules have no second attempt", []);
+  const parsed = asked.map(({ text, files }) => parse(text, files));
+  const instructions = parsed.flatMap((part) => part.instructions);
+  const unknown = parsed.flatMap((part) => part.unknown);
+  if (unknown.length > 0 || (instructions.length === 0 && !stopping))
+    return needsModel(instructions, unknown, turns.length > 0);
+
+  const reports: string[] = [];
+  const written = new Set<string>();
+  let at = 0;
+  for (const [index, instruction] of instructions.entries()) {
+    const step = carryOut(instruction, { facts, written });
+    let now = step.next();
+    while (now.done !== true) {
+      const turn = turns[at];
+      if (turn === undefined) {
+        const wanted = now.value.find(({ tool }) => !tools.includes(tool));
+        if (stopping) return { kind: "done", report: stopped(reports, instructions.slice(index)) };
+        return wanted === undefined
+          ? { kind: "calls", calls: now.value }
+          : instructionFailed(`${instruction.said}: this agent has no tool "${wanted.tool}"`, reports);
+      }
+      at += 1;
+      const expected = now.value.map(({ tool }) => tool).join(" ");
+      const got = turn.map(({ tool }) => tool).join(" ");
+      if (expected !== got)
+        return instructionFailed(
+          `${instruction.said}: expected calls of ${expected} in the conversation, got ${got}; send the instructions again`,
+          reports,
+        );
+      now = step.next([...turn]);
+    }
+    if (!now.value.ok) return instructionFailed(`${instruction.said}: ${now.value.why}`, reports);
+    reports.push(now.value.report);
+    for (const path of writtenBy(instruction)) written.add(path);
+  }
+  return { kind: "done", report: stopping ? stopped(reports, []) : reports.join("\n") };
+};
+
+const writtenBy = (instruction: Instruction): string[] => {
+  switch (instruction.kind) {
+    case "write":
+      return [instruction.path];
+    case "apply":
+      return instruction.paths;
+    case "run":
+    case "replace":
+    case "move":
+    case "delete":
+      return [];
+  }
+};
+
+/** What was asked since the last report, and the turns made for it: a call without a result was interrupted. */
+const present = (messages: readonly PromptMessage[]): { asked: User[]; turns: Result[][] } => {
+  let asked: User[] = [];
+  let turns: Result[][] = [];
+  for (const [at, message] of messages.entries())
+    switch (message.role) {
+      case "user": {
+        const user: User = message;
+        if (user.restarted === true) [asked, turns] = [[], []];
+        asked.push(user);
+        break;
+      }
+      case "assistant": {
+        if (message.calls.length === 0) {
+          [asked, turns] = [[], []];
+          break;
+        }
+        const next = messages[at + 1];
+        const results = next?.role === "tool" ? next.results : [];
+        turns.push(
+          message.calls.map(
+            ({ callID, tool }): Result =>
+              results.find((result) => result.callID === callID) ?? {
+                callID,
+                tool,
+                outcome: "interrupted",
+                output: "",
+                exitCode: null,
+              },
+          ),
+        );
+        break;
+      }
+      case "tool":
+        break;
+    }
+  return { asked, turns };
+};
+
+const stopped = (reports: readonly string[], left: readonly Instruction[]): string =>
+  [...reports, ...(left.length === 0 ? [] : [`Not done: ${left.map(({ said }) => said).join("; ")}.`])].join("\n") ||
+  "Nothing was done.";
+
+const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
+  kind: "failed",
+  code: "instruction_failed",
+  message: [
+    `${why.replace(/[.\s]+$/, "")}.`,
+    ...(reports.length === 0 ? [] : [`Before it: ${reports.join(" ")}`]),
+  ].join("\n"),
+  remedy:
+    "Correct the instruction and send it as a message, or use a model: set ANTHROPIC_API_KEY or run `sortie model detect`.",
+});
+
+const forms =
+  '`run the tests` (checks, build, lint, typecheck); a diff block or a .patch attachment; a block with file=PATH; `replace "A" with "B" in GLOB`; `rename PATH to PATH`; `delete PATH`';
+
+const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown"], begun: boolean): Plan => {
+  const known = some(understood.map(({ said }) => `*${short(said)}*`));
+  const not = some(unknown.map(({ said, why }) => `*${short(said)}*${why === undefined ? "" : ` (${why})`}`));
+  const ways = `Set ANTHROPIC_API_KEY or run \`sortie model detect\`; or say all of it in the rules' own forms, one a line: ${forms}.`;
+  return {
+    kind: "failed",
+    code: "needs_model",
+    message:
+      `NEEDS_MODEL: this Task needs a language model. The built-in rules understood: ${known}. Not understood: ${not}. ` +
+      `${begun ? "Nothing more was done." : "Nothing was done."} ${ways}`,
+    remedy: ways,
+  };
+};
+
+const shownParts = 12;
+
+const some = (parts: readonly string[]): string => {
+  if (parts.length === 0) return "nothing";
+  const more = parts.length > shownParts ? ` and ${parts.length - shownParts} more` : "";
+  return `${parts.slice(0, shownParts).join(", ")}${more}`;
+};
+
+const short = (text: string): string => (text.length > 120 ? `${text.slice(0, 119)}…` : text);

@@ -1,0 +1,286 @@
+import type { Facts, PromptMessage } from "../model.ts";
+import type { Instruction, Runnable } from "./grammar.ts";
+
+/**
+ * One file for how each instruction is carried out. A step yields the calls of one turn, gets their results, and ends
+ * with a verdict made of them. It is run from its start for every reply, fed with the results that stand in the
+ * conversation, so it keeps no state and a restarted service continues where the log ends.
+ */
+
+export type Call = { tool: string; input: unknown };
+export type Result = Extract<PromptMessage, { role: "tool" }>["results"][number];
+export type Verdict = { ok: true; report: string } | { ok: false; why: string };
+export type Step = Generator<Call[], Verdict, Result[]>;
+
+export type World = {
+  facts: Facts;
+  /** Files that this request wrote before: they belong to the project although Git does not track them yet. */
+  written: ReadonlySet<string>;
+};
+
+export function carryOut(instruction: Instruction, world: World): Step {
+  switch (instruction.kind) {
+    case "run":
+      return run(instruction.what, world.facts);
+    case "apply":
+      return apply(instruction.patch);
+    case "write":
+      return write(instruction.path, instruction.content);
+    case "replace":
+      return replace(instruction, world.written);
+    case "move":
+      return move(instruction.from, instruction.to);
+    case "delete":
+      return remove(instruction.path);
+  }
+}
+
+const done = (report: string): Verdict => ({ ok: true, report });
+const failed = (why: string): Verdict => ({ ok: false, why });
+
+const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
+
+/** Calls that may be made again: a call that a restart interrupted is repeated until it has an end. */
+function* repeatable(calls: Call[]): Generator<Call[], Result[], Result[]> {
+  const results = yield calls;
+  for (;;) {
+    const open = calls.flatMap((_, at) => (results[at]?.outcome === "interrupted" ? [at] : []));
+    if (open.length === 0) return results;
+    const again = yield open.flatMap((at) => calls[at] ?? []);
+    for (const [index, at] of open.entries()) {
+      const result = again[index];
+      if (result !== undefined) results[at] = result;
+    }
+  }
+}
+
+function* one(call: Call): Generator<Call[], Result, Result[]> {
+  const [result] = yield* repeatable([call]);
+  return result ?? missing;
+}
+
+function* once(call: Call): Generator<Call[], Result, Result[]> {
+  const [result] = yield [call];
+  return result ?? missing;
+}
+
+const missing: Result = { callID: "", tool: "", outcome: "error", output: "The call has no result.", exitCode: null };
+
+// ---- run -----------------------------------------------------------------------------------------------------------
+
+type Command = { run: string; cwd?: string | undefined };
+type CheckFact = Facts["checks"][number] & { kind?: string };
+
+const kinds: Record<Exclude<Runnable, "checks">, { kind: keyof Facts["detected"]; named: RegExp }> = {
+  tests: { kind: "test", named: /\btests?\b/i },
+  build: { kind: "build", named: /\bbuild\b/i },
+  lint: { kind: "lint", named: /lint\b/i },
+  typecheck: { kind: "typecheck", named: /\btype-?check|\btsc\b/i },
+};
+
+/** The request's own checks come before what the project's manifest names. */
+const commandsFor = (what: Runnable, { checks, detected }: Facts): Command[] | { why: string } => {
+  if (what === "checks") {
+    if (checks.length > 0) return [...checks];
+    return detected.test === undefined
+      ? { why: "looked for checks in the request and for a test command of the project, found neither" }
+      : [{ run: detected.test }];
+  }
+  const { kind, named } = kinds[what];
+  const own = checks.filter((check: CheckFact) =>
+    check.kind === undefined || check.kind === "command"
+      ? named.test(`${check.id} ${check.name} ${check.run}`)
+      : check.kind === kind,
+  );
+  if (own.length > 0) return own;
+  const command = detected[kind];
+  return command === undefined
+    ? { why: `looked for a check of the request and for a command of the project that runs the ${what}, found neither` }
+    : [{ run: command }];
+};
+
+const commandSeconds = 600;
+
+function* run(what: Runnable, facts: Facts): Step {
+  const commands = commandsFor(what, facts);
+  if ("why" in commands) return failed(commands.why);
+  const calls = commands.map(({ run: command, cwd }) => ({
+    tool: "shell",
+    input: { command, timeoutSeconds: commandSeconds, ...(cwd === undefined ? {} : { cwd }) },
+  }));
+  const results = yield* repeatable(calls);
+  const told = commands.map(({ run: command }, at) => {
+    const { outcome, output, exitCode } = results[at] ?? missing;
+    const green = outcome === "ok" && exitCode === 0;
+    const end =
+      exitCode === null
+        ? firstLine(output)
+        : firstLine(output)
+            .replace(/^Exit code/, "exit")
+            .replace(/\.$/, "");
+    return { green, text: `\`${command}\`, ${end}`, first: green ? "" : firstFailure(output) };
+  });
+  const red = told.filter(({ green }) => !green);
+  if (red.length === 0) return done(told.map(({ text }) => text).join("; "));
+  return failed(red.map(({ text, first }) => (first === "" ? text : `${text} (first failure: ${first})`)).join("; "));
+}
+
+const escapes = new RegExp(`${String.fromCharCode(27)}\\[[0-9;?]*[A-Za-z]`, "g");
+const failure =
+  /^\s*(?:not ok\b|✖|✗|×|FAIL\b|FAILED\b|E\s{3})|\berror TS\d+|\b\w*Error\b|\berror:|\bFAILED\b|^\S+:\d+:\d+:? .*\berror\b/i;
+
+/** The first lines that speak of a failure, else the last that say anything. */
+const firstFailure = (output: string): string => {
+  const lines = output
+    .replaceAll(escapes, "")
+    .split("\n")
+    .slice(1)
+    .map((line) => line.trim().slice(0, 200))
+    .filter((line) => line !== "" && line !== "(no output)");
+  const telling = lines.filter((line) => failure.test(line)).slice(0, 3);
+  return (telling.length > 0 ? telling : lines.slice(-2)).join(" | ");
+};
+
+// ---- patches and files ---------------------------------------------------------------------------------------------
+
+/** An interrupted patch is looked for before it is applied again: never twice. */
+function* apply(patch: string): Step {
+  for (;;) {
+    const result = yield* once({ tool: "git", input: { action: "apply", patch } });
+    if (result.outcome === "ok") return done(result.output.replaceAll("\n", " "));
+    if (result.outcome === "error") return failed(result.output);
+    const there = yield* one({ tool: "git", input: { action: "apply", patch, mode: "check-applied" } });
+    if (there.outcome === "ok") return done(`The patch was interrupted. ${firstLine(there.output)}`);
+    const fits = yield* one({ tool: "git", input: { action: "apply", patch, mode: "check" } });
+    if (fits.outcome !== "ok")
+      return failed("the patch was interrupted; it is not wholly in the files and no longer applies to them");
+  }
+}
+
+function* write(path: string, content: string): Step {
+  const result = yield* one({ tool: "write", input: { path, content } });
+  return result.outcome === "ok" ? done(firstLine(result.output)) : failed(result.output);
+}
+
+function* move(from: string, to: string): Step {
+  for (;;) {
+    const result = yield* once({ tool: "git", input: { action: "mv", from, to } });
+    if (result.outcome === "ok") return done(firstLine(result.output));
+    if (result.outcome === "error") return failed(result.output);
+    const bare = to.replace(/\/+$/, "");
+    const inside = `${bare}/${from.split("/").at(-1)}`;
+    const [old, fresh, within] = yield* repeatable(
+      [from, bare, inside].map((path) => ({ tool: "list", input: { path } })),
+    );
+    const gone = old !== undefined && isGone(old);
+    // A folder may have come over in part; a file comes whole or not at all.
+    const arrived = (result_: Result | undefined, path: string) =>
+      result_?.outcome === "ok" && firstLine(result_.output).startsWith(`${path}  `);
+    if (gone && arrived(fresh, bare)) return done(`The move was interrupted; ${bare} is there and ${from} is not.`);
+    if (gone && arrived(within, inside))
+      return done(`The move was interrupted; ${inside} is there and ${from} is not.`);
+    const untouched = old?.outcome === "ok" && within !== undefined && isGone(within) && fresh !== undefined;
+    const free = fresh !== undefined && (isGone(fresh) || !arrived(fresh, bare));
+    if (!untouched || !free)
+      return failed(`the move of ${from} to ${to} was interrupted and is neither whole nor undone`);
+  }
+}
+
+const isGone = ({ outcome, output }: Result): boolean => outcome === "error" && output.includes("nothing there");
+
+function* remove(path: string): Step {
+  for (;;) {
+    const result = yield* once({ tool: "git", input: { action: "rm", paths: [path] } });
+    if (result.outcome === "ok") return done(firstLine(result.output));
+    if (result.outcome === "error") return failed(result.output);
+    const left = yield* one({ tool: "list", input: { path } });
+    if (isGone(left)) return done(`The removal was interrupted; ${path} is not there.`);
+  }
+}
+
+// ---- replace -------------------------------------------------------------------------------------------------------
+
+type Replace = Extract<Instruction, { kind: "replace" }>;
+
+function* replace(wish: Replace, written: ReadonlySet<string>): Step {
+  const where = wish.glob === undefined ? "" : ` in ${wish.glob}`;
+  const paths = yield* find(wish, written);
+  if (!Array.isArray(paths)) return failed(paths.why);
+  if (paths.length === 0) return failed(`no match of "${wish.old}" in the tracked files${where}`);
+  const edit = (path: string) => ({ tool: "edit", input: { path, old: wish.old, new: wish.new, all: true } });
+  let count = 0;
+  const unknown: string[] = [];
+  let open = paths;
+  while (open.length > 0) {
+    const results = yield open.map(edit);
+    const interrupted: string[] = [];
+    for (const [at, path] of open.entries()) {
+      const result = results[at] ?? missing;
+      if (result.outcome === "error") return failed(result.output);
+      if (result.outcome === "interrupted") interrupted.push(path);
+      else count += Number(/^Replaced (\d+)/.exec(result.output)?.[1] ?? 0);
+    }
+    if (interrupted.length === 0) break;
+    // Files change whole. One without a match is changed; one with matches is not, unless a replaced text can hold one.
+    const left = yield* repeatable(
+      interrupted.map((path) => ({
+        tool: "search",
+        input: { pattern: wish.old, path, literal: true, mode: "count" },
+      })),
+    );
+    const matching = interrupted.filter(
+      (_, at) => left[at]?.outcome !== "ok" || !left[at].output.startsWith("No match"),
+    );
+    if (matching.length > 0 && canRecur(wish.old, wish.new))
+      return failed(
+        `the replacement was interrupted in ${matching.join(", ")}; it cannot be told whether it was done there`,
+      );
+    unknown.push(...interrupted.filter((path) => !matching.includes(path)));
+    open = matching;
+  }
+  const matches = `${count} ${count === 1 ? "match" : "matches"}`;
+  const files = `${paths.length} ${paths.length === 1 ? "file" : "files"}`;
+  const rest = unknown.length === 0 ? "" : ` (and those in ${unknown.join(", ")}, interrupted and found done)`;
+  return done(`Replaced ${matches} of "${wish.old}" with "${wish.new}" in ${files}${where}${rest}.`);
+}
+
+/** Files with the text: those Git tracks and those this request wrote; without Git what a search finds. */
+function* find(
+  { old, glob }: Replace,
+  written: ReadonlySet<string>,
+): Generator<Call[], string[] | { why: string }, Result[]> {
+  const grep = { action: "grep", pattern: old, ...(glob === undefined ? {} : { glob }) };
+  const [tracked = missing, all] = yield* repeatable([
+    { tool: "git", input: grep },
+    ...(written.size === 0 ? [] : [{ tool: "git", input: { ...grep, untracked: true } }]),
+  ]);
+  if (tracked.outcome === "ok") {
+    if (all !== undefined && all.outcome !== "ok") return { why: all.output };
+    const own = all === undefined ? [] : pathsOf(all.output).filter((path) => written.has(path));
+    return [...new Set([...pathsOf(tracked.output), ...own])];
+  }
+  if (!tracked.output.startsWith("Not a Git worktree")) return { why: tracked.output };
+  const where = glob === undefined ? {} : /[*?[]/.test(glob) ? { glob } : { path: glob };
+  const found = yield* one({ tool: "search", input: { pattern: old, literal: true, mode: "count", ...where } });
+  if (found.outcome !== "ok") return { why: found.output };
+  return /^… /m.test(found.output)
+    ? { why: `too many files hold "${old}"; name fewer with "in GLOB"` }
+    : pathsOf(found.output);
+}
+
+/** Lines `count TAB path`; a path in quotes is a JSON string. */
+const pathsOf = (output: string): string[] =>
+  output.split("\n").flatMap((line) => {
+    const path = /^\d+\t(.+)$/.exec(line)?.[1];
+    if (path === undefined) return [];
+    return path.startsWith('"') ? [String(JSON.parse(path))] : [path];
+  });
+
+/** Whether a text in which every `old` was replaced by `fresh` can hold `old`: inside `fresh`, or across its edge. */
+const canRecur = (old: string, fresh: string): boolean => {
+  if (fresh === "") return old.length > 1;
+  if (fresh.includes(old) || old.includes(fresh)) return true;
+  for (let size = 1; size < Math.min(old.length, fresh.length); size += 1)
+    if (fresh.endsWith(old.slice(0, size)) || fresh.startsWith(old.slice(-size))) return true;
+  return false;
+};
