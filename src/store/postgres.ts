@@ -189,7 +189,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       const since = performance.now();
       const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs));
       return (
-        claimed && held.add(stream, claimed, since, () => submit({ folds: [stream] }, releaseMember(stream, claimed)))
+        claimed && held.add(stream, claimed, since, () => submit({ streams: [stream] }, releaseMember(stream, claimed)))
       );
     },
     follow: (after, signal, filter) => createFollow(bell, reads)(after, signal, filter),
@@ -231,7 +231,7 @@ const needsOf = (write: Write): Needs => ({
 
 /** 64-bit integers as numbers: positions and milliseconds stay far below 2^53. */
 const numbers: PoolConfig["types"] = {
-  getTypeParser: ((id: types.TypeId, format?: "text") =>
+  getTypeParser: ((id: Parameters<typeof types.getTypeParser>[0], format?: "text") =>
     id === types.builtins.INT8 ? Number : types.getTypeParser(id, format)) as typeof types.getTypeParser,
 };
 
