@@ -42,6 +42,8 @@ export type CreateGitOptions = {
   /** The search path for git itself. */
   path?: string;
   author?: Author;
+  /** Look for the repository from the root upwards, whoever owns it: only to find out what a directory is. */
+  discover?: boolean;
   /** Counts processes; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
 };
@@ -112,7 +114,7 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Git => 
   const env = {
     ...environment,
     PATH: path,
-    GIT_CEILING_DIRECTORIES: dirname(toplevel),
+    ...(options.discover === true ? {} : { GIT_CEILING_DIRECTORIES: dirname(toplevel) }),
     GIT_AUTHOR_NAME: author.name,
     GIT_AUTHOR_EMAIL: author.email,
     GIT_COMMITTER_NAME: author.name,
@@ -120,11 +122,11 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Git => 
   };
   const flags = [
     "--no-pager",
-    `--work-tree=${toplevel}`,
+    ...(options.discover === true ? [] : [`--work-tree=${toplevel}`]),
     ...(gitDir === undefined ? [] : [`--git-dir=${gitDir}`]),
     ...settings,
     "-c",
-    `safe.directory=${toplevel}`,
+    `safe.directory=${options.discover === true ? "*" : toplevel}`,
   ];
   const raw = (args: readonly string[], run: GitOptions, more: Record<string, string>) => {
     options.onSpawn?.(args);
@@ -152,10 +154,13 @@ const blanking = (keys: readonly string[]): Record<string, string> => {
   const env: Record<string, string> = { GIT_CONFIG_COUNT: String(keys.length) };
   for (const [index, key] of keys.entries()) {
     env[`GIT_CONFIG_KEY_${index}`] = key;
-    env[`GIT_CONFIG_VALUE_${index}`] = key.endsWith(".required") ? "false" : "";
+    env[`GIT_CONFIG_VALUE_${index}`] = harmless(key);
   }
   return env;
 };
+
+/** A merge driver that is blank would take one side and call it merged; one that fails leaves an honest conflict. */
+const harmless = (key: string) => (key.endsWith(".required") ? "false" : key.endsWith(".driver") ? "/bin/false" : "");
 
 /** One git process: exactly this environment, exactly these arguments. */
 export const runGit = (

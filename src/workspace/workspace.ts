@@ -74,7 +74,7 @@ export type Project = {
         prefix: string;
         /** null: no commit yet. */
         head: string | null;
-        /** null: detached. */
+        /** Full name of the branch; null: detached. */
         branch: string | null;
       };
 };

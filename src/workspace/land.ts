@@ -1,0 +1,250 @@
+import { copyFileSync, existsSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import type { LandedPath } from "../protocol/event.ts";
+import { type Content, look, put, sha256, sweep, take } from "./disk.ts";
+import type { Git } from "./git.ts";
+import { lockIndex, lockWaitMs } from "./lock.ts";
+import { encodePath } from "./path.ts";
+import { type Change, changesOf, checkedOut, entriesOf } from "./plan.ts";
+import { headOf, type Origin, refOf } from "./repository.ts";
+import type { LandingPlan } from "./workspace.ts";
+
+/**
+ * A plan becomes the project's state: files, index, branch, under git's own index lock. The normal way and the way
+ * after a kill are the same: every operation looks first whether it is done. Order: the files; the new index beside
+ * the old; the branch by compare-and-swap; the new index in place; the lock.
+ */
+
+/** Told before every operation; a test throws or ends the process there. */
+export type Step = (name: string) => void;
+
+export type LandRequest = {
+  taskID: string;
+  origin: Origin;
+  /** The Task's worktree, where the bytes come from. */
+  worktree: string;
+  /** git in the project's own files. */
+  git: Git;
+  plan: LandingPlan;
+  /** The index as the plan saw it; undefined after a restart. */
+  indexStamp: string | undefined;
+  step: Step;
+};
+
+export type Landed = { ok: true; kept: string[] } | { ok: false; reason: string };
+
+export const indexStampOf = (gitDir: string): string => {
+  const stats = statSync(join(gitDir, "index"), { throwIfNoEntry: false });
+  return stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`;
+};
+
+export const landPlan = async (request: LandRequest): Promise<Landed> => {
+  const { taskID, origin, plan, git, step } = request;
+  if (!existsSync(origin.projectGitDir))
+    return { ok: false, reason: `${origin.toplevel} is no Git repository any more` };
+  step("lock");
+  const lock = await lockIndex(origin.projectGitDir, taskID, lockWaitMs);
+  const present = await branchAt(git, origin, plan.ref);
+  if (await contains(git, present, plan)) return finish(request, lock !== undefined && present === plan.commit, lock);
+  if (lock === undefined) return withdraw(request, "another git command holds the project's index.lock");
+  try {
+    if (present !== plan.from) return await withdraw(request, `${plan.ref} moved to ${present ?? "nothing"}`);
+    const head = headOf(origin.projectGitDir)?.ref;
+    if (head !== plan.ref)
+      return await withdraw(request, `the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
+
+    const kept: string[] = [];
+    for (const path of plan.paths) {
+      step("file");
+      if (!(await apply(request, path))) kept.push(path.path);
+    }
+    await makeIndex(request);
+    step("branch");
+    const message = `sortie: land ${taskID}`;
+    const swap = await git.run(["update-ref", "-m", message, plan.ref, plan.commit, plan.from], { ok: [0, 1, 128] });
+    if (swap.exitCode !== 0) {
+      const now = await branchAt(git, origin, plan.ref);
+      if (!(await contains(git, now, plan))) return await withdraw(request, `${plan.ref} moved to ${now ?? "nothing"}`);
+    }
+    step("index");
+    renameSync(copyOf(request), join(origin.projectGitDir, "index"));
+    return { ok: true, kept };
+  } finally {
+    step("unlock");
+    lock.release();
+  }
+};
+
+const copyOf = ({ origin, taskID }: LandRequest) => join(origin.projectGitDir, `sortie-${taskID}.index`);
+
+const branchAt = async (git: Git, { commonDir }: Origin, ref: string): Promise<string | null> => {
+  const known = refOf(commonDir, ref);
+  if (known !== undefined) return known;
+  const { stdout } = await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] });
+  return stdout.toString("latin1").trim() || null;
+};
+
+/** A commit that has landed is known by its id, even when the user has gone on from it. */
+const contains = async (git: Git, present: string | null, { commit, from }: LandingPlan): Promise<boolean> => {
+  if (present === null || present === from) return false;
+  if (present === commit) return true;
+  return (await git.run(["merge-base", "--is-ancestor", commit, present], { ok: [0, 1] })).exitCode === 0;
+};
+
+/** The branch is ours already. Only the index may be missing, when the kill came right after the branch. */
+const finish = async (
+  request: LandRequest,
+  atCommit: boolean,
+  lock: { takenOver: boolean; release(): void } | undefined,
+): Promise<Landed> => {
+  try {
+    if (atCommit && (lock?.takenOver === true || existsSync(copyOf(request)))) {
+      await makeIndex(request);
+      request.step("index");
+      renameSync(copyOf(request), join(request.origin.projectGitDir, "index"));
+    }
+    const kept: string[] = [];
+    if (atCommit)
+      for (const path of request.plan.paths)
+        if (!isAs(await stateOf(request.origin.toplevel, path.path), path.after, path)) kept.push(path.path);
+    return { ok: true, kept };
+  } finally {
+    request.step("unlock");
+    lock?.release();
+  }
+};
+
+// ---- files ---------------------------------------------------------------------------------------------------------
+
+type State = { mode: string; sha256: string } | "absent" | "other";
+
+const stateOf = async (root: string, path: string): Promise<State> => {
+  const found = await look(root, path);
+  switch (found.kind) {
+    case "present":
+      return { mode: found.content.mode, sha256: sha256(found.content.bytes) };
+    case "absent":
+    // What blocks is a path of its own in the plan, or the user's; either way nothing is here.
+    case "blocked":
+      return "absent";
+    case "folder":
+    case "special":
+      return "other";
+  }
+};
+
+const isLink = (mode: string) => mode === "120000";
+
+/** The executable bit counts only where it is the change: some file systems do not keep it. */
+const isAs = (state: State, wanted: LandedPath["before"], { before, after }: LandedPath): boolean => {
+  if (wanted === null || state === "absent" || state === "other") return wanted === null && state === "absent";
+  const modeOnly = before?.sha256 === after?.sha256;
+  const sameMode = modeOnly ? state.mode === wanted.mode : isLink(state.mode) === isLink(wanted.mode);
+  return state.sha256 === wanted.sha256 && sameMode;
+};
+
+/** Brings one path from before to after. False: it is as neither, the user's bytes stay. */
+const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> => {
+  const { origin, taskID, step } = request;
+  const root = origin.toplevel;
+  sweep(root, path.path, taskID);
+  const found = await look(root, path.path);
+  const state = await stateOf(root, path.path);
+  if (isAs(state, path.after, path)) return true;
+  // A folder that is empty by now stood for files of the plan that are gone.
+  const emptied = path.before === null && found.kind === "folder";
+  if (!emptied && !isAs(state, path.before, path)) return false;
+  if (path.after === null) await take(root, path.path, origin.prefix);
+  else {
+    if (found.kind === "blocked") return false;
+    const content = await bytesFor(request, path.path, path.after);
+    step("rename");
+    try {
+      await put(root, path.path, content, taskID);
+    } catch (error) {
+      if (!emptied) throw error;
+      return false;
+    }
+  }
+  return true;
+};
+
+type Wanted = { mode: string; sha256: string; object?: string };
+
+/** The bytes to be written: from the Task's worktree, or from the repository as git would check them out. */
+const bytesFor = async (request: LandRequest, path: string, wanted: Wanted): Promise<Content> => {
+  const mode = wanted.mode as Content["mode"];
+  const there = await look(request.worktree, path);
+  if (there.kind === "present" && sha256(there.content.bytes) === wanted.sha256)
+    return { mode, bytes: there.content.bytes };
+  const object = wanted.object ?? (await objectAt(request, path));
+  const bytes = object === undefined ? undefined : await checkedOut(request.git, object, path, mode);
+  if (bytes !== undefined && sha256(bytes) === wanted.sha256) return { mode, bytes };
+  throw new Error(`Expected the bytes ${wanted.sha256} for "${path}", got others from worktree and repository.`);
+};
+
+const objectAt = async ({ git, plan }: LandRequest, path: string): Promise<string | undefined> =>
+  (await changesOf(git, plan.from, plan.commit)).find((change) => change.path === path)?.from?.object;
+
+/** Puts back what still is as we wrote it; the branch went elsewhere before it was ours. */
+const withdraw = async (request: LandRequest, reason: string): Promise<Landed> => {
+  const { origin, plan, taskID, step } = request;
+  const root = origin.toplevel;
+  for (const path of plan.paths.toReversed()) {
+    step("put back");
+    sweep(root, path.path, taskID);
+    const state = await stateOf(root, path.path);
+    if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;
+    if (path.before === null) await take(root, path.path, origin.prefix);
+    else await put(root, path.path, await bytesFor({ ...request, worktree: root }, path.path, path.before), taskID);
+  }
+  rmSync(copyOf(request), { force: true });
+  return { ok: false, reason };
+};
+
+// ---- index ---------------------------------------------------------------------------------------------------------
+
+/** The index as it will be, beside the index: our paths as in the commit, everything else as the user has it. */
+const makeIndex = async (request: LandRequest): Promise<void> => {
+  const { origin, plan, git, step } = request;
+  const index = join(origin.projectGitDir, "index");
+  const copy = copyOf(request);
+  step("copy index");
+  rmSync(`${copy}.lock`, { force: true });
+  copyFileSync(index, copy);
+  // git trusts a file that is older than its index. The copy must not look younger than what it was copied from.
+  const seconds = Math.floor(statSync(index).mtimeMs / 1000);
+  utimesSync(copy, seconds, seconds);
+
+  const untouched = request.indexStamp === indexStampOf(origin.projectGitDir);
+  const skip = untouched ? new Set<string>() : await restaged(request);
+  const lines = plan.paths.flatMap(({ path, after }) => {
+    if (skip.has(path)) return [];
+    const entry = after === null ? `0 ${"0".repeat(plan.commit.length)}` : `${after.mode} ${after.object}`;
+    return [Buffer.from(`${entry}\t`), encodePath(path), Buffer.of(0)];
+  });
+  step("update index");
+  await git.run(["update-index", "-z", "--add", "--replace", "--index-info"], {
+    input: Buffer.concat(lines),
+    env: { GIT_INDEX_FILE: copy },
+  });
+};
+
+/** Paths whose index entry is neither the old nor the new one: what the user staged in between stays staged. */
+const restaged = async ({ git, plan }: LandRequest): Promise<Set<string>> => {
+  const changes = await changesOf(git, plan.from, plan.commit);
+  const entries = await entriesOf(
+    git,
+    changes.map((change) => change.path),
+  );
+  const same = (entry: Change["from"] | undefined, side: Change["from"]) =>
+    entry?.mode === side?.mode && entry?.object === side?.object;
+  return new Set(
+    changes
+      .filter(({ path, from, to }) => {
+        const entry = entries.get(path) ?? null;
+        return !same(entry, from) && !same(entry, to);
+      })
+      .map((change) => change.path),
+  );
+};

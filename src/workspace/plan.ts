@@ -1,0 +1,206 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { LandedPath } from "../protocol/event.ts";
+import { splitNul } from "./commit.ts";
+import { below, blobID, type Content, look, type OnDisk, sha256 } from "./disk.ts";
+import type { Git } from "./git.ts";
+import { indexFree, lockWaitMs } from "./lock.ts";
+import { encodePath } from "./path.ts";
+import { headOf, type Origin, refOf } from "./repository.ts";
+import type { Commit, LandingPlan, Refusal } from "./workspace.ts";
+
+/**
+ * What a landing would change, or why it cannot. Nothing is written. Clean means clean by bytes: what the index
+ * believes of a file (assume-unchanged, a coarse clock) does not count.
+ */
+
+type Side = { mode: string; object: string } | null;
+export type Change = { path: string; from: Side; to: Side };
+
+/** One line per path; renames are a deletion and an addition. */
+export const changesOf = async (git: Git, from: string, to: string): Promise<Change[]> => {
+  const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
+  const parts = splitNul(stdout);
+  const changes: Change[] = [];
+  for (let at = 0; at + 1 < parts.length; at += 2) {
+    const [oldMode = "", newMode = "", oldObject = "", newObject = ""] = (parts[at] ?? "").slice(1).split(" ");
+    const side = (mode: string, object: string): Side => (mode === "000000" ? null : { mode, object });
+    changes.push({ path: parts[at + 1] ?? "", from: side(oldMode, oldObject), to: side(newMode, newObject) });
+  }
+  return changes;
+};
+
+type Entry = { mode: string; object: string };
+
+/** Longest list of paths given to git as arguments; longer ones are picked from the list of all. */
+const argumentBytes = 100_000;
+
+/** Index entries of these paths and of what is below them. A path in conflict stands with mode "conflict". */
+export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map<string, Entry>> => {
+  const fit = paths.every((path) => path.isWellFormed()) && paths.join("").length < argumentBytes;
+  const { stdout } = await git.run(["ls-files", "-s", "-z", "--", ...(fit ? paths : [])]);
+  const entries = new Map<string, Entry>();
+  for (const record of splitNul(stdout)) {
+    const tab = record.indexOf("\t");
+    const [mode = "", object = "", stage] = record.slice(0, tab).split(" ");
+    entries.set(record.slice(tab + 1), { mode: stage === "0" ? mode : "conflict", object });
+  }
+  return entries;
+};
+
+export type PlanRequest = {
+  taskID: string;
+  origin: Origin;
+  worktree: string;
+  /** git in the project's own files, and in the Task's worktree. */
+  git: Git;
+  worktreeGit: Git;
+  commit: Commit;
+  base: string;
+  ref: string | null;
+};
+
+export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refusal> => {
+  const { taskID, origin, git, commit, base, ref } = request;
+  if (ref === null) return { reason: "detached", message: "the project was on no branch when the Task began" };
+  if (!existsSync(origin.projectGitDir) || !existsSync(origin.toplevel))
+    return { reason: "gone", message: `${origin.toplevel} is no Git repository any more` };
+  if (!(await indexFree(origin.projectGitDir, taskID, lockWaitMs)))
+    return { reason: "gone", message: `another git command holds ${join(origin.projectGitDir, "index.lock")}` };
+
+  const head = headOf(origin.projectGitDir);
+  if (head?.ref !== ref)
+    return { reason: "detached", message: `the project is on ${head?.ref ?? "no branch"} now, not on ${ref}` };
+  const present = refOf(origin.commonDir, ref) ?? (await resolved(git, ref));
+  if (present === null) return { reason: "gone", message: `the branch ${ref} is gone` };
+  if (present !== base) return { reason: "moved", head: present };
+
+  const changes = await changesOf(git, base, commit.commit);
+  const entries = await entriesOf(
+    git,
+    changes.map((change) => change.path),
+  );
+  const disk = new Map<string, OnDisk>();
+  for (const change of changes) disk.set(change.path, await look(origin.toplevel, change.path));
+  const dirty = await dirtyOf(request, changes, entries, disk);
+  if (dirty.length > 0) return { reason: "dirty", paths: dirty };
+
+  const paths: LandedPath[] = [];
+  const contents = await afterOf(request, changes);
+  for (const { path, to } of changes) {
+    const before = disk.get(path);
+    const content = contents.get(path);
+    paths.push({
+      path,
+      before: before?.kind === "present" ? hashed(before.content) : null,
+      after: to === null || content === undefined ? null : { ...hashed(content), mode: to.mode, object: to.object },
+    });
+  }
+  // What goes makes room for what comes: a file may become a folder, and the other way round.
+  paths.sort((one, other) => Number(one.after !== null) - Number(other.after !== null));
+  return { commit: commit.commit, tree: commit.tree, from: base, ref, paths };
+};
+
+const hashed = ({ mode, bytes }: Content) => ({ mode: mode as string, sha256: sha256(bytes) });
+
+const resolved = async (git: Git, ref: string): Promise<string | null> =>
+  (await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] })).stdout.toString("latin1").trim() || null;
+
+/** Paths where the user's index or files are not as in the branch. */
+const dirtyOf = async (
+  { git, origin }: PlanRequest,
+  changes: readonly Change[],
+  entries: ReadonlyMap<string, Entry>,
+  disk: ReadonlyMap<string, OnDisk>,
+): Promise<string[]> => {
+  const dirty = new Set<string>();
+  const unsure: { path: string; object: string }[] = [];
+  const removed = new Set(changes.filter(({ from, to }) => from !== null && to === null).map(({ path }) => path));
+  const modes = keepsModes(origin);
+  for (const { path, from, to } of changes) {
+    const entry = entries.get(path);
+    if (entry?.mode !== from?.mode || entry?.object !== from?.object) dirty.add(path);
+    if (to !== null && from === null)
+      for (const staged of entries.keys()) if (staged.startsWith(`${path}/`) && !removed.has(staged)) dirty.add(staged);
+
+    const there = disk.get(path) ?? { kind: "absent" };
+    if (from === null) {
+      const clear =
+        there.kind === "absent" ||
+        (there.kind === "blocked" && removed.has(there.by)) ||
+        (there.kind === "folder" && below(origin.toplevel, path).every((child) => removed.has(child)));
+      if (!clear) dirty.add(there.kind === "blocked" ? there.by : path);
+    } else if (there.kind !== "present") dirty.add(path);
+    else {
+      const { mode, bytes } = there.content;
+      const link = from.mode === "120000";
+      if ((mode === "120000") !== link || (modes && mode !== from.mode)) dirty.add(path);
+      else if (blobID(bytes, from.object) !== from.object) {
+        if (link) dirty.add(path);
+        else unsure.push({ path, object: from.object });
+      }
+    }
+  }
+  const ids = await convertedIDs(
+    git,
+    unsure.map(({ path }) => path),
+  );
+  for (const [at, { path, object }] of unsure.entries()) if (ids[at] !== object) dirty.add(path);
+  return [...dirty].sort();
+};
+
+/** Whether the file system's executable bit means anything to this repository. */
+const keepsModes = ({ commonDir }: Origin): boolean => {
+  try {
+    return !/^\s*filemode\s*=\s*(false|no|off|0)\s*$/im.test(readFileSync(join(commonDir, "config"), "utf8"));
+  } catch {
+    return true;
+  }
+};
+
+/** Ids of files after the conversions (line ends) that the attributes ask for. */
+const convertedIDs = async (git: Git, paths: readonly string[]): Promise<string[]> => {
+  if (paths.length === 0) return [];
+  const input = Buffer.concat(paths.map((path) => Buffer.from(`${quoted(path)}\n`, "latin1")));
+  const { stdout } = await git.run(["hash-object", "--stdin-paths"], { input });
+  return stdout.toString("latin1").split("\n");
+};
+
+/** A path on one line, in the quoting of git's own output. */
+const quoted = (path: string): string =>
+  `"${[...encodePath(path)].map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x22 || byte === 0x5c ? `\\${byte.toString(8).padStart(3, "0")}` : String.fromCharCode(byte))).join("")}"`;
+
+/** The bytes every added or changed path will have on disk: those that were checked, in the Task's worktree. */
+const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, Content>> => {
+  const contents = new Map<string, Content>();
+  const unsure: { path: string; to: NonNullable<Side>; bytes: Buffer | undefined }[] = [];
+  for (const { path, to } of changes) {
+    if (to === null) continue;
+    if (to.mode === "160000") throw new Error(`Expected no submodule in a Task's commit, got "${path}".`);
+    const there = await look(request.worktree, path);
+    const bytes = there.kind === "present" ? there.content.bytes : undefined;
+    const mode = to.mode as Content["mode"];
+    if (bytes !== undefined && blobID(bytes, to.object) === to.object) contents.set(path, { mode, bytes });
+    else unsure.push({ path, to, bytes: mode === "120000" ? undefined : bytes });
+  }
+  const present = unsure.filter(({ bytes }) => bytes !== undefined);
+  const ids = await convertedIDs(
+    request.worktreeGit,
+    present.map(({ path }) => path),
+  );
+  const converted = new Set(present.filter(({ to }, at) => ids[at] === to.object).map(({ path }) => path));
+  for (const { path, to, bytes } of unsure) {
+    const mode = to.mode as Content["mode"];
+    if (bytes !== undefined && converted.has(path)) contents.set(path, { mode, bytes });
+    else contents.set(path, { mode, bytes: await checkedOut(request.worktreeGit, to.object, path, mode) });
+  }
+  return contents;
+};
+
+/** A blob as it would stand on disk, line ends converted. The header names the size before that; one object a process. */
+export const checkedOut = async (git: Git, object: string, path: string, mode: string): Promise<Buffer> => {
+  if (mode === "120000") return (await git.run(["cat-file", "blob", object])).stdout;
+  const input = Buffer.concat([Buffer.from(`${object} `), encodePath(path), Buffer.of(0)]);
+  const { stdout } = await git.run(["cat-file", "--batch", "--filters", "-z"], { input });
+  return stdout.subarray(stdout.indexOf(0x0a) + 1, stdout.length - 1);
+};

@@ -1,0 +1,280 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Log } from "../log.ts";
+import type { Limits } from "../protocol/limits.ts";
+import { commitTree, diffOf, resetTo } from "./commit.ts";
+import { createFiles } from "./files.ts";
+import { type Author, createGit, type CreateGitOptions, type Git } from "./git.ts";
+import { indexStampOf, landPlan, type Step } from "./land.ts";
+import { makePlan } from "./plan.ts";
+import type { Processes } from "./process.ts";
+import { gitDirOf, inspectProject } from "./project.ts";
+import { rebaseOnto } from "./rebase.ts";
+import { findRepository, looseCommit, type Origin } from "./repository.ts";
+import { createTurns } from "./turn.ts";
+import type { Commit, Prepared, PrepareRequest, Project, Workspace, Workspaces } from "./workspace.ts";
+
+/**
+ * A Task's own worktree under the data folder, on the branch `sortie/<taskID>`. It is made by hand in git's documented
+ * layout (gitrepository-layout(5), "worktrees") and filled by one `git reset`: one process instead of the five of
+ * `git worktree add`, and every step may be done again after a kill.
+ */
+
+export type WorkspacesOptions = {
+  dataDir: string;
+  projectRoots: readonly string[];
+  processes: Processes;
+  limits: Limits;
+  log: Log;
+  author?: Author;
+  /** The search path for git. */
+  path?: string;
+  /** Called before every step of a landing; tests stop the process there. */
+  onStep?: Step;
+  /** Called for every git process; for measurements. */
+  onSpawn?: (args: readonly string[]) => void;
+};
+
+type Place = { taskID: string; origin: Origin; worktree: string; git: Git };
+
+export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
+  const { dataDir, projectRoots, processes, log, onStep = () => undefined } = options;
+  const home = join(dataDir, "worktrees");
+  const gitOptions: CreateGitOptions = {
+    ...(options.path === undefined ? {} : { path: options.path }),
+    ...(options.author === undefined ? {} : { author: options.author }),
+    ...(options.onSpawn === undefined ? {} : { onSpawn: options.onSpawn }),
+  };
+  const inspectOptions = { dataDir, projectRoots, git: gitOptions };
+  const turns = createTurns();
+  /** By Task, from its record outside the worktree: nothing that runs in the worktree should be able to change it. */
+  const origins = new Map<string, Origin>();
+  /** The commit last made of a worktree; its unchanged tree is then told by one process. */
+  const made = new Map<string, Commit>();
+  /** The index as a plan saw it, by the planned commit. */
+  const stamps = new Map<string, string>();
+  const places = new WeakMap<Workspace, Place>();
+  const placeOf = (workspace: Workspace): Place => {
+    const place = places.get(workspace);
+    if (place === undefined)
+      throw new Error(`Expected a worktree, got ${workspace.root}, where a Task works in place.`);
+    return place;
+  };
+  const recordOf = (taskID: string) => join(home, `${taskID}.json`);
+  const worktreeOf = (taskID: string) => join(home, taskID);
+
+  const originOf = (taskID: string): Origin | undefined => {
+    const known = origins.get(taskID);
+    if (known !== undefined) return known;
+    try {
+      const origin = JSON.parse(readFileSync(recordOf(taskID), "utf8")) as Origin;
+      origins.set(taskID, origin);
+      return origin;
+    } catch {
+      return undefined;
+    }
+  };
+
+  const keepOrigin = (taskID: string, origin: Origin) => {
+    const temp = `${recordOf(taskID)}.tmp`;
+    writeFileSync(temp, JSON.stringify(origin), { mode: 0o600 });
+    renameSync(temp, recordOf(taskID));
+    origins.set(taskID, origin);
+  };
+
+  /** git in a worktree of ours. */
+  const gitIn = (root: string, worktree: string, origin: Origin): Git =>
+    createGit(root, { ...gitOptions, toplevel: worktree, gitDir: origin.gitDir });
+
+  /** git in the project's own files. */
+  const gitOf = (origin: Origin): Git =>
+    createGit(origin.toplevel, { ...gitOptions, toplevel: origin.toplevel, gitDir: origin.projectGitDir });
+
+  /** Registers the worktree and fills it with the commit. What stood there of an earlier try is completed. */
+  const fill = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
+    const worktree = worktreeOf(taskID);
+    const again = existsSync(worktree);
+    made.delete(taskID);
+    if (existsSync(join(origin.commonDir, "reftable"))) return addByGit(taskID, origin, commit);
+    mkdirSync(worktree, { recursive: true, mode: 0o700 });
+    mkdirSync(origin.gitDir, { recursive: true });
+    for (const lock of ["index.lock", "HEAD.lock"]) rmSync(join(origin.gitDir, lock), { force: true });
+    writeFileSync(join(origin.gitDir, "commondir"), "../..\n");
+    writeFileSync(join(origin.gitDir, "gitdir"), `${worktree}/.git\n`);
+    writeFileSync(join(origin.gitDir, "HEAD"), `ref: refs/heads/${branchOf(taskID)}\n`);
+    writeFileSync(join(worktree, ".git"), `gitdir: ${origin.gitDir}\n`);
+    const git = gitIn(worktree, worktree, origin);
+    await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
+    if (again) await git.run(["clean", "-q", "-d", "-f", "-f"]);
+  };
+
+  /** Where refs are not files, only git can register a worktree. */
+  const addByGit = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
+    rmSync(worktreeOf(taskID), { recursive: true, force: true });
+    rmSync(origin.gitDir, { recursive: true, force: true });
+    const add = ["worktree", "add", "-q", "--force", "-B", branchOf(taskID), worktreeOf(taskID), commit];
+    await gitOf(origin).run(add, { timeoutMs: 10 * 60_000 });
+  };
+
+  const open = async (taskID: string, prepared: Prepared): Promise<Workspace> => {
+    if (prepared.kind === "directory" || prepared.worktree === null || prepared.baseCommit === null)
+      return inPlace(taskID, prepared);
+    const origin = originOf(taskID);
+    if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
+    if (!existsSync(join(prepared.worktree, ".git"))) {
+      log.warn({ taskID }, "worktree is gone; made again from its branch");
+      const tip = await gitOf(origin).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
+        ok: [0, 1],
+      });
+      await fill(taskID, origin, tip.stdout.toString("latin1").trim() || prepared.baseCommit);
+    }
+    return workspaceOf(taskID, prepared, origin);
+  };
+
+  const workspaceOf = (taskID: string, prepared: Prepared, origin: Origin): Workspace => {
+    const { worktree, baseCommit } = prepared;
+    if (worktree === null || baseCommit === null) throw new Error(`Expected a worktree for ${taskID}, got none.`);
+    const git = gitIn(prepared.root, worktree, origin);
+    const top = gitIn(worktree, worktree, origin);
+    const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
+    const workspace: Workspace = {
+      prepared,
+      root: prepared.root,
+      files: createFiles(prepared.root),
+      git,
+      run: (command) => processes.run(taskID, command),
+      async commit(message) {
+        const last = made.get(taskID);
+        const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID) };
+        const commit = await commitTree({ ...place, base, message, last });
+        if (commit === undefined) made.delete(taskID);
+        else made.set(taskID, commit);
+        return commit;
+      },
+      reset: (commit) => resetTo(top, commit),
+      diff: (commit) => diffOf(top, origin.gitDir, base.commit, commit),
+    };
+    places.set(workspace, { taskID, origin, worktree, git: top });
+    return workspace;
+  };
+
+  const inPlace = (taskID: string, prepared: Prepared): Workspace => {
+    const found = findRepository(prepared.root);
+    const toplevel = typeof found === "string" ? prepared.root : found.toplevel;
+    const git =
+      found === "none" || found === "bare" ? undefined : createGit(prepared.root, { ...gitOptions, toplevel });
+    const refuse = (what: string) => () =>
+      Promise.reject(new Error(`Expected a worktree to ${what}, got ${prepared.root}, where the Task works in place.`));
+    return {
+      prepared,
+      root: prepared.root,
+      files: createFiles(prepared.root),
+      git,
+      run: (command) => processes.run(taskID, command),
+      commit: refuse("commit"),
+      reset: refuse("reset"),
+      diff: async (commit) => {
+        if (git === undefined || prepared.baseCommit === null) return "";
+        return diffOf(git, gitDirOf(toplevel), prepared.baseCommit, commit);
+      },
+    };
+  };
+
+  const directoryOnly = (project: Project, tree: string | null): Prepared => ({
+    kind: "directory",
+    root: project.directory,
+    worktree: null,
+    branch: null,
+    baseCommit: project.git?.head ?? null,
+    baseTree: tree,
+    targetRef: null,
+  });
+
+  const treeOf = async (project: Project): Promise<string | null> => {
+    if (project.git?.head == null) return null;
+    const loose = looseCommit(project.project, project.git.head);
+    if (loose !== undefined) return loose.tree;
+    const git = createGit(project.git.toplevel, gitOptions);
+    return (await git.run(["rev-parse", `${project.git.head}^{tree}`])).stdout.toString("latin1").trim();
+  };
+
+  return {
+    inspect: (directory) => inspectProject(directory, inspectOptions),
+    async prepare({ taskID, directory, isolation, landing: how }: PrepareRequest) {
+      const project = await inspectProject(directory, inspectOptions);
+      const { git } = project;
+      const tree = await treeOf(project);
+      if (isolation === "directory" || git === undefined || git.head === null || tree === null)
+        return inPlace(taskID, directoryOnly(project, tree));
+
+      mkdirSync(home, { recursive: true, mode: 0o700 });
+      const found = findRepository(git.toplevel);
+      const projectGitDir =
+        typeof found === "string" ? await askGitDir(createGit(git.toplevel, gitOptions)) : found.gitDir;
+      const origin: Origin = {
+        toplevel: git.toplevel,
+        prefix: git.prefix,
+        projectGitDir,
+        commonDir: project.project,
+        gitDir: join(project.project, "worktrees", taskID),
+      };
+      keepOrigin(taskID, origin);
+      await fill(taskID, origin, git.head);
+      const worktree = worktreeOf(taskID);
+      const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
+      // A folder that no commit knows (all its files are untracked) is not in the worktree yet.
+      if (git.prefix !== "") mkdirSync(root, { recursive: true });
+      const prepared: Prepared = {
+        kind: "worktree",
+        root,
+        worktree,
+        branch: branchOf(taskID),
+        baseCommit: git.head,
+        baseTree: tree,
+        targetRef: how === "commit" ? git.branch : null,
+      };
+      return workspaceOf(taskID, prepared, origin);
+    },
+    open,
+    async plan(workspace, commit, base) {
+      const { taskID, origin, worktree, git } = placeOf(workspace);
+      const ref = workspace.prepared.targetRef;
+      const stamp = indexStampOf(origin.projectGitDir);
+      const request = { taskID, origin, worktree, git: gitOf(origin), worktreeGit: git, commit, base, ref };
+      const plan = await makePlan(request);
+      stamps.delete(commit.commit);
+      if (!("reason" in plan)) stamps.set(commit.commit, stamp);
+      return plan;
+    },
+    async land(workspace, plan) {
+      const { taskID, origin, worktree } = placeOf(workspace);
+      const indexStamp = stamps.get(plan.commit);
+      stamps.delete(plan.commit);
+      return landPlan({ taskID, origin, worktree, git: gitOf(origin), plan, indexStamp, step: onStep });
+    },
+    async rebase(workspace, commit, message) {
+      const { taskID, git } = placeOf(workspace);
+      made.delete(taskID);
+      return rebaseOnto({ git, workspace, commit, message });
+    },
+    turn: turns,
+    async remove(taskID, prepared) {
+      const origin = originOf(taskID);
+      if (prepared.kind === "worktree" && origin !== undefined) {
+        rmSync(worktreeOf(taskID), { recursive: true, force: true });
+        rmSync(origin.gitDir, { recursive: true, force: true });
+        // The project itself may be gone by now; then so is the branch.
+        if (existsSync(origin.projectGitDir))
+          await gitOf(origin).run(["update-ref", "-d", `refs/heads/${branchOf(taskID)}`]);
+      }
+      rmSync(recordOf(taskID), { force: true });
+      origins.delete(taskID);
+      made.delete(taskID);
+    },
+  };
+};
+
+const branchOf = (taskID: string) => `sortie/${taskID}`;
+
+const askGitDir = async (git: Git): Promise<string> =>
+  (await git.run(["rev-parse", "--absolute-git-dir"])).stdout.toString("utf8").replace(/\n$/, "");
