@@ -1,4 +1,4 @@
-import { readFileSync, type Stats, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 
 /** Where a worktree's git directory and the repository's are, read from the files, without a process. */
@@ -31,22 +31,28 @@ const suspicious = /\[\s*(filter|diff|merge|include)/i;
 type Known = { stamp: string; keys: readonly string[] };
 const known = new Map<string, Known>();
 
-const stampOf = (path: string): { stamp: string; stats: Stats | undefined } => {
+const stampOf = (path: string): string => {
   const stats = statSync(path, { throwIfNoEntry: false });
-  return { stamp: stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`, stats };
+  return stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`;
 };
+
+const configsOf = (dirs: GitDirs) => [join(dirs.commonDir, "config"), join(dirs.gitDir, "config.worktree")];
+
+/** Changes whenever the repository's config may have. */
+export const configStamp = (dirs: GitDirs): string => configsOf(dirs).map(stampOf).join(" ");
 
 /**
  * The settings of this repository to be blanked. Costs a process only when the config has a section that may hold
  * one, and again only when the config changed; with includes each time, for those files are not looked at.
  */
 export const blankedKeys = async (dirs: GitDirs, list: () => Promise<Buffer>): Promise<readonly string[]> => {
-  const paths = [join(dirs.commonDir, "config"), join(dirs.gitDir, "config.worktree")];
-  const stamp = paths.map((path) => stampOf(path).stamp).join(" ");
+  const stamp = configStamp(dirs);
   const before = known.get(dirs.gitDir);
   if (before?.stamp === stamp) return before.keys;
 
-  const text = paths.map((path) => textOf(path) ?? "").join("\n");
+  const text = configsOf(dirs)
+    .map((path) => textOf(path) ?? "")
+    .join("\n");
   const keys = suspicious.test(text)
     ? (await list())
         .toString("utf8")

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { isAbsolute, resolve } from "node:path";
 import { ServiceError } from "../errors.ts";
 import { createGit, type CreateGitOptions } from "./git.ts";
-import { locateGit } from "./gitdir.ts";
+import { configStamp, locateGit } from "./gitdir.ts";
 import { decodePath, osPath } from "./path.ts";
 import { findRepository, headOf, refOf, type Repository } from "./repository.ts";
 import type { Project } from "./workspace.ts";
@@ -107,14 +107,21 @@ const ask = async (directory: string, options: InspectOptions): Promise<Project>
   };
 };
 
-/** Without a process for the usual layout: every request names a directory. */
+/** Configs that git has read without complaint, by git directory: a broken or newer repository is refused at the door. */
+const read = new Map<string, string>();
+
+/** Without a process, once git has seen the repository's config: every request names a directory. */
 export const inspectProject = async (given: string, options: InspectOptions): Promise<Project> => {
   const directory = admit(given, options);
   const found = findRepository(directory);
   if (found === "bare") throw notAWorktree(given);
   if (found === "none") return { directory, project: directory, git: undefined };
-  const usual = found === "ask" ? undefined : fromFiles(directory, found);
-  return usual ?? ask(directory, options);
+  if (found === "ask") return ask(directory, options);
+  const stamp = configStamp(found);
+  const asked = read.get(found.gitDir) === stamp ? undefined : await ask(directory, options);
+  if (read.size > 1000) read.clear();
+  read.set(found.gitDir, stamp);
+  return fromFiles(directory, found) ?? asked ?? ask(directory, options);
 };
 
 const fromFiles = (directory: string, { toplevel, prefix, gitDir, commonDir }: Repository): Project | undefined => {

@@ -1,0 +1,97 @@
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { silent } from "../../src/log.ts";
+import { defaultLimits } from "../../src/protocol/limits.ts";
+import { createProcesses } from "../../src/workspace/process.ts";
+import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
+import { createWorkspaces, type WorkspacesOptions } from "../../src/workspace/worktree.ts";
+
+/** A user's project with a service beside it, in a temporary folder. */
+
+export const createScene = () => {
+  const base = realpathSync(mkdtempSync(join(tmpdir(), "sortie-workspace-")));
+  const root = join(base, "project");
+  const dataDir = join(base, "data");
+  mkdirSync(root);
+  mkdirSync(dataDir);
+  const spawned: string[][] = [];
+  const processes = createProcesses({ folder: join(dataDir, "processes"), keepEnv: process.env, log: silent });
+
+  /** A shell of the user's, in the project. */
+  const sh = (script: string, cwd = root): string => {
+    const { status, stdout, stderr } = spawnSync("bash", ["-ec", script], {
+      cwd,
+      encoding: "latin1",
+      timeout: 20_000,
+      env: { PATH: process.env["PATH"], HOME: base, LC_ALL: "C.UTF-8" },
+    });
+    if (status !== 0) throw new Error(`${script}: exit ${status}: ${stderr}`);
+    return stdout;
+  };
+  sh(
+    "git config --global user.name User; git config --global user.email user@example.org; git config --global init.defaultBranch main",
+  );
+  sh("git config --global advice.detachedHead false; git config --global protocol.file.allow always");
+
+  const service = (more: Partial<WorkspacesOptions> = {}) =>
+    createWorkspaces({
+      dataDir,
+      projectRoots: [],
+      processes,
+      limits: defaultLimits,
+      log: silent,
+      onSpawn: (args) => spawned.push([...args]),
+      ...more,
+    });
+
+  return {
+    base,
+    root,
+    dataDir,
+    spawned,
+    sh,
+    service,
+    async [Symbol.asyncDispose]() {
+      await processes.stop();
+      rmSync(base, { recursive: true, force: true });
+    },
+  };
+};
+
+export type Scene = ReturnType<typeof createScene>;
+
+/** What a user can see of a project: branch, files with modes and bytes, index, status, soundness. */
+export const picture = ({ sh }: Scene) => ({
+  head: sh("git symbolic-ref -q HEAD || true").trim(),
+  commit: sh("git rev-parse HEAD").trim(),
+  files: sh(
+    "find . -path ./.git -prune -o -not -type d -printf '%p %m %l ' -exec sh -c '[ -L \"$1\" ] || sha1sum < \"$1\"' _ {} \\; | LC_ALL=C sort",
+  ),
+  folders: sh("find . -path ./.git -prune -o -type d -print | LC_ALL=C sort"),
+  index: sh("git ls-files -s"),
+  status: sh("git status --porcelain -uall"),
+  leftOver: sh("find .git -maxdepth 1 -name '*sortie*' -o -maxdepth 1 -name '*.lock'"),
+});
+
+export const fsck = ({ sh }: Scene): string =>
+  sh("git fsck --strict 2>&1").replace(/^(dangling|notice).*\n|^Checking.*\n/gm, "");
+
+export const prepare = (workspaces: ReturnType<Scene["service"]>, directory: string, taskID = "task_1") =>
+  workspaces.prepare({ taskID, directory, isolation: "worktree", landing: "commit" });
+
+/** Commit, plan and land in one; throws where a refusal is not expected. */
+export const landAll = async (
+  workspaces: ReturnType<Scene["service"]>,
+  workspace: Workspace,
+  message = "work",
+): Promise<{ commit: Commit; plan: LandingPlan; kept: string[] }> => {
+  const commit = await workspace.commit(message);
+  if (commit === undefined) throw new Error("nothing to land");
+  const plan = await workspaces.plan(workspace, commit, workspace.prepared.baseCommit ?? "");
+  if ("reason" in plan) throw new Error(`refused: ${JSON.stringify(plan)}`);
+  const landed = await workspaces.land(workspace, plan);
+  if (!landed.ok) throw new Error(`withdrawn: ${landed.reason}`);
+  return { commit, plan, kept: landed.kept };
+};
