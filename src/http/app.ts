@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { Hono } from "hono";
 import { ServiceError } from "../errors.ts";
-import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { OperationID, Route, Routes } from "../protocol/routes.ts";
@@ -90,7 +89,7 @@ export const createApp = (deps: AppDeps): App => {
 
   /** What the guards found, for the router's handlers. */
   const entries = new WeakMap<IncomingMessage, Entry>();
-  const entryOf = (incoming: IncomingMessage): Entry => entries.get(incoming) ?? openEntry(newID("req"), "");
+  const entryOf = (incoming: IncomingMessage): Entry => entries.get(incoming) ?? openEntry("");
 
   const hono = new Hono<{ Bindings: HttpBindings }>();
   const methods = new Map<string, string[]>();
@@ -133,7 +132,7 @@ export const createApp = (deps: AppDeps): App => {
 
   const route = getRequestListener((request, env) => hono.fetch(request, env), {
     errorHandler: (error) => {
-      const entry = openEntry(newID("req"), "");
+      const entry = openEntry("");
       return failed(entry, failureOf(error, entry.requestID, log));
     },
   });
@@ -175,7 +174,7 @@ export const createApp = (deps: AppDeps): App => {
 
   return {
     listener(incoming, outgoing) {
-      const entry = openEntry(newID("req"), incoming.socket.remoteAddress ?? "socket");
+      const entry = openEntry(incoming.socket.remoteAddress ?? "socket");
       try {
         if (enter(incoming, entry) === "preflight") {
           outgoing.writeHead(204, entry.headers).end();

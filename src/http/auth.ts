@@ -11,12 +11,14 @@ export type Auth = { username: string; password: string | undefined };
 /** undefined: no password is set, everybody is let in. */
 export const createAuth = ({ username, password }: Auth): ((header: string | undefined) => boolean) | undefined => {
   if (password === undefined) return undefined;
-  const expected = hash("sha256", Buffer.from(`${username}:${password}`), "buffer");
+  const expected = Buffer.from(hash("sha256", Buffer.from(`${username}:${password}`), "hex"));
+  const got = Buffer.alloc(expected.length);
   return (header) => {
     const encoded = form.exec(header ?? "")?.[1];
     const bytes = Buffer.from(encoded ?? "", "base64");
     const canonical = encoded !== undefined && bytes.toString("base64") === encoded;
-    const equal = timingSafeEqual(hash("sha256", bytes, "buffer"), expected);
+    got.write(hash("sha256", bytes, "hex"));
+    const equal = timingSafeEqual(got, expected);
     return canonical && equal;
   };
 };

@@ -2,7 +2,6 @@ import { chmodSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createConnection, type Socket } from "node:net";
 import { StartError } from "../errors.ts";
-import { newID } from "../id.ts";
 import type { App } from "./app.ts";
 import { failure, openEntry, send } from "./reply.ts";
 
@@ -20,6 +19,7 @@ export type Listening = {
 };
 
 const graceMs = 5_000;
+const requestsPerSocket = 1_000;
 
 export const listen = async (
   app: App,
@@ -37,8 +37,14 @@ export const listen = async (
     noDelay: true,
   });
   server.maxConnections = 256;
-  server.maxRequestsPerSocket = 1_000;
-  server.on("request", (incoming, outgoing) => app.listener(incoming, outgoing));
+  const counts = new WeakMap<Socket, number>();
+  server.on("request", (incoming, outgoing) => {
+    // Node's own `maxRequestsPerSocket` only says `close` and then answers 503; this closes.
+    const count = (counts.get(incoming.socket) ?? 0) + 1;
+    counts.set(incoming.socket, count);
+    if (count >= requestsPerSocket) outgoing.shouldKeepAlive = false;
+    app.listener(incoming, outgoing);
+  });
   // Only a body that is wanted is asked for: body.ts writes the 100.
   server.on("checkContinue", (incoming, outgoing) => app.listener(incoming, outgoing));
   server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
@@ -139,7 +145,7 @@ const words: Record<number, string> = {
 };
 
 const refuse = (outgoing: ServerResponse, status: number, message: string, incoming: IncomingMessage): void => {
-  const entry = openEntry(newID("req"), incoming.socket.remoteAddress ?? "socket");
+  const entry = openEntry(incoming.socket.remoteAddress ?? "socket");
   const refusal = failure("invalid_request", status, message, entry.requestID);
   send(outgoing, entry, { ...refusal, headers: { connection: "close" } });
 };
@@ -148,7 +154,7 @@ const refuse = (outgoing: ServerResponse, status: number, message: string, incom
 const refuseRaw = (stream: Socket, status: number, message: string): void => {
   const begun = (stream as { _httpMessage?: ServerResponse | null })._httpMessage?.headersSent === true;
   if (begun || !stream.writable || stream.destroyed) return void stream.destroy();
-  const entry = openEntry(newID("req"), "");
+  const entry = openEntry("");
   const body = JSON.stringify(failure("invalid_request", status, message, entry.requestID).body);
   const headers = {
     ...entry.headers,
