@@ -3,6 +3,7 @@ import { mkdir, rm, statfs } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { type Config, isLoopback } from "./config.ts";
+import type { Recorded } from "./domain/event.ts";
 import { createLocalEngine } from "./engine/local.ts";
 import { createSlots } from "./engine/slots.ts";
 import { ServiceError, StartError } from "./errors.ts";
@@ -43,7 +44,12 @@ export const version = "0.1.0";
 /** Until the stronger tiers are built: commands run in process groups of the service's user, with its network. */
 const sandbox = { tier: 3, name: "process-group", network: true } as const;
 
-export const createService = async (config: Config, log: Log): Promise<Service> => {
+/** `recorded` hears every fact that this service's runs commit, right after the commit. */
+export const createService = async (
+  config: Config,
+  log: Log,
+  recorded: (events: readonly Recorded[]) => void = () => {},
+): Promise<Service> => {
   if (config.sandbox.mode === "required")
     throw new StartError(
       78,
@@ -103,7 +109,10 @@ export const createService = async (config: Config, log: Log): Promise<Service> 
       limits,
       sandbox,
       worker: randomUUID(),
-      recorded: metrics.recorded,
+      recorded(events) {
+        metrics.recorded(events);
+        recorded(events);
+      },
       log,
       now,
     });

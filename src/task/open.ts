@@ -161,7 +161,7 @@ export const openRun = async (
       data: { worker: deps.worker, epoch: claim.fence.epoch, sandbox: deps.sandbox, killed },
     },
   ]);
-  if (state.cancel === null)
+  if (state.cancel === null && state.landed === null)
     run.workspace().catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;
 };

@@ -1,0 +1,117 @@
+import { createHash, type Hash } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { open } from "node:fs/promises";
+import { PassThrough, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { ZipFile } from "yazl";
+
+/**
+ * A ZIP file written once, from front to back, the same bytes for the same entries. Small files are compressed several
+ * ahead in zlib's threads; how far ahead is bounded, so memory does not grow with the archive.
+ */
+
+export interface Zip {
+  /** Resolves when there is room for the next entry; the hash once the bytes have gone by. Names are relative. */
+  add(name: string, mode: number, content: Buffer | Readable): Promise<Promise<Added>>;
+  /** Resolves with the file's size when it is on disk and its directory was found to be whole. */
+  finish(): Promise<number>;
+}
+
+export type Added = { bytes: number; sha256: string };
+
+/** What may be under way between two gates. */
+const windowBytes = 8 * 1024 * 1024;
+const windowEntries = 256;
+
+/** Shown by programs as 1980-01-01 everywhere: the format's first day, written without a zone. */
+const mtime = new Date(1980, 0, 1);
+
+const packed =
+  /\.(7z|aac|apk|avif|br|bz2|docx|flac|gif|gz|heic|jar|jpe?g|lz4|m4a|mkv|mov|mp[34]|odt|ogg|opus|pdf|png|pptx|rar|tgz|webm|webp|whl|woff2?|xlsx|xz|zip|zst)$/i;
+
+/** Rejects from every method when the signal aborts or writing fails. The file is the caller's to remove. */
+export const createZip = (path: string, signal: AbortSignal): Zip => {
+  const zip = new ZipFile();
+  const failure = Promise.withResolvers<never>();
+  failure.promise.catch(() => undefined);
+  const sources = new Set<Readable>();
+  const fail = (error: unknown) => {
+    failure.reject(error);
+    for (const source of sources) source.destroy();
+  };
+  const sink = createWriteStream(path, { flags: "wx", mode: 0o600 });
+  const written = pipeline(zip.outputStream, sink, { signal });
+  written.catch((error: unknown) => fail(signal.aborted ? signal.reason : error));
+  zip.on("error", fail);
+
+  let entries = 0;
+  let [pendingBytes, pendingEntries] = [0, 0];
+  /** Opens when the last gate entry's turn has come: everything before it is written. */
+  let gate: Promise<unknown> = Promise.resolve();
+
+  const addStream = (name: string, options: object, stream: Readable): Promise<Added> => {
+    const { promise, resolve } = Promise.withResolvers<Added>();
+    const turn = Promise.withResolvers<void>();
+    gate = turn.promise;
+    sources.add(stream);
+    stream.once("error", fail).once("close", () => sources.delete(stream));
+    zip.addReadStreamLazy(name, options, (give) => {
+      turn.resolve();
+      const hash: Hash = createHash("sha256");
+      let bytes = 0;
+      const through = new PassThrough();
+      stream.on("data", (chunk: Buffer) => {
+        hash.update(chunk);
+        bytes += chunk.length;
+      });
+      stream.once("end", () => resolve({ bytes, sha256: hash.digest("hex") }));
+      give(null, stream.pipe(through));
+    });
+    return Promise.race([promise, failure.promise]);
+  };
+
+  return {
+    async add(name, mode, content) {
+      if (signal.aborted) throw signal.reason;
+      entries += 1;
+      const empty = Buffer.isBuffer(content) && content.length === 0;
+      const options = { mtime, mode, compress: !empty && !packed.test(name), forceDosTimestamp: true };
+      const full = pendingBytes > windowBytes || pendingEntries >= windowEntries;
+      if (Buffer.isBuffer(content) && (empty || !full)) {
+        pendingBytes += content.length;
+        pendingEntries += 1;
+        zip.addBuffer(content, name, options);
+        const sha256 = createHash("sha256").update(content).digest("hex");
+        return Promise.resolve({ bytes: content.length, sha256 });
+      }
+      // Only an entry that is asked for its bytes tells how far the writer is.
+      await Promise.race([gate, failure.promise]);
+      [pendingBytes, pendingEntries] = [0, 0];
+      const stream = Buffer.isBuffer(content) ? Readable.from([content], { objectMode: false }) : content;
+      const added = addStream(name, options, stream);
+      added.catch(() => undefined);
+      return added;
+    },
+
+    async finish() {
+      zip.end();
+      await Promise.race([written, failure.promise]);
+      return verify(path, entries);
+    },
+  };
+};
+
+const endSignature = 0x06054b50;
+const endLength = 22;
+
+/** The size of the file, whose end record must name all entries. */
+const verify = async (path: string, entries: number): Promise<number> => {
+  await using file = await open(path, "r");
+  const { size } = await file.stat();
+  const end = Buffer.alloc(endLength);
+  await file.read(end, 0, endLength, size - endLength);
+  const counted = end.readUInt16LE(10);
+  if (end.readUInt32LE(0) !== endSignature || counted !== Math.min(entries, 0xffff))
+    throw new Error(`Expected a ZIP of ${entries} entries, got a directory of ${counted} in ${size} bytes`);
+  return size;
+};

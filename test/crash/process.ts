@@ -1,0 +1,61 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** The service as a process of its own, to be killed. */
+export type ServiceProcess = AsyncDisposable & {
+  url: string;
+  child: ChildProcess;
+  /** Resolves when the process is gone. */
+  gone: Promise<void>;
+  kill(signal: NodeJS.Signals): Promise<void>;
+};
+
+const script = fileURLToPath(new URL("./child.ts", import.meta.url));
+
+export const startProcess = async (env: Record<string, string>): Promise<ServiceProcess> => {
+  const child = spawn(process.execPath, [script], {
+    env: { PATH: process.env["PATH"] ?? "", NODE_NO_WARNINGS: "1", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let errors = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    errors += chunk.toString();
+    if (process.env["TEST_LOG"] !== undefined) process.stderr.write(chunk);
+  });
+  const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const url = await new Promise<string>((resolve, reject) => {
+    let text = "";
+    child.stdout.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+      if (text.includes("\n")) resolve(text.split("\n")[0] ?? "");
+    });
+    child.once("exit", (code, signal) => reject(new Error(`The service ended with ${code ?? signal}: ${errors}`)));
+  });
+  const kill = async (signal: NodeJS.Signals) => {
+    child.kill(signal);
+    await gone;
+  };
+  return {
+    url,
+    child,
+    gone,
+    kill,
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode === null && child.signalCode === null) await kill("SIGKILL");
+    },
+  };
+};
+
+/** Ids of living processes that a service over this data folder started. */
+export const processesOf = (dataDir: string): number[] =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/environ`, "utf8").includes(`SERVICE_RUN_ID=${dataDir}`);
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);

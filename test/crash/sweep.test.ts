@@ -1,0 +1,181 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Frame } from "../../src/protocol/event.ts";
+import type { TaskStatus, TaskSummary } from "../../src/protocol/task.ts";
+import { git, makeProject, readText, temporary, until } from "../harness.ts";
+import { type MockProvider, type MockRequest, startMockProvider } from "../mock-provider.ts";
+import { processesOf, startProcess } from "./process.ts";
+
+/**
+ * A Task of several steps, the service killed (SIGKILL) after every event in turn and started again: the same final
+ * state, no side effect repeated by us, nothing acknowledged lost, nobody left over.
+ */
+
+const fixed = "export const sum = (a, b) => a + b;\n";
+
+/** What the model wants, in order. The two commands leave a mark each time they run. */
+const steps = (marks: string): { tool: string; input: Record<string, string>; repeatable: boolean }[] => [
+  { tool: "read", input: { path: "sum.js" }, repeatable: true },
+  { tool: "shell", input: { command: `echo first >> ${marks}` }, repeatable: false },
+  { tool: "write", input: { path: "sum.js", content: fixed }, repeatable: true },
+  { tool: "shell", input: { command: `echo second >> ${marks}` }, repeatable: false },
+];
+
+/** The next step that is not done; an interrupted one counts as done where repeating it could do it twice. */
+const script = ({ body, first }: MockRequest) => {
+  const marks = /marks=(\S+)/.exec(first)?.[1] ?? "";
+  const wanted = steps(marks);
+  const done = new Set<number>();
+  const asked = new Map<string, string>();
+  for (const message of body.messages) {
+    for (const call of message.tool_calls ?? []) asked.set(call.id, call.function.arguments);
+    if (message.tool_call_id === undefined) continue;
+    const args = asked.get(message.tool_call_id) ?? "";
+    const index = wanted.findIndex(({ input }) => JSON.stringify(input) === JSON.stringify(JSON.parse(args)));
+    if (wanted[index]?.repeatable !== true || !String(message.content).includes("Interrupted:")) done.add(index);
+  }
+  const next = wanted.find((_step, index) => !done.has(index));
+  return next === undefined ? { text: "The sum is right now." } : { calls: [{ tool: next.tool, input: next.input }] };
+};
+
+let provider: MockProvider;
+beforeAll(async () => {
+  provider = await startMockProvider(script);
+});
+afterAll(() => provider.close());
+
+type Place = { dataDir: string; project: string; marks: string; env: Record<string, string> };
+
+const makePlace = (root: string): Place => {
+  const dataDir = join(root, "data");
+  const marks = join(root, "marks");
+  const project = makeProject(join(root, "project"), { "sum.js": "export const sum = (a, b) => a - b;\n" });
+  const config = join(root, "config.jsonc");
+  writeFileSync(
+    config,
+    JSON.stringify({
+      model: "mock/large",
+      providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
+    }),
+  );
+  return { dataDir, project, marks, env: { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root } };
+};
+
+const ask = async <T>(url: string, path: string, init?: RequestInit): Promise<T> => {
+  const response = await fetch(`${url}${path}`, init);
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return (await response.json()) as T;
+};
+
+const create = (url: string, { project, marks }: Place): Promise<{ taskID: string }> =>
+  ask(url, `/task?directory=${encodeURIComponent(project)}`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      request: `Make the sum right. marks=${marks}`,
+      productPillar: "code",
+      title: "Make the sum right",
+      checks: [{ id: "right", kind: "test", run: "grep -q 'a + b' sum.js", baseline: true }],
+    }),
+  });
+
+const settledStatus = (url: string, taskID: string): Promise<TaskStatus> =>
+  until(
+    () => ask<TaskStatus>(url, `/task/${taskID}/status`),
+    ({ status }) => status === "inactive",
+    30_000,
+  );
+
+const eventsOf = async (url: string, taskID: string): Promise<Frame[]> =>
+  (await ask<{ events: Frame[] }>(url, `/task/${taskID}/events?format=json&after=0&limit=1000`)).events;
+
+const marksOf = (place: Place): string[] =>
+  existsSync(place.marks) ? readText(place.marks).trimEnd().split("\n") : [];
+
+/** Everything that must hold in the end, whatever happened on the way. */
+const verify = async (url: string, taskID: string, place: Place): Promise<void> => {
+  const status = await settledStatus(url, taskID);
+  expect(status).toMatchObject({
+    lifecycleStatus: "completed",
+    attempt: 1,
+    checks: [{ id: "right", state: "passed", stale: false, baseline: { state: "failed" } }],
+  });
+  expect(status).not.toHaveProperty("error");
+
+  expect(readText(place.project, "sum.js")).toBe(fixed);
+  expect(git(place.project, "log", "--format=%s")).toBe("Make the sum right\nfirst");
+  expect(git(place.project, "log", "-1", "--format=%B")).toContain(`Task: ${taskID}`);
+  expect(git(place.project, "rev-parse", "HEAD")).toBe(status.git.landedCommit);
+  expect(git(place.project, "rev-parse", "HEAD^{tree}")).toBe(status.git.checkedTree);
+  expect(git(place.project, "status", "--porcelain")).toBe("");
+  git(place.project, "fsck", "--strict");
+  expect(existsSync(join(place.project, ".git", "index.lock"))).toBe(false);
+
+  const events = await eventsOf(url, taskID);
+  const ids = events.map(({ id }) => id);
+  expect(ids).toEqual([...new Set(ids)].sort((a, b) => a - b));
+  const started = events.flatMap((event) => (event.type === "tool.started" ? [event.data.callID] : []));
+  const finished = events.flatMap((event) => (event.type === "tool.finished" ? [event.data.callID] : []));
+  expect(finished.toSorted()).toEqual(started.toSorted());
+  expect(events.filter(({ type }) => type === "task.settled")).toHaveLength(1);
+  expect(events.filter(({ type }) => type === "landing.started")).toHaveLength(1);
+
+  // No side effect repeated by us: at most one mark each, and one unless its call was interrupted.
+  const marks = marksOf(place);
+  for (const mark of ["first", "second"]) expect(marks.filter((line) => line === mark).length).toBeLessThanOrEqual(1);
+  const interrupted = events.filter((event) => event.type === "tool.finished" && event.data.outcome === "interrupted");
+  if (interrupted.length === 0) expect(marks).toEqual(["first", "second"]);
+
+  const [row] = await ask<TaskSummary[]>(url, `/tasks?directory=${encodeURIComponent(place.project)}`);
+  expect(row).toMatchObject({ taskID, lifecycleStatus: "completed", lastEventID: status.lastEventID, git: status.git });
+  expect(processesOf(place.dataDir)).toEqual([]);
+};
+
+/** One run with a kill at an event's version, and one without that finishes it. Gives the number of events. */
+const runKilledAt = async (version: number): Promise<number> => {
+  using root = temporary("sortie-crash-");
+  const place = makePlace(root.path);
+  let taskID: string;
+  {
+    await using service = await startProcess({ ...place.env, TEST_KILL_AT: String(version) });
+    ({ taskID } = await create(service.url, place));
+    if (version === 1) await service.kill("SIGKILL");
+    if (version > 0) await service.gone;
+    else {
+      await verify(service.url, taskID, place);
+      return (await eventsOf(service.url, taskID)).length;
+    }
+  }
+  await using again = await startProcess(place.env);
+  await verify(again.url, taskID, place);
+  return (await eventsOf(again.url, taskID)).length;
+};
+
+describe("killed after every event in turn", () => {
+  test("the same end from every point", { timeout: 240_000 }, async () => {
+    const count = await runKilledAt(0);
+    expect(count).toBeGreaterThan(20);
+    const versions = Array.from({ length: count }, (_, index) => index + 1);
+    // Two at a time: the machine has two cores, and the service is started twice for each.
+    const worker = async () => {
+      for (let version = versions.shift(); version !== undefined; version = versions.shift()) {
+        const at = version;
+        await runKilledAt(at).catch((error: unknown) => {
+          throw new Error(`killed after event ${at} of ${count}: ${String(error)}`, { cause: error });
+        });
+      }
+    };
+    await Promise.all([worker(), worker()]);
+  });
+
+  test("control: a repeated effect is found out", async () => {
+    using root = temporary("sortie-crash-");
+    const place = makePlace(root.path);
+    await using service = await startProcess(place.env);
+    const { taskID } = await create(service.url, place);
+    await verify(service.url, taskID, place);
+    writeFileSync(place.marks, `${readFileSync(place.marks, "utf8")}first\n`);
+    await expect(verify(service.url, taskID, place)).rejects.toThrow();
+  });
+});
