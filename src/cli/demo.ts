@@ -19,7 +19,7 @@ import { entriesOf } from "./zip.ts";
 
 const example = fileURLToPath(new URL("../../examples/sum", import.meta.url));
 
-const request = `Cents drift: 0.1 + 0.2 must be 0.3. Add in whole cents:
+const request = `The fix for cents that drift (0.1 + 0.2 is 0.30000000000000004):
 
 \`\`\`diff
 --- a/sum.js

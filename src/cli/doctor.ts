@@ -106,6 +106,7 @@ const nearest = async (path: string): Promise<string> =>
 const dataFolder = async ({ dataDir }: Config): Promise<Finding> => {
   const place = await nearest(dataDir);
   try {
+    if (!(await stat(place)).isDirectory()) throw new Error(`Expected a folder, got the file ${place}`);
     await access(place, constants.W_OK | constants.X_OK);
     return ok("Data folder", place === dataDir ? dataDir : `${dataDir} (will be made)`);
   } catch (error) {

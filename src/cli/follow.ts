@@ -58,7 +58,7 @@ export const show = async (
   let last = Number.POSITIVE_INFINITY;
   let cost: number | null = 0;
   let doing = "";
-  const draw = () => screen.status(dim(`${duration(Date.now() - began)}  ${money(cost)}  ${line(doing, 100)}`));
+  const draw = () => screen.status(`${duration(Date.now() - began)}  ${money(cost)}  ${line(doing, 100)}`);
   const timer = screen.rich && until === "settled" ? setInterval(draw, 500) : undefined;
   try {
     for await (const event of events) {
@@ -121,6 +121,8 @@ export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): stri
     task.taskID,
   ].join(", ");
   const head = { active: bold, completed: green, failed: red, cancelled: yellow }[task.lifecycleStatus];
-  const why = [task.error, task.errorInfo?.remedy].filter((text) => typeof text === "string").map(clean);
+  const { error = "" } = task;
+  const remedy = task.errorInfo?.remedy ?? "";
+  const why = [error, error.includes(remedy) ? "" : remedy].filter((text) => text !== "").map(clean);
   return [`${head(task.lifecycleStatus.toUpperCase())}${took}: ${facts}`, ...why].join("\n");
 };

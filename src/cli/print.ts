@@ -11,7 +11,7 @@ export type Screen = {
   colors: Colors;
   /** One or more whole lines, for people. */
   say(text: string): void;
-  /** The last line, replaced by the next; nothing on a plain screen. undefined removes it. */
+  /** The last line, plain text, replaced by the next; nothing on a plain screen. undefined removes it. */
   status(text: string | undefined): void;
 };
 
@@ -76,12 +76,14 @@ export const createScreen = (stream: NodeJS.WriteStream, plain: boolean): Screen
   const wipe = () => {
     if (last !== undefined) stream.write("\r\u001b[2K");
   };
+  const colors = picocolors.createColors(rich);
   const draw = () => {
-    if (last !== undefined) stream.write(last.slice(0, Math.max(1, (stream.columns ?? 80) - 1)));
+    // A line that wraps could not be wiped. Some terminals say they have 0 columns.
+    if (last !== undefined) stream.write(colors.dim(last.slice(0, (stream.columns || 80) - 1)));
   };
   return {
     rich,
-    colors: picocolors.createColors(rich),
+    colors,
     say(text) {
       wipe();
       stream.write(`${text}\n`);

@@ -40,7 +40,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
           : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {
         const { agent, text, failure } = event.data;
-        if (failure !== null) return red(line(failure.message, 400));
+        if (failure !== null) return red(line(failure.message));
         const said = line(firstLine(textOf(text)), 200);
         return said === "" ? undefined : `${bold(line(agent, 40))}: ${said}`;
       }
@@ -90,10 +90,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
   };
 };
 
-/** What a call is about, in one word of its arguments: the command, the path, the pattern. */
+/** What a call is about, out of its arguments. */
 const argument = (input: unknown): string => {
   if (typeof input !== "object" || input === null) return "";
-  const first = ["command", "path", "pattern", "query", "args"].map((key) => (input as Record<string, unknown>)[key]);
-  const value = first.find((candidate) => candidate !== undefined);
-  return typeof value === "string" ? value : Array.isArray(value) ? value.join(" ") : "";
+  const given = input as Record<string, unknown>;
+  const telling = ["command", "action", "pattern", "path", "paths", "from", "to"].flatMap((name) => given[name]);
+  return telling.filter((value) => typeof value === "string").join(" ");
 };
