@@ -12,15 +12,14 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import pino from "pino";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/select.ts";
 import { fit, type ToolContext, type ToolResult } from "../../src/tool/tool.ts";
-import { createFiles } from "../../src/workspace/files.ts";
-import { createGit } from "../../src/workspace/git.ts";
 import { createProcesses } from "../../src/workspace/process.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
+import { createWorkspaces } from "../../src/workspace/worktree.ts";
 
 /** The tools on real folders, with the real file access, git and processes. */
 
@@ -28,7 +27,14 @@ const temp = realpathSync(mkdtempSync(join(tmpdir(), "sortie-tool-")));
 const processes = createProcesses({
   folder: join(temp, "record"),
   keepEnv: process.env,
-  log: pino({ level: "silent" }),
+  log: silent,
+});
+const workspaces = createWorkspaces({
+  dataDir: join(temp, "data"),
+  projectRoots: [],
+  processes,
+  limits: defaultLimits,
+  log: silent,
 });
 afterAll(async () => {
   await processes.stop();
@@ -41,15 +47,21 @@ let serial = 0;
 let root: string;
 let context: ToolContext;
 
-const open = (folder: string, options: { git?: boolean; toplevel?: string } = {}): ToolContext => {
-  const { git = true, toplevel } = options;
-  const workspace = {
-    root: folder,
-    files: createFiles(folder),
-    git: git ? createGit(folder, toplevel === undefined ? {} : { toplevel }) : undefined,
-    run: (command: Parameters<Workspace["run"]>[0]) => processes.run(`task_${serial}`, command),
-  } as Workspace;
-  return { workspace, limits: { ...defaultLimits }, signal: new AbortController().signal, onOutput: () => undefined };
+const contextOf = (workspace: Workspace): ToolContext => ({
+  workspace,
+  limits: { ...defaultLimits },
+  signal: new AbortController().signal,
+  onOutput: () => undefined,
+});
+
+/** The workspace of a Task in a folder. `git: false`: the same without a repository. */
+const open = async (
+  directory: string,
+  { git = true, isolation = "directory" }: { git?: boolean; isolation?: "worktree" | "directory" } = {},
+): Promise<ToolContext> => {
+  const taskID = `task_${(serial += 1)}`;
+  const workspace = await workspaces.prepare({ taskID, directory, isolation, landing: "none" });
+  return contextOf(git ? workspace : { ...workspace, git: undefined });
 };
 
 const put = (path: string, content: string | Buffer, folder = root) => {
@@ -60,7 +72,7 @@ const get = (path: string, folder = root) => readFileSync(join(folder, path), "u
 const there = (path: string, folder = root) => existsSync(join(folder, path));
 const commitAll = (folder = root) => {
   sh(folder, "add", "-A");
-  sh(folder, "-c", "user.name=T", "-c", "user.email=t@t", "commit", "-qm", "state");
+  sh(folder, "-c", "user.name=T", "-c", "user.email=t@t", "commit", "--allow-empty", "-qm", "state");
 };
 
 const call = async (name: string, input: unknown, on = context): Promise<ToolResult> => {
@@ -75,7 +87,7 @@ const call = async (name: string, input: unknown, on = context): Promise<ToolRes
   return tool.run(parsed.data, on);
 };
 
-beforeEach(() => {
+beforeEach(async () => {
   root = join(temp, `w${(serial += 1)}`);
   mkdirSync(root);
   sh(root, "init", "-q", "-b", "main");
@@ -83,7 +95,7 @@ beforeEach(() => {
   put("README.md", "# Sums\n\nAdds numbers.\n");
   put(".gitignore", "node_modules/\n*.log\n");
   commitAll();
-  context = open(root);
+  context = await open(root);
 });
 
 const lines = (count: number, text = (n: number) => `line ${n}`) =>
@@ -537,8 +549,8 @@ describe.each([
   ["in a repository", true],
   ["without Git", false],
 ])("apply %s", (_, git) => {
-  beforeEach(() => {
-    context = open(root, { git });
+  beforeEach(async () => {
+    context = await open(root, { git });
   });
   test("applies, reports, and knows when it is there already", async () => {
     expect((await call("git", { action: "apply", patch: fix, mode: "check" })).output).toBe(
@@ -676,7 +688,7 @@ describe("apply three-way", () => {
     const now = lines(12, (n) => (n === 3 ? "three changed" : `line ${n}`)).replace("line 1\n", "line 1\nmore\n");
     put("f.txt", now);
     // Control: exactly it does not fit.
-    expect((await call("git", { action: "apply", patch }, open(root, { git: false }))).outcome).toBe("error");
+    expect((await call("git", { action: "apply", patch }, await open(root, { git: false }))).outcome).toBe("error");
     expect((await call("git", { action: "apply", patch })).output).toBe(
       "Applied the patch to 1 file, three-way.\nM f.txt",
     );
@@ -706,7 +718,7 @@ describe("apply three-way", () => {
       lines(12, (n) => (n === 3 ? "three changed" : `line ${n}`)),
       inner,
     );
-    const sub = open(inner, { toplevel: root });
+    const sub = await open(inner);
     expect((await call("git", { action: "apply", patch }, sub)).output).toBe(
       "Applied the patch to 1 file, three-way.\nM f.txt",
     );
@@ -728,8 +740,59 @@ describe("apply three-way", () => {
 });
 
 test("without a Git worktree, git says so and search works", async () => {
-  const plain = open(root, { git: false });
+  const plain = await open(root, { git: false });
   expect((await call("git", { action: "status" }, plain)).output).toContain("Not a Git worktree");
   expect((await call("git", { action: "mv", from: "README.md", to: "R.md" }, plain)).outcome).toBe("ok");
   expect((await call("git", { action: "rm", paths: ["R.md"] }, plain)).outcome).toBe("ok");
+});
+
+describe.each(["", "pkg"])("in a Task's own worktree of the folder %j", (folder) => {
+  test("every tool works there and the project stays as it is", async () => {
+    for (const path of ["src/sum.js", "README.md"]) put(join(folder, path), get(path));
+    commitAll();
+    context = await open(join(root, folder), { isolation: "worktree" });
+    const work = context.workspace.root;
+    expect(work.startsWith(root)).toBe(false);
+    const at = (path: string) => get(path, work);
+
+    expect((await call("git", { action: "apply", patch: fix })).outcome).toBe("ok");
+    expect(at("src/sum.js")).toContain("a + b");
+    expect((await call("write", { path: "docs/a.md", content: "sums\n" })).outcome).toBe("ok");
+    expect((await call("edit", { path: "README.md", old: "# Sums", new: "# Adds" })).outcome).toBe("ok");
+    expect((await call("git", { action: "mv", from: "src/sum.js", to: "src/add.js" })).outcome).toBe("ok");
+    expect((await call("git", { action: "grep", pattern: "a + b" })).output).toBe("1\tsrc/add.js");
+    expect((await call("search", { pattern: "sums", mode: "files" })).output).toBe("docs/a.md");
+    expect((await call("read", { path: "src/add.js", limit: 1 })).output).toContain("a + b");
+    expect((await call("list", { path: "src" })).output).toContain("src/add.js");
+    expect((await call("shell", { command: "pwd; git rev-parse --abbrev-ref HEAD" })).output).toContain(
+      `${work}\nsortie/task_`,
+    );
+    expect((await call("git", { action: "status" })).output).toMatch(/^## sortie\/task_/);
+    expect((await call("git", { action: "diff", paths: ["README.md"] })).output).toContain("+# Adds");
+    expect((await call("git", { action: "rm", paths: ["README.md"] })).outcome).toBe("ok");
+    expect(await call("write", { path: ".git", content: "gitdir: /tmp\n" })).toMatchObject({ outcome: "error" });
+    expect(sh(root, "status", "--short")).toBe("");
+
+    const commit = await context.workspace.commit("work");
+    expect(commit).toMatchObject({ files: 4, omitted: [] });
+  });
+  test("three-way", async () => {
+    const file = join(folder, "f.txt");
+    put(file, lines(12));
+    commitAll();
+    put(
+      file,
+      lines(12, (n) => (n === 5 ? "FIVE" : `line ${n}`)),
+    );
+    const patch = sh(join(root, folder), "diff", "--relative", "--full-index");
+    sh(root, "checkout", "-q", "--", ".");
+    put(
+      file,
+      lines(12, (n) => (n === 3 ? "three changed" : `line ${n}`)),
+    );
+    commitAll();
+    context = await open(join(root, folder), { isolation: "worktree" });
+    expect((await call("git", { action: "apply", patch })).output).toContain("1 file, three-way");
+    expect(get("f.txt", context.workspace.root)).toContain("three changed\nline 4\nFIVE");
+  });
 });

@@ -3,17 +3,16 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync,
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
-import pino from "pino";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { silent } from "../../src/log.ts";
 import type { Facts, ModelFailure, ModelReply, PromptFile, PromptMessage } from "../../src/model/model.ts";
 import { parse } from "../../src/model/rules/grammar.ts";
 import { createRulesModel } from "../../src/model/rules/rules.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { toolSpecs, tools } from "../../src/tool/select.ts";
-import { createFiles } from "../../src/workspace/files.ts";
-import { createGit } from "../../src/workspace/git.ts";
 import { createProcesses } from "../../src/workspace/process.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
+import { createWorkspaces } from "../../src/workspace/worktree.ts";
 
 const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
 console.info(`rules: fast-check seed ${seed}; repeat with SEED=${seed} vitest run test/domain/rules.test.ts`);
@@ -598,12 +597,21 @@ describe("a request on a real project", () => {
   const processes = createProcesses({
     folder: join(temp, "record"),
     keepEnv: process.env,
-    log: pino({ level: "silent" }),
+    log: silent,
   });
   afterAll(async () => {
     await processes.stop();
     rmSync(temp, { recursive: true, force: true });
   });
+  const workspaces = createWorkspaces({
+    dataDir: join(temp, "data"),
+    projectRoots: [],
+    processes,
+    limits: defaultLimits,
+    log: silent,
+  });
+  let workspace: Workspace;
+  /** The user's project, then the Task's worktree of it. */
   let root: string;
   let serial = 0;
   const put = (path: string, content: string) => {
@@ -613,7 +621,12 @@ describe("a request on a real project", () => {
   const get = (path: string) => readFileSync(join(root, path), "utf8");
   const sh = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: "pipe" });
 
-  beforeEach(() => {
+  const prepare = async (isolation: "worktree" | "directory") => {
+    workspace = await workspaces.prepare({ taskID: `task_${serial}`, directory: root, isolation, landing: "none" });
+    root = workspace.root;
+  };
+
+  beforeEach(async () => {
     root = join(temp, `p${(serial += 1)}`);
     mkdirSync(root);
     sh("init", "-q", "-b", "main");
@@ -622,20 +635,14 @@ describe("a request on a real project", () => {
     put("docs/cat.md", "cat cat\nCat\n");
     put("docs/more/cat.txt", "cat\n");
     put(".gitignore", "out/\n");
-    put("out/cat.txt", "cat\n");
     sh("add", "-A");
     sh("-c", "user.name=T", "-c", "user.email=t@t", "commit", "-qm", "base");
+    await prepare("worktree");
+    put("out/cat.txt", "cat\n");
   });
 
   /** The loop in small: asks the model, runs its calls, until it calls no more. `cut` interrupts one call, done or not. */
-  const carry = async (text: string, options: { git?: boolean; cut?: { at: number; done: boolean } } = {}) => {
-    const { git = true, cut } = options;
-    const workspace = {
-      root,
-      files: createFiles(root),
-      git: git ? createGit(root) : undefined,
-      run: (command: Parameters<Workspace["run"]>[0]) => processes.run("task", command),
-    } as Workspace;
+  const carry = async (text: string, cut?: { at: number; done: boolean }) => {
     const signal = new AbortController().signal;
     const messages: PromptMessage[] = [user(text)];
     const made: string[] = [];
@@ -718,9 +725,11 @@ describe("a request on a real project", () => {
     expect(sh("status", "--short")).toBe("");
   });
   test("without Git", async () => {
-    const { report } = await carry(`${fence("diff", diff)}replace "cat" with "dog" in docs/**\ndelete docs/more`, {
-      git: false,
-    });
+    root = join(temp, `p${serial}`);
+    rmSync(join(root, ".git"), { recursive: true });
+    await prepare("directory");
+    expect(workspace.git).toBeUndefined();
+    const { report } = await carry(`${fence("diff", diff)}replace "cat" with "dog" in docs/**\ndelete docs/more`);
     expect(report).toContain('Replaced 3 matches of "cat" with "dog" in 2 files');
     expect(get("src/a.ts")).toBe("two\n");
   });
@@ -732,10 +741,9 @@ describe("a request on a real project", () => {
       expect(whole.failure).toBeUndefined();
       const expected = [sh("status", "--short", "-uall"), get("dog.md"), get("src/a.ts"), get("n.txt")];
       for (let at = 0; at < whole.made.length; at += 1) {
-        rmSync(join(root, ".git/index.lock"), { force: true });
         sh("reset", "-q", "--hard");
         sh("clean", "-qfd");
-        const again = await carry(text, { cut: { at, done } });
+        const again = await carry(text, { at, done });
         expect(again.failure, `cut at call ${at}, ${whole.made[at]}`).toBeUndefined();
         expect(
           [sh("status", "--short", "-uall"), get("dog.md"), get("src/a.ts"), get("n.txt")],
