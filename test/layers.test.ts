@@ -9,7 +9,9 @@ import { afterEach, beforeEach, expect, test } from "vitest";
  */
 
 const layers =
-  "errors log id protocol domain store engine workspace model tool squad agent check task mission http".split(" ");
+  "disposable errors log id protocol domain store engine workspace model tool squad agent check task mission http".split(
+    " ",
+  );
 
 /** What stands beside the layers, and what it may import besides itself. */
 const others: Record<string, readonly string[]> = {
@@ -17,8 +19,8 @@ const others: Record<string, readonly string[]> = {
   service: [...layers, "config"],
   client: ["protocol"],
   web: ["protocol", "client"],
-  cli: ["errors", "protocol", "client"],
-  index: ["errors", "protocol", "client", "config", "service"],
+  cli: ["disposable", "errors", "protocol", "client"],
+  index: ["disposable", "errors", "protocol", "client", "config", "service"],
 };
 
 /** Single files that may do more than their folder. */

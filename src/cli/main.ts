@@ -1,3 +1,4 @@
+import "../disposable.ts";
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { loadCaller } from "../config.ts";
