@@ -104,6 +104,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
   const parts: KeptPart[] = [];
   /** Blocks that have begun and not ended. */
   const blocks = new Map<string, KeptPart>();
+  const args = new Map<string, string>();
   const open = (type: "text" | "reasoning", id: string): KeptPart => {
     const key = `${type} ${id}`;
     const part = blocks.get(key) ?? (type === "text" ? { type, length: 0 } : { type, text: "" });
@@ -162,9 +163,15 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
           const into: KeptPart = { type: "call" };
           merge(into, part.providerMetadata);
           parts.push(into);
-          state.calls.push({ tool: part.toolName, input: part.input });
+          // One package passes text that does not parse on as "{}"; the model must hear of what it wrote.
+          const written = args.get(part.toolCallId) ?? "";
+          const input = part.input === "{}" && written.trim() !== "" ? written : part.input;
+          state.calls.push({ tool: part.toolName, input });
           break;
         }
+        case "tool-input-delta":
+          args.set(part.id, (args.get(part.id) ?? "") + part.delta);
+          break;
         case "finish":
           state.finish = part.finishReason;
           state.usage = tokensOf(part.usage);
@@ -173,11 +180,10 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
         case "error":
           state.fail(part.error);
           break;
-        // Not ours to read: arguments come whole with the call, and no tool of the provider's own is asked for.
+        // Not ours to read: no tool of the provider's own is asked for.
         case "stream-start":
         case "response-metadata":
         case "tool-input-start":
-        case "tool-input-delta":
         case "tool-input-end":
         case "tool-result":
         case "tool-approval-request":
