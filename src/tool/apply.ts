@@ -16,7 +16,7 @@ import { counted, failed, fit, ok, shown, type ToolResult } from "./tool.ts";
  * fits, through `files` like every other write.
  */
 
-export type ApplyMode =
+type ApplyMode =
   | "apply"
   /** Only says whether it would apply. */
   | "check"

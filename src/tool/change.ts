@@ -6,7 +6,7 @@ export type Content = { bytes: Buffer; executable: boolean };
 
 export type Change = { path: string; before: Content | null; after: Content | null };
 
-export const maxFileBytes = 64 * 1024 * 1024;
+const maxFileBytes = 64 * 1024 * 1024;
 
 /** null: nothing there. Rejects with FileRefused for what is no file of ours. */
 export const contentOf = async (files: Files, path: string): Promise<Content | null> => {

@@ -294,7 +294,7 @@ describe("model: given the conversation, what comes next", () => {
       usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUSD: 0 },
     });
     const last = await reply([...ask, ...turn([npmTest], [ran(0)])], test_);
-    expect(last).toMatchObject({ ok: true, calls: [], finish: "end", text: "`npm test`, exit 0 after 1.2 s" });
+    expect(last).toMatchObject({ ok: true, calls: [], finish: "end", text: "`npm test`, exit 0 after 1.2 s." });
   });
   test("red: instruction_failed with command, exit code and first failing lines", async () => {
     const output = "> test\n\u001b[31m✖ adds\u001b[0m\n  AssertionError: 1 !== 2\n  at x\nmore\n";
@@ -336,6 +336,16 @@ describe("model: given the conversation, what comes next", () => {
       message: expect.stringContaining("runs the build, found neither"),
     });
     expect(failureOf(await reply([user("run the checks")]))?.message).toContain("found neither");
+  });
+  test("a check is run as it was asked for: environment, folder, time, expected exit code", async () => {
+    const check = { id: "c", name: "n", kind: "test", run: "x", cwd: "p", env: { A: "it's" }, timeoutSeconds: 9 };
+    const facts = { ...noFacts, checks: [{ ...check, expect: { exitCode: 3 } }] };
+    const call = { tool: "shell", input: { command: "export A='it'\\''s'\nx", timeoutSeconds: 9, cwd: "p" } };
+    expect(callsOf(await reply([user("run the tests")], facts))).toEqual([call]);
+    expect(await reply([user("run the tests"), ...turn([call], [ran(3)])], facts)).toMatchObject({ finish: "end" });
+    expect(failureOf(await reply([user("run the tests"), ...turn([call], [ran(0)])], facts))?.code).toBe(
+      "instruction_failed",
+    );
   });
   test("NEEDS_MODEL names both parts and both ways, and nothing is called", async () => {
     const failure = failureOf(await reply([user("run the tests and find the cause")], test_));
@@ -382,7 +392,7 @@ describe("model: messages and interruptions", () => {
     expect(callsOf(await reply(after, facts))).toMatchObject([{ tool: "shell", input: { command: "t" } }]);
     const all = [...after, ...turn([{ tool: "shell", input: {} }], [ran(0)])];
     expect(await reply(all, facts)).toMatchObject({
-      text: "Created a.txt (1 line, 2 bytes).\n`l`, exit 0 after 1.2 s\n`t`, exit 0 after 1.2 s",
+      text: "Created a.txt (1 line, 2 bytes).\n`l`, exit 0 after 1.2 s.\n`t`, exit 0 after 1.2 s.",
     });
   });
   test("a follow-up that is not understood stops the rest", async () => {
@@ -677,7 +687,7 @@ describe("a request on a real project", () => {
     expect(report?.replace(/after [\d.]+ s/, "after 0 s")).toBe(
       [
         "Applied the patch to 1 file. M src/a.ts",
-        "`sh test.sh`, exit 0 after 0 s",
+        "`sh test.sh`, exit 0 after 0 s.",
         'Replaced 3 matches of "cat" with "dog" in 2 files in docs.',
         "Created docs/new cat.md (1 line, 6 bytes).",
         'Replaced 1 match of "a cat" with "one dog" in 1 file.',

@@ -8,7 +8,7 @@ import { type Call, carryOut, type Result } from "./steps.ts";
  * where these end.
  */
 
-export type Plan =
+type Plan =
   | { kind: "calls"; calls: Call[] }
   | { kind: "done"; report: string }
   | { kind: "failed"; code: "needs_model" | "instruction_failed"; message: string; remedy: string };

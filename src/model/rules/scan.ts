@@ -1,6 +1,6 @@
 /** A request's text as lines and fenced blocks, before anything is understood. Never throws. */
 
-export type Line = { kind: "line"; text: string };
+type Line = { kind: "line"; text: string };
 export type Block = { kind: "block"; info: string; content: string; closed: boolean };
 
 /** List markers may stand before a fence, as in `1. ```diff`. */
@@ -51,7 +51,7 @@ const outdented = (line: string, indent: number): string => {
   return line.slice(at);
 };
 
-export type Info = { language: string; attributes: Map<string, string>; extra: string[] };
+type Info = { language: string; attributes: Map<string, string>; extra: string[] };
 
 const token = /([A-Za-z][\w-]*)=(?:"([^"]*)"|'([^']*)'|`([^`]*)`|([^\s"'`]+))|(\S+)/g;
 

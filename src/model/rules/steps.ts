@@ -1,3 +1,4 @@
+import type { CheckSpec } from "../../protocol/task.ts";
 import type { Facts, PromptMessage } from "../model.ts";
 import type { Instruction, Runnable } from "./grammar.ts";
 
@@ -9,10 +10,10 @@ import type { Instruction, Runnable } from "./grammar.ts";
 
 export type Call = { tool: string; input: unknown };
 export type Result = Extract<PromptMessage, { role: "tool" }>["results"][number];
-export type Verdict = { ok: true; report: string } | { ok: false; why: string };
-export type Step = Generator<Call[], Verdict, Result[]>;
+type Verdict = { ok: true; report: string } | { ok: false; why: string };
+type Step = Generator<Call[], Verdict, Result[]>;
 
-export type World = {
+type World = {
   facts: Facts;
   /** Files that this request wrote before: they belong to the project although Git does not track them yet. */
   written: ReadonlySet<string>;
@@ -68,8 +69,8 @@ const missing: Result = { callID: "", tool: "", outcome: "error", output: "The c
 
 // ---- run -----------------------------------------------------------------------------------------------------------
 
-type Command = { run: string; cwd?: string | undefined };
-type CheckFact = Facts["checks"][number] & { kind?: string };
+/** What the service passes are the request's whole checks; a project's own command is only a line. */
+type Command = Pick<CheckSpec, "run"> & Partial<Pick<CheckSpec, "kind" | "cwd" | "env" | "timeoutSeconds" | "expect">>;
 
 const kinds: Record<Exclude<Runnable, "checks">, { kind: keyof Facts["detected"]; named: RegExp }> = {
   tests: { kind: "test", named: /\btests?\b/i },
@@ -87,7 +88,7 @@ const commandsFor = (what: Runnable, { checks, detected }: Facts): Command[] | {
       : [{ run: detected.test }];
   }
   const { kind, named } = kinds[what];
-  const own = checks.filter((check: CheckFact) =>
+  const own = checks.filter((check: Command & { id: string; name: string }) =>
     check.kind === undefined || check.kind === "command"
       ? named.test(`${check.id} ${check.name} ${check.run}`)
       : check.kind === kind,
@@ -101,27 +102,33 @@ const commandsFor = (what: Runnable, { checks, detected }: Facts): Command[] | {
 
 const commandSeconds = 600;
 
+const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
 function* run(what: Runnable, facts: Facts): Step {
   const commands = commandsFor(what, facts);
   if ("why" in commands) return failed(commands.why);
-  const calls = commands.map(({ run: command, cwd }) => ({
+  const calls = commands.map(({ run: command, cwd, env = {}, timeoutSeconds = commandSeconds }) => ({
     tool: "shell",
-    input: { command, timeoutSeconds: commandSeconds, ...(cwd === undefined ? {} : { cwd }) },
+    input: {
+      command: [...Object.entries(env).map(([name, value]) => `export ${name}=${quote(value)}`), command].join("\n"),
+      timeoutSeconds,
+      ...(cwd === undefined ? {} : { cwd }),
+    },
   }));
   const results = yield* repeatable(calls);
-  const told = commands.map(({ run: command }, at) => {
-    const { outcome, output, exitCode } = results[at] ?? missing;
-    const green = outcome === "ok" && exitCode === 0;
-    const end =
+  const told = commands.map(({ run: command, expect }, at) => {
+    const { output, exitCode } = results[at] ?? missing;
+    const green = exitCode === (expect?.exitCode ?? 0);
+    const ended =
       exitCode === null
         ? firstLine(output)
         : firstLine(output)
             .replace(/^Exit code/, "exit")
             .replace(/\.$/, "");
-    return { green, text: `\`${command}\`, ${end}`, first: green ? "" : firstFailure(output) };
+    return { green, text: `\`${command}\`, ${ended}`, first: green ? "" : firstFailure(output) };
   });
   const red = told.filter(({ green }) => !green);
-  if (red.length === 0) return done(told.map(({ text }) => text).join("; "));
+  if (red.length === 0) return done(`${told.map(({ text }) => text).join("; ")}.`);
   return failed(red.map(({ text, first }) => (first === "" ? text : `${text} (first failure: ${first})`)).join("; "));
 }
 
