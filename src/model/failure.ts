@@ -18,7 +18,7 @@ type Seen = {
   error: unknown;
 };
 
-export type Failing = { connection: Connection; modelID: string; now(): number };
+type Failing = { connection: Connection; modelID: string; now(): number };
 
 export const failureOf = (error: unknown, failing: Failing): ModelFailure => {
   const { connection, modelID } = failing;

@@ -2,8 +2,7 @@ import type { LanguageModelV4 } from "@ai-sdk/provider";
 
 /** The kinds of provider we can speak to, what each needs to be called, and its package, loaded on first use. */
 
-export const providerKinds = ["anthropic", "openai", "google", "openrouter", "openai-compatible"] as const;
-export type ProviderKind = (typeof providerKinds)[number];
+export type ProviderKind = "anthropic" | "openai" | "google" | "openrouter" | "openai-compatible";
 
 /** Kinds that are also the ids of providers known without configuration. */
 export type KnownKind = Exclude<ProviderKind, "openai-compatible">;

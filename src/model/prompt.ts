@@ -16,7 +16,7 @@ type Content<Role> = Extract<LanguageModelV4Message, { role: Role }>["content"];
  * What a provider wants back as it gave it (thinking signatures, item ids, encrypted reasoning), in the order in which
  * it came, as `provider` of the reply. The text is not repeated: a text part is the next `length` characters of it.
  */
-export type Kept = { ref: string; parts: KeptPart[] };
+type Kept = { ref: string; parts: KeptPart[] };
 export type KeptPart = { options?: SharedV4ProviderOptions } & (
   | { type: "text"; length: number }
   | { type: "reasoning"; text: string }

@@ -15,7 +15,7 @@ import type { Model, ModelFailure, ModelReply, ModelRequest } from "./model.ts";
 import { keep, type KeptPart, promptFor, toolsFor } from "./prompt.ts";
 import { costOf, type Tokens } from "./usage.ts";
 
-export const defaultSilenceMs = 120_000;
+const defaultSilenceMs = 120_000;
 
 /**
  * A model of one provider, called at the AI SDK's provider interface: one HTTP request per reply, no retries of its

@@ -1,4 +1,10 @@
-import { createServer, type IncomingHttpHeaders, request as send, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request as send,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 
 /**
@@ -36,7 +42,7 @@ export const startFront = async (target: string): Promise<Front> => {
         server.closeAllConnections();
       }),
   };
-  const server = createServer(async (incoming, response) => {
+  const answer = async (incoming: IncomingMessage, response: ServerResponse) => {
     open += 1;
     response.on("close", () => {
       open -= 1;
@@ -69,6 +75,9 @@ export const startFront = async (target: string): Promise<Front> => {
         });
     });
     onward.end(bytes);
+  };
+  const server = createServer((incoming, response) => {
+    answer(incoming, response).catch(() => response.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   front.origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -275,7 +275,7 @@ describe("cost", () => {
     const { fetch } = globalThis;
     const asked: string[] = [];
     globalThis.fetch = async (input) => {
-      asked.push(String(input));
+      asked.push(new Request(input).url);
       throw new Error("offline");
     };
     try {
