@@ -1,0 +1,58 @@
+import { randomBytes } from "node:crypto";
+import { userInfo } from "node:os";
+import { Client } from "pg";
+
+/**
+ * Where the tests find PostgreSQL: `SERVICE_TEST_DATABASE_URL`, else database `test` on 127.0.0.1:5432 as `postgres`
+ * or the current user, without a password. undefined: nothing answers there.
+ */
+const candidates = (): string[] => {
+  const set = process.env["SERVICE_TEST_DATABASE_URL"];
+  return set !== undefined && set !== ""
+    ? [set]
+    : [...new Set(["postgres", userInfo().username])].map((user) => `postgres://${user}@127.0.0.1:5432/test`);
+};
+
+const answers = async (url: string): Promise<boolean> => {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 2000 });
+  try {
+    await client.connect();
+    await client.query("select 1");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
+  }
+};
+
+export const postgresURL: string | undefined = await (async () => {
+  for (const url of candidates()) if (await answers(url)) return url;
+  return undefined;
+})();
+
+/** Says loudly, once per suite, what did not run. */
+export const saySkipped = (suite: string, count: number): void => {
+  process.stderr.write(
+    `\n!!! ${suite}: ${count} TESTS SKIPPED: no PostgreSQL answers at ${candidates()
+      .join(" or ")
+      .replaceAll(/:[^:@/]*@/g, ":***@")}. Set SERVICE_TEST_DATABASE_URL.\n\n`,
+  );
+};
+
+/** A schema of its own for one test, dropped with everything in it. */
+export const freshSchema = (url: string): AsyncDisposable & { name: string } => {
+  const name = `sortie_test_${randomBytes(6).toString("hex")}`;
+  return {
+    name,
+    async [Symbol.asyncDispose]() {
+      const client = new Client({ connectionString: url });
+      await client.connect();
+      try {
+        await client.query(`drop schema if exists "${name}" cascade`);
+      } finally {
+        await client.end();
+      }
+    },
+  };
+};
