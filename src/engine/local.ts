@@ -48,8 +48,6 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   let looking: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let timerAt = Number.POSITIVE_INFINITY;
-  /** The earliest future due time that a nudge spoke of. */
-  let announced = Number.POSITIVE_INFINITY;
   /** Streams among the due ones of the last look that rest, or run and are not claimed yet: read past as many. */
   let inTheWay = 0;
 
@@ -100,9 +98,8 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   const look = async (): Promise<number> => {
     for (let limit = free() + inTheWay; ; limit = Math.max(16, limit * 2)) {
       const asOf = now();
-      if (announced <= asOf.getTime()) announced = Number.POSITIVE_INFINITY;
       const rows = await store.due(asOf, limit);
-      let earliest = announced;
+      let earliest = Number.POSITIVE_INFINITY;
       inTheWay = 0;
       for (const row of rows) {
         if (stopped || free() <= 0) return earliest;
@@ -115,10 +112,19 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       if (stopped || free() <= 0) return earliest;
       // A full page of those in the way may hide others behind it.
       if (rows.length >= limit) continue;
-      const next = (await store.nextDue())?.getTime() ?? Number.POSITIVE_INFINITY;
-      // What came due while we asked was not among the rows; what was due before then rests, or is held by now.
-      return next > asOf.getTime() ? Math.min(earliest, next) : earliest;
+      return Math.min(earliest, await nextAfter(asOf));
     }
+  };
+
+  /** When the next stream is due that was not yet. One that rests is overdue, and would hide it from `nextDue`. */
+  const nextAfter = async (asOf: Date): Promise<number> => {
+    const times =
+      inTheWay === 0
+        ? [(await store.nextDue())?.getTime() ?? Number.POSITIVE_INFINITY]
+        : (await store.due(new Date(asOf.getTime() + reconcileMs), inTheWay + maxRunning)).map(({ due }) =>
+            due.at.getTime(),
+          );
+    return Math.min(...times.filter((time) => time > asOf.getTime()));
   };
 
   const restUntil = (row: DueStream): number => {
@@ -167,10 +173,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
     nudge(_stream, due) {
       const at = due.at.getTime();
       if (at <= clock()) ask();
-      else if (handler !== undefined) {
-        announced = Math.min(announced, at);
-        askAt(at);
-      }
+      else if (handler !== undefined) askAt(at);
     },
 
     start(given) {

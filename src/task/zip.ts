@@ -2,7 +2,7 @@ import { createHash, type Hash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { PassThrough, Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { finished, pipeline } from "node:stream/promises";
 import { ZipFile } from "yazl";
 
 /**
@@ -11,10 +11,12 @@ import { ZipFile } from "yazl";
  */
 
 export interface Zip {
-  /** Resolves when there is room for the next entry; the hash once the bytes have gone by. Names are relative. */
-  add(name: string, mode: number, content: Buffer | Readable): Promise<Promise<Added>>;
+  /** Resolves when there is room for the next entry; `done` once the bytes have gone by. Names are relative. */
+  add(name: string, mode: number, content: Buffer | Readable): Promise<{ done: Promise<Added> }>;
   /** Resolves with the file's size when it is on disk and its directory was found to be whole. */
   finish(): Promise<number>;
+  /** Resolves when nothing is written any more, after an abort too. */
+  closed(): Promise<void>;
 }
 
 export type Added = { bytes: number; sha256: string };
@@ -82,15 +84,19 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
         pendingEntries += 1;
         zip.addBuffer(content, name, options);
         const sha256 = createHash("sha256").update(content).digest("hex");
-        return Promise.resolve({ bytes: content.length, sha256 });
+        return { done: Promise.resolve({ bytes: content.length, sha256 }) };
       }
       // Only an entry that is asked for its bytes tells how far the writer is.
       await Promise.race([gate, failure.promise]);
       [pendingBytes, pendingEntries] = [0, 0];
       const stream = Buffer.isBuffer(content) ? Readable.from([content], { objectMode: false }) : content;
-      const added = addStream(name, options, stream);
-      added.catch(() => undefined);
-      return added;
+      const done = addStream(name, options, stream);
+      done.catch(() => undefined);
+      return { done };
+    },
+
+    closed: async () => {
+      await finished(sink).catch(() => undefined);
     },
 
     async finish() {

@@ -225,7 +225,7 @@ describe.each(backends)("engine: $name", (backend) => {
       world.engine.nudge(await make(world, due), due);
       await until(() => ran > 0);
       expect(ran - due.at.getTime()).toBeGreaterThanOrEqual(0);
-      expect(ran - due.at.getTime()).toBeLessThan(200);
+      expect(ran - due.at.getTime()).toBeLessThan(1_000);
     });
 
     test("the store's due time is enough; the earliest of many counts", async () => {
@@ -238,7 +238,7 @@ describe.each(backends)("engine: $name", (backend) => {
       for (const [index, stream] of streams.entries()) {
         const late = (ran.get(stream) ?? 0) - (dues[index]?.at.getTime() ?? 0);
         expect(late).toBeGreaterThanOrEqual(0);
-        expect(late).toBeLessThan(200);
+        expect(late).toBeLessThan(1_000);
       }
     });
 
@@ -248,13 +248,11 @@ describe.each(backends)("engine: $name", (backend) => {
       let ran = 0;
       world.engine.start((stream, signal) => {
         if (stream === broken) throw new Error("broken");
-        return runOf(world, () => void (ran = Date.now()))(stream, signal);
+        return runOf(world, () => void ran++)(stream, signal);
       });
       await sleep(50);
-      const due = in_(200);
-      world.engine.nudge(await make(world, due), due);
-      await until(() => ran > 0, 800);
-      expect(ran - due.at.getTime()).toBeGreaterThanOrEqual(0);
+      for (const due of [in_(300), in_(100)]) world.engine.nudge(await make(world, due), due);
+      await until(() => ran === 2, 900);
     });
   });
 
@@ -288,6 +286,23 @@ describe.each(backends)("engine: $name", (backend) => {
       expect({ most, runs: times.length }).toEqual({ most: 1, runs: 2 });
     });
 
+    test("not even while the first is slow to claim", async () => {
+      const world = await open({ reconcileMs: 20 });
+      const stream = await make(world, now());
+      let calls = 0;
+      world.engine.start(async (given, signal) => {
+        calls += 1;
+        await sleep(150);
+        await runOf(world, () => undefined)(given, signal);
+      });
+      for (let times = 0; times < 10; times++) {
+        await sleep(20);
+        world.engine.nudge(stream, now());
+      }
+      await until(() => world.engine.running() === 0);
+      expect(calls).toBe(1);
+    });
+
     test("a run that leaves its mark standing is not repeated at once; a new mark is", async () => {
       const world = await open({ reconcileMs: 20 });
       let runs = 0;
@@ -307,13 +322,14 @@ describe.each(backends)("engine: $name", (backend) => {
     test("a handler that throws stops nothing but its own stream", async () => {
       const errors: { data: object; message: string }[] = [];
       const log: Log = { ...silent, error: (data, message) => void errors.push({ data, message }) };
-      const world = await open({ maxRunning: 2, reconcileMs: 20, log });
-      const broken = new Set([await make(world, now("critical")), await make(world, now("critical"))]);
+      const world = await open({ maxRunning: 2, reconcileMs: 60_000, log });
+      const broken = new Set<StreamID>();
+      while (broken.size < 3) broken.add(await make(world, now("critical")));
       const good = await Promise.all(Array.from({ length: 20 }, () => make(world, now())));
       const ran: StreamID[] = [];
       world.engine.start((stream, signal) => {
-        // One throws at once, the other later.
-        if (stream === [...broken][0]) throw new Error("no bearing");
+        // Two throw at once and leave their marks, one throws later.
+        if ([...broken].indexOf(stream) > 0) throw new Error("no bearing");
         return runOf(world, async () => {
           if (broken.has(stream)) throw new Error("no bearing");
           ran.push(stream);
@@ -321,7 +337,7 @@ describe.each(backends)("engine: $name", (backend) => {
       });
       await until(() => ran.length === good.length, 900);
       expect(ran.toSorted()).toEqual(good.toSorted());
-      expect(errors.length).toBe(2);
+      expect(errors.length).toBe(3);
       expect(errors.map(({ data }) => data)).toEqual(
         expect.arrayContaining([...broken].map((stream) => expect.objectContaining({ stream, error: "no bearing" }))),
       );

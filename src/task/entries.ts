@@ -1,0 +1,112 @@
+import { componentsOf } from "../workspace/files.ts";
+import { encodePath } from "../workspace/path.ts";
+import type { Tracked } from "../workspace/tracked.ts";
+
+/**
+ * What of a listing may enter an archive, and under which name. The listing is hostile: names must not lead out of
+ * the folder they are unpacked in, on any system.
+ */
+
+export type Omitted = { path: string; reason: string };
+
+export type Named = Tracked & { name: string };
+
+const longest = 4096;
+
+/** Sorted by path; `name` is safe, unique without regard to case, and below `folder`. */
+export const nameEntries = (
+  listed: readonly Tracked[],
+  folder: string,
+): { entries: Named[]; omitted: Omitted[]; warnings: Omitted[] } => {
+  const omitted: Omitted[] = [];
+  const links = new Set(listed.filter(({ mode }) => mode === "120000").map(({ path }) => path));
+  const kept = listed
+    .filter((entry) => {
+      const reason = faultOf(entry, links);
+      if (reason !== undefined) omitted.push({ path: entry.path, reason });
+      return reason === undefined;
+    })
+    .toSorted((a, b) => (a.path < b.path ? -1 : 1));
+
+  const folders = new Set(kept.flatMap(({ path }) => parentsOf(fold(safeName(path)))));
+  const taken = new Set<string>();
+  const entries = kept.map((entry) => {
+    const name = freeName(safeName(entry.path), (folded) => taken.has(folded) || folders.has(folded));
+    taken.add(fold(name));
+    return { ...entry, name: `${folder}/${name}` };
+  });
+  const warnings = kept
+    .filter(({ path }) => looksSecret(path))
+    .map(({ path }) => ({ path, reason: "the name suggests a secret" }));
+  return { entries, omitted: distinct(omitted), warnings };
+};
+
+const faultOf = ({ path, mode, stage }: Tracked, links: ReadonlySet<string>): string | undefined => {
+  if (stage !== 0) return "unmerged";
+  if (mode === "160000") return "submodule";
+  if (mode !== "100644" && mode !== "100755" && mode !== "120000") return `unknown mode ${mode}`;
+  if (encodePath(path).length > longest) return `path longer than ${longest} bytes`;
+  if (path === "" || path.split("/").some((part) => part === "" || part === ".")) return "unsafe path";
+  try {
+    componentsOf(path);
+  } catch {
+    return "unsafe path";
+  }
+  return parentsOf(path).some((parent) => links.has(parent)) ? "below a link" : undefined;
+};
+
+const parentsOf = (path: string): string[] => {
+  const parents: string[] = [];
+  for (let at = path.indexOf("/"); at !== -1; at = path.indexOf("/", at + 1)) parents.push(path.slice(0, at));
+  return parents;
+};
+
+/** An unmerged path stands once for every side. */
+const distinct = (omitted: readonly Omitted[]): Omitted[] =>
+  [...new Map(omitted.map((item) => [item.path, item])).values()].toSorted((a, b) => (a.path < b.path ? -1 : 1));
+
+// Control characters, the backslash, and bytes that are not UTF-8 (lone surrogates, see path.ts).
+const unsafe = /[\p{Cc}\\\p{Cs}]/gu;
+
+const safeName = (path: string): string =>
+  path.replace(unsafe, (character) =>
+    [...encodePath(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""),
+  );
+
+/** Names that are one name on some systems. */
+const fold = (name: string): string => name.normalize("NFC").toUpperCase().toLowerCase();
+
+const freeName = (name: string, taken: (folded: string) => boolean): string => {
+  if (!taken(fold(name))) return name;
+  const dot = name.lastIndexOf(".");
+  const at = dot > name.lastIndexOf("/") + 1 ? dot : name.length;
+  for (let number = 2; ; number++) {
+    const next = `${name.slice(0, at)}~${number}${name.slice(at)}`;
+    if (!taken(fold(next))) return next;
+  }
+};
+
+const looksSecret = (path: string): boolean => {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  return (name.startsWith(".env") && name !== ".env.example") || /\.(pem|key)$/.test(name) || name.startsWith("id_");
+};
+
+/**
+ * Why a link is left out: only one that leads, by its words alone, to a place inside the archive is kept. `..` may
+ * stand only in front, for behind a name it could lead elsewhere through another link.
+ */
+export const linkFault = (path: string, target: Buffer): string | undefined => {
+  const text = target.toString("latin1");
+  if (text === "" || text.includes("\0")) return "link without a usable target";
+  if (text.startsWith("/") || text.includes("\\") || /^[a-z]:/i.test(text)) return "link to an absolute path";
+  const parts = text.split("/").filter((part) => part !== "" && part !== ".");
+  const up = parts.findIndex((part) => part !== "..");
+  const ups = up === -1 ? parts.length : up;
+  if (ups > path.split("/").length - 1 || parts.slice(ups).includes("..")) return "link out of the project";
+  try {
+    componentsOf(parts.slice(ups).join("/"));
+  } catch {
+    return "link into .git";
+  }
+  return undefined;
+};
