@@ -56,7 +56,7 @@ export const listen = async (
   server.on("clientError", (error: NodeJS.ErrnoException, stream: Socket) => {
     const [status, message] = wireFaults[error.code ?? ""] ?? [
       400,
-      "Expected a well-formed HTTP/1.1 request, got another.",
+      "Expected a well-formed request, got something else.",
     ];
     refuseRaw(stream, status, message);
   });
