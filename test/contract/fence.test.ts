@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { Client } from "pg";
 import { describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createPostgresStore } from "../../src/store/postgres.ts";
@@ -83,6 +84,40 @@ const cases: { name: string; run: (url: string) => Promise<void> }[] = [
       const own = await store.commit({ appends: [{ stream, expected: 2, events: [message()] }], fence: taken.fence });
       expect(own.ok).toBe(true);
       await taken.release();
+    },
+  },
+  {
+    name: "a holder that cannot renew gives up while nobody else may take the claim",
+    async run(url) {
+      await using scope = new AsyncDisposableStack();
+      const schema = scope.use(freshSchema(url)).name;
+      const dataDir = await mkdtemp(join(tmpdir(), "sortie-fence-"));
+      scope.defer(() => rm(dataDir, { recursive: true, force: true }));
+      const store = scope.use(await createPostgresStore({ url, dataDir, log: silent, schema, leaseMs }));
+      const first = created();
+      const stream = first.data.taskID;
+      await store.commit({ appends: [{ stream, expected: 0, events: [first] }] });
+      await using claim = await store.claim(stream, "holder");
+      const blocker = new Client({ connectionString: url, options: `-c search_path=${schema}` });
+      await blocker.connect();
+      scope.defer(() => blocker.end());
+      const now = "extract(epoch from clock_timestamp()) * 1000";
+
+      // The control: a short block costs nothing.
+      await blocker.query("begin; select 1 from streams for update");
+      await new Promise((resolve) => setTimeout(resolve, leaseMs / 5));
+      await blocker.query("rollback");
+      await new Promise((resolve) => setTimeout(resolve, leaseMs / 2));
+      expect(claim?.lost.aborted).toBe(false);
+
+      await blocker.query("begin; select 1 from streams for update");
+      await expect.poll(() => claim?.lost.aborted, { timeout: leaseMs * 2, interval: 10 }).toBe(true);
+      const { rows } = await blocker.query<{ left: number }>(
+        `select (lease_until - ${now})::float8 as left from streams`,
+      );
+      expect(rows[0]?.left).toBeGreaterThan(0);
+      expect(rows[0]?.left).toBeLessThan(leaseMs / 2);
+      await blocker.query("rollback");
     },
   },
   {
