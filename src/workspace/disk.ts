@@ -112,7 +112,13 @@ export const sweep = (root: string, path: string, landing: string): void => {
 };
 
 /** Writes beside and renames, on disk before it answers. Folders are made; an empty folder in the way goes. */
-export const put = async (root: string, path: string, content: Content, landing: string): Promise<void> => {
+export const put = async (
+  root: string,
+  path: string,
+  content: Content,
+  landing: string,
+  beforeRename: () => void = () => undefined,
+): Promise<void> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
   using folder = openFolder(root, components, true);
@@ -132,6 +138,7 @@ export const put = async (root: string, path: string, content: Content, landing:
     }
     await handle.sync();
   }
+  beforeRename();
   renameSync(temp, folder.at(name));
   await sync(folder.fd);
 };

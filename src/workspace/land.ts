@@ -1,9 +1,9 @@
 import { copyFileSync, existsSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../protocol/event.ts";
-import { type Content, look, put, sha256, sweep, take } from "./disk.ts";
+import { below, type Content, look, put, sha256, sweep, take } from "./disk.ts";
 import type { Git } from "./git.ts";
-import { lockIndex, lockWaitMs } from "./lock.ts";
+import { lockIndex } from "./lock.ts";
 import { encodePath } from "./path.ts";
 import { type Change, changesOf, checkedOut, entriesOf } from "./plan.ts";
 import { headOf, type Origin, refOf } from "./repository.ts";
@@ -29,6 +29,7 @@ export type LandRequest = {
   /** The index as the plan saw it; undefined after a restart. */
   indexStamp: string | undefined;
   step: Step;
+  lockWaitMs: number;
 };
 
 export type Landed = { ok: true; kept: string[] } | { ok: false; reason: string };
@@ -43,7 +44,7 @@ export const landPlan = async (request: LandRequest): Promise<Landed> => {
   if (!existsSync(origin.projectGitDir))
     return { ok: false, reason: `${origin.toplevel} is no Git repository any more` };
   step("lock");
-  const lock = await lockIndex(origin.projectGitDir, taskID, lockWaitMs);
+  const lock = await lockIndex(origin.projectGitDir, taskID, request.lockWaitMs);
   const present = await branchAt(git, origin, plan.ref);
   if (await contains(git, present, plan)) return finish(request, lock !== undefined && present === plan.commit, lock);
   if (lock === undefined) return withdraw(request, "another git command holds the project's index.lock");
@@ -116,20 +117,20 @@ const finish = async (
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 
-type State = { mode: string; sha256: string } | "absent" | "other";
+type State = { mode: string; sha256: string } | "absent" | "special";
 
 const stateOf = async (root: string, path: string): Promise<State> => {
   const found = await look(root, path);
   switch (found.kind) {
     case "present":
       return { mode: found.content.mode, sha256: sha256(found.content.bytes) };
-    case "absent":
-    // What blocks is a path of its own in the plan, or the user's; either way nothing is here.
-    case "blocked":
-      return "absent";
-    case "folder":
     case "special":
-      return "other";
+      return "special";
+    // git knows no folders, and what blocks is a path of its own: of the plan, or the user's.
+    case "absent":
+    case "blocked":
+    case "folder":
+      return "absent";
   }
 };
 
@@ -137,7 +138,7 @@ const isLink = (mode: string) => mode === "120000";
 
 /** The executable bit counts only where it is the change: some file systems do not keep it. */
 const isAs = (state: State, wanted: LandedPath["before"], { before, after }: LandedPath): boolean => {
-  if (wanted === null || state === "absent" || state === "other") return wanted === null && state === "absent";
+  if (wanted === null || typeof state === "string") return wanted === null && state === "absent";
   const modeOnly = before?.sha256 === after?.sha256;
   const sameMode = modeOnly ? state.mode === wanted.mode : isLink(state.mode) === isLink(wanted.mode);
   return state.sha256 === wanted.sha256 && sameMode;
@@ -148,24 +149,20 @@ const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> =
   const { origin, taskID, step } = request;
   const root = origin.toplevel;
   sweep(root, path.path, taskID);
-  const found = await look(root, path.path);
   const state = await stateOf(root, path.path);
   if (isAs(state, path.after, path)) return true;
-  // A folder that is empty by now stood for files of the plan that are gone.
-  const emptied = path.before === null && found.kind === "folder";
-  if (!emptied && !isAs(state, path.before, path)) return false;
-  if (path.after === null) await take(root, path.path, origin.prefix);
-  else {
-    if (found.kind === "blocked") return false;
-    const content = await bytesFor(request, path.path, path.after);
-    step("rename");
-    try {
-      await put(root, path.path, content, taskID);
-    } catch (error) {
-      if (!emptied) throw error;
-      return false;
-    }
-  }
+  if (!isAs(state, path.before, path)) return false;
+  if (path.after !== null) return write(request, path.path, path.after, () => step("rename"));
+  await take(root, path.path, origin.prefix);
+  return true;
+};
+
+/** False: something of the user's stands in the way, a file above the path or a folder that is not empty. */
+const write = async (request: LandRequest, path: string, wanted: Wanted, beforeRename = () => {}): Promise<boolean> => {
+  const root = request.origin.toplevel;
+  const found = await look(root, path);
+  if (found.kind === "blocked" || (found.kind === "folder" && below(root, path).length > 0)) return false;
+  await put(root, path, await bytesFor(request, path, wanted), request.taskID, beforeRename);
   return true;
 };
 
@@ -196,7 +193,7 @@ const withdraw = async (request: LandRequest, reason: string): Promise<Landed> =
     const state = await stateOf(root, path.path);
     if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;
     if (path.before === null) await take(root, path.path, origin.prefix);
-    else await put(root, path.path, await bytesFor({ ...request, worktree: root }, path.path, path.before), taskID);
+    else await write({ ...request, worktree: root }, path.path, path.before);
   }
   rmSync(copyOf(request), { force: true });
   return { ok: false, reason };

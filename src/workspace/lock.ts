@@ -13,9 +13,6 @@ export interface IndexLock {
   release(): void;
 }
 
-/** How long another git command of the user's may hold the index. */
-export const lockWaitMs = 10_000;
-
 const lockOf = (gitDir: string) => join(gitDir, "index.lock");
 
 const textOf = (path: string): string | undefined => {

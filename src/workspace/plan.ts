@@ -4,7 +4,7 @@ import type { LandedPath } from "../protocol/event.ts";
 import { splitNul } from "./commit.ts";
 import { below, blobID, type Content, look, type OnDisk, sha256 } from "./disk.ts";
 import type { Git } from "./git.ts";
-import { indexFree, lockWaitMs } from "./lock.ts";
+import { indexFree } from "./lock.ts";
 import { encodePath } from "./path.ts";
 import { headOf, type Origin, refOf } from "./repository.ts";
 import type { Commit, LandingPlan, Refusal } from "./workspace.ts";
@@ -58,6 +58,7 @@ export type PlanRequest = {
   commit: Commit;
   base: string;
   ref: string | null;
+  lockWaitMs: number;
 };
 
 export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refusal> => {
@@ -65,7 +66,7 @@ export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refu
   if (ref === null) return { reason: "detached", message: "the project was on no branch when the Task began" };
   if (!existsSync(origin.projectGitDir) || !existsSync(origin.toplevel))
     return { reason: "gone", message: `${origin.toplevel} is no Git repository any more` };
-  if (!(await indexFree(origin.projectGitDir, taskID, lockWaitMs)))
+  if (!(await indexFree(origin.projectGitDir, taskID, request.lockWaitMs)))
     return { reason: "gone", message: `another git command holds ${join(origin.projectGitDir, "index.lock")}` };
 
   const head = headOf(origin.projectGitDir);

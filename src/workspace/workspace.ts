@@ -49,7 +49,7 @@ export interface Workspaces {
   /** A new workspace; the same again when it already stands (a worker died after making it). */
   prepare(request: PrepareRequest): Promise<Workspace>;
   open(taskID: string, prepared: Prepared): Promise<Workspace>;
-  /** Dry run under the project's index lock: what would change, or why not. */
+  /** Dry run, once no other git command is at the project's index: what would change, or why not. Writes nothing. */
   plan(workspace: Workspace, commit: Commit, base: string): Promise<LandingPlan | Refusal>;
   /** Files, index, ref; idempotent, rolls forward path by path. `withdrawn`: the ref moved, all is as before. */
   land(workspace: Workspace, plan: LandingPlan): Promise<{ ok: true; kept: string[] } | { ok: false; reason: string }>;

@@ -29,6 +29,8 @@ export type WorkspacesOptions = {
   author?: Author;
   /** The search path for git. */
   path?: string;
+  /** How long another git command of the user's may hold the project's index; 10 s. */
+  lockWaitMs?: number;
   /** Called before every step of a landing; tests stop the process there. */
   onStep?: Step;
   /** Called for every git process; for measurements. */
@@ -38,7 +40,7 @@ export type WorkspacesOptions = {
 type Place = { taskID: string; origin: Origin; worktree: string; git: Git };
 
 export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
-  const { dataDir, projectRoots, processes, log, onStep = () => undefined } = options;
+  const { dataDir, projectRoots, processes, log, lockWaitMs = 10_000, onStep = () => undefined } = options;
   const home = join(dataDir, "worktrees");
   const gitOptions: CreateGitOptions = {
     ...(options.path === undefined ? {} : { path: options.path }),
@@ -240,7 +242,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const { taskID, origin, worktree, git } = placeOf(workspace);
       const ref = workspace.prepared.targetRef;
       const stamp = indexStampOf(origin.projectGitDir);
-      const request = { taskID, origin, worktree, git: gitOf(origin), worktreeGit: git, commit, base, ref };
+      const request = { taskID, origin, worktree, git: gitOf(origin), worktreeGit: git, commit, base, ref, lockWaitMs };
       const plan = await makePlan(request);
       stamps.delete(commit.commit);
       if (!("reason" in plan)) stamps.set(commit.commit, stamp);
@@ -250,7 +252,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const { taskID, origin, worktree } = placeOf(workspace);
       const indexStamp = stamps.get(plan.commit);
       stamps.delete(plan.commit);
-      return landPlan({ taskID, origin, worktree, git: gitOf(origin), plan, indexStamp, step: onStep });
+      return landPlan({ taskID, origin, worktree, git: gitOf(origin), plan, indexStamp, step: onStep, lockWaitMs });
     },
     async rebase(workspace, commit, message) {
       const { taskID, git } = placeOf(workspace);

@@ -25,7 +25,7 @@ export const createScene = () => {
       cwd,
       encoding: "latin1",
       timeout: 20_000,
-      env: { PATH: process.env["PATH"], HOME: base, LC_ALL: "C.UTF-8" },
+      env: { PATH: process.env["PATH"], HOME: base, LC_ALL: "C.UTF-8", GIT_OPTIONAL_LOCKS: "0" },
     });
     if (status !== 0) throw new Error(`${script}: exit ${status}: ${stderr}`);
     return stdout;
@@ -63,17 +63,18 @@ export const createScene = () => {
 export type Scene = ReturnType<typeof createScene>;
 
 /** What a user can see of a project: branch, files with modes and bytes, index, status, soundness. */
-export const picture = ({ sh }: Scene) => ({
-  head: sh("git symbolic-ref -q HEAD || true").trim(),
-  commit: sh("git rev-parse HEAD").trim(),
-  files: sh(
-    "find . -path ./.git -prune -o -not -type d -printf '%p %m %l ' -exec sh -c '[ -L \"$1\" ] || sha1sum < \"$1\"' _ {} \\; | LC_ALL=C sort",
-  ),
-  folders: sh("find . -path ./.git -prune -o -type d -print | LC_ALL=C sort"),
-  index: sh("git ls-files -s"),
-  status: sh("git status --porcelain -uall"),
-  leftOver: sh("find .git -maxdepth 1 -name '*sortie*' -o -maxdepth 1 -name '*.lock'"),
-});
+export const picture = ({ sh }: Pick<Scene, "sh">) => {
+  const parts = sh(`git symbolic-ref -q HEAD || true; echo ==
+    git rev-parse HEAD; echo ==
+    find . -path ./.git -prune -o -not -type d -printf '%p %y %m %l\n' | LC_ALL=C sort; echo --
+    find . -path ./.git -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha1sum; echo ==
+    find . -path ./.git -prune -o -type d -print | LC_ALL=C sort; echo ==
+    git ls-files -s; echo ==
+    git status --porcelain -uall; echo ==
+    find .git -maxdepth 1 \\( -name '*sortie*' -o -name '*.lock' \\)`).split("==\n");
+  const [head = "", commit = "", files = "", folders = "", index = "", status = "", leftOver = ""] = parts;
+  return { head: head.trim(), commit: commit.trim(), files, folders, index, status, leftOver };
+};
 
 export const fsck = ({ sh }: Scene): string =>
   sh("git fsck --strict 2>&1").replace(/^(dangling|notice).*\n|^Checking.*\n/gm, "");
