@@ -15,8 +15,8 @@ import type { AddressInfo } from "node:net";
 export type Fault =
   | { kind: "status"; status: number; body: string; headers?: Record<string, string> }
   | { kind: "redirect"; to: string }
-  /** Passes so many bytes of the answer on, then closes the connection, or says no more. */
-  | { kind: "cut" | "silent"; after: number }
+  /** Passes so many bytes of the answer on, then breaks the connection, ends it in good order, or says no more. */
+  | { kind: "cut" | "end" | "silent"; after: number }
   /** Never answers. */
   | { kind: "hold" };
 
@@ -72,6 +72,7 @@ export const startFront = async (target: string): Promise<Front> => {
       else
         answer.on("data", cutter(response, fault)).on("end", () => {
           if (fault.kind === "cut") response.destroy();
+          if (fault.kind === "end") response.end();
         });
     });
     onward.end(bytes);
@@ -84,12 +85,14 @@ export const startFront = async (target: string): Promise<Front> => {
   return front;
 };
 
-const cutter = (response: ServerResponse, fault: { kind: "cut" | "silent"; after: number }) => {
+const cutter = (response: ServerResponse, fault: { kind: "cut" | "end" | "silent"; after: number }) => {
   let left = fault.after;
   return (piece: Buffer) => {
     if (left <= 0) return;
     response.write(piece.subarray(0, left), () => {
-      if (left <= 0 && fault.kind === "cut") response.destroy();
+      if (left > 0) return;
+      if (fault.kind === "cut") response.destroy();
+      if (fault.kind === "end") response.end();
     });
     left -= piece.length;
   };

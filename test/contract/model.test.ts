@@ -133,11 +133,12 @@ for (const wire of wires) {
     });
 
     test("a stream cut at any of several places is a failure that can be tried again", async () => {
-      for (const after of [0, 1, 60, 200]) {
-        front.fault = { kind: "cut", after };
-        const { failure } = await failureOf(wire);
-        expect(failure, `cut after ${after}`).toMatchObject({ code: "provider_unavailable", retryable: true });
-      }
+      for (const kind of ["cut", "end"] as const)
+        for (const after of [1, 60, 200]) {
+          front.fault = { kind, after };
+          const { failure } = await failureOf(wire);
+          expect(failure, `${kind} after ${after}`).toMatchObject({ code: "provider_unavailable", retryable: true });
+        }
     });
 
     test("a silent stream is cut", async () => {
