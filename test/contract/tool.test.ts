@@ -249,6 +249,8 @@ describe("search", () => {
     symlinkSync(join(temp, "outer"), join(root, "out"));
     symlinkSync(join(temp, "outer/o.txt"), join(root, "o.txt"));
     put("in.txt", "needle\n");
+    symlinkSync("src", join(root, "again"));
+    expect((await call("search", { pattern: "sum", mode: "files" })).output).toBe("src/sum.js");
     expect((await call("search", { pattern: "needle", mode: "files" })).output).toBe("in.txt");
     for (const path of ["out", "o.txt", "out/o.txt"])
       expect(await call("search", { pattern: "needle", path })).toMatchObject({
