@@ -11,9 +11,14 @@ if (major < 22 || (major === 22 && minor < 18)) {
 }
 
 const start = async () => {
-  const { enableCompileCache } = await import("node:module");
-  enableCompileCache?.();
-  const { existsSync } = await import("node:fs");
+  const [{ existsSync }, { enableCompileCache }, { homedir }, { join }] = await Promise.all([
+    import("node:fs"),
+    import("node:module"),
+    import("node:os"),
+    import("node:path"),
+  ]);
+  // Node's default lies in the common temporary folder, where another user could have put something.
+  enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sortie"));
   const main = new URL("../dist/cli/main.js", import.meta.url);
   if (!existsSync(main)) {
     process.stderr.write("sortie: dist is not built. Run `npm run build` first.\n");

@@ -1,5 +1,5 @@
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -41,6 +41,8 @@ const launch = (
 let service: Running;
 let url = "";
 let project = "";
+/** Nobody listens there: the port was free a moment ago, and is below the range that is given out. */
+const closedURL = "http://127.0.0.1:1023";
 
 /** A command against the running service, in the project. */
 const sortie = (args: string[], extra: Record<string, string> = {}): Promise<Ended> =>
@@ -167,7 +169,7 @@ describe("run", () => {
   });
 
   test.each<[string, number, string[], Record<string, string>, string]>([
-    ["no service there", 3, ["run", "run the tests", "--url", "http://127.0.0.1:9"], {}, "sortie serve"],
+    ["no service there", 3, ["run", "run the tests", "--url", closedURL], {}, "sortie serve"],
     ["a wrong password", 4, ["run", "run the tests"], { SERVICE_SERVER_PASSWORD: "wrong" }, "SERVICE_SERVER_PASSWORD"],
     ["an unknown model", 6, ["run", "run the tests", "--model", "nobody/nothing"], {}, "nobody"],
     ["a model without a provider", 2, ["run", "run the tests", "--model", "large"], {}, "provider/model"],
@@ -178,7 +180,7 @@ describe("run", () => {
     ["no request", 2, ["run"], {}, "request"],
     ["an unknown command", 2, ["fly"], {}, "unknown command"],
     ["an unknown option", 2, ["task", "ls", "--wings"], {}, "--wings"],
-    ["an unknown Task", 2, ["task", "show", "task_00000000000000000000000000"], {}, "No Task"],
+    ["an unknown Task", 2, ["task", "show", "task_00000000000000000000000000"], {}, "existing Task"],
     ["an unknown beginning of an id", 2, ["task", "show", "zzz"], {}, "zzz"],
   ])("%s: exit %i", async (_name, code, args, extra, words) => {
     const full = [...args];
@@ -191,7 +193,7 @@ describe("run", () => {
   });
 
   test("Ctrl-C without a terminal cancels: exit 130, its command is gone", async () => {
-    const running = launch(["run", "run the tests", "--check", "sleep 61.5", "--url", url, "-C", project]);
+    const running = launch(["run", "run the checks", "--check", "sleep 61.5", "--url", url, "-C", project]);
     await until(
       async () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }),
       (processes) => /^sleep 61\.5$/m.test(processes),
@@ -201,6 +203,66 @@ describe("run", () => {
     expect(code, out).toBe(130);
     expect(out).toContain("CANCELLED");
     expect(execFileSync("ps", ["-eo", "args"], { encoding: "utf8" })).not.toMatch(/^sleep 61\.5$/m);
+  });
+});
+
+/** Types keys into a command that believes it runs in a terminal; each key when what it waits for has been printed. */
+const type = async (
+  args: string[],
+  keys: [after: string, key: string][],
+): Promise<{ code: number | null; out: string }> => {
+  const words = [process.execPath, bin, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`);
+  // Without exec the shell in between would make every Ctrl-C its own exit code.
+  const command = `exec ${words.join(" ")}`;
+  const child = spawn("script", ["-qec", command, "/dev/null"], { env: { ...env, TERM: "xterm" }, cwd: scratch.path });
+  let out = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+  const ended = new Promise<number | null>((done) => child.once("close", done));
+  let read = 0;
+  for (const [after, key] of keys) {
+    await until(
+      async () => out.slice(read),
+      (text) => text.includes(after),
+      5000,
+    );
+    read = out.indexOf(after, read) + after.length;
+    child.stdin.write(key);
+  }
+  return { code: await ended, out };
+};
+
+const scripted = process.platform === "linux" && existsSync("/usr/bin/script");
+if (!scripted) console.warn("SKIPPED: 2 tests of the command line at a terminal need script(1) of util-linux.");
+
+describe.runIf(scripted)("at a terminal", () => {
+  const ctrlC = "\u0003";
+  const question = "Detach (d) or cancel (c)?";
+
+  test("Ctrl-C asks; d leaves the Task alone", async () => {
+    const args = ["run", "run the checks", "--check", "sleep 63.5", "--url", url, "-C", project];
+    const { code, out } = await type(args, [
+      ["Working on a copy", ctrlC],
+      [question, "d"],
+    ]);
+    expect(code, out).toBe(0);
+    expect(out).toContain("Detached");
+    expect(out, "colours, which plain output must not have").toContain(`${escape}[1m`);
+    const show = async () => JSON.parse((await sortie(["task", "show", "@last", "--json"])).out) as { status: string };
+    expect(await show()).toMatchObject({ status: "running" });
+    expect(await sortie(["task", "cancel", "@last"])).toMatchObject({ code: 0 });
+    expect(await show()).toMatchObject({ status: "inactive" });
+  });
+
+  test("another key goes on, Ctrl-C twice cancels", async () => {
+    const args = ["run", "run the checks", "--check", "sleep 64.5", "--url", url, "-C", project];
+    const { code, out } = await type(args, [
+      ["Working on a copy", ctrlC],
+      [question, "x"],
+      ["Going on.", ctrlC],
+      [question, ctrlC],
+    ]);
+    expect(code, out).toBe(130);
+    expect(out).toContain("CANCELLED");
   });
 });
 
@@ -275,6 +337,30 @@ describe("task", () => {
     // Control: the service keeps the title as it was sent.
     const object = JSON.parse((await sortie(["task", "show", "@last", "--json"])).out) as { title: string };
     expect(object.title).toBe(hostile);
+  });
+});
+
+describe("demo", () => {
+  test("shows the road of a Task, and leaves nothing behind", async () => {
+    const folder = join(scratch.path, "demo");
+    mkdirSync(folder);
+    // What the user has set up must not change it.
+    const extra = { TMPDIR: folder, SERVICE_MODEL: "nobody/nothing", SERVICE_PORT: "1", GIT_DIR: "/nowhere" };
+    const { code, out, err } = await launch(["demo"], { extra }).ended;
+    expect({ code, err }, out).toEqual({ code: 0, err: "" });
+    expect(out).toMatch(/npm test before the work: failed[\s\S]*npm test after the work: passed/);
+    expect(out).toMatch(/\nLanded commit [0-9a-f]{40}\n/);
+    expect(out).toMatch(/ project\/sum\.js\n[\s\S]* execution-flow\/manifest\.json\n/);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test("control: where the check does not fail before the work, it says so and exits 1", async () => {
+    const folder = join(scratch.path, "fake");
+    mkdirSync(folder);
+    writeFileSync(join(folder, "npm"), "#!/bin/sh\nexit 0\n", { mode: 0o755 });
+    const { code, err } = await launch(["demo"], { extra: { PATH: `${folder}:${env.PATH}` } }).ended;
+    expect(code).toBe(1);
+    expect(err).toContain("The demo does not hold: expected the check to fail before the work, got passed.");
   });
 });
 
