@@ -1,7 +1,6 @@
 import "../disposable.ts";
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
-import { loadCaller } from "../config.ts";
 import { StartError } from "../errors.ts";
 import type { Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
@@ -30,8 +29,10 @@ const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n
 
 type Shared = { url: string; directory: string; json?: true };
 
+/** Loaded by commands alone, so that help and usage errors come at once. */
+const loadCaller = async () => (await import("../config.ts")).loadCaller();
+
 const createProgram = (finish: (code: number) => void): Command => {
-  const caller = loadCaller();
   const program = new Command("sortie")
     .description("Has LLM agents carry out Tasks in your Git projects, checks the result, and lands it.")
     .version(version(), "-v, --version")
@@ -48,16 +49,16 @@ const createProgram = (finish: (code: number) => void): Command => {
     .option("--config <file>", "config.jsonc (default: in the data folder, SERVICE_CONFIG)")
     .option("--model <provider/model>", "for Tasks that name none (SERVICE_MODEL)")
     .action(async (flags) => {
-      const { serve } = await import("./serve.ts");
-      await serve(flags, createScreen(process.stdout, caller.plain));
+      const [{ serve }, { plain }] = await Promise.all([import("./serve.ts"), loadCaller()]);
+      await serve(flags, createScreen(process.stdout, plain));
     });
 
   program
     .command("demo")
     .description("show one Task from request to ZIP, on a small project in a temporary folder")
     .action(async () => {
-      const { demo } = await import("./demo.ts");
-      finish(await demo(caller.bare, createScreen(process.stdout, caller.plain)));
+      const [{ demo }, { bare, plain }] = await Promise.all([import("./demo.ts"), loadCaller()]);
+      finish(await demo(bare, createScreen(process.stdout, plain)));
     });
 
   program
@@ -69,8 +70,8 @@ const createProgram = (finish: (code: number) => void): Command => {
     .option("--config <file>", "the service's config.jsonc")
     .option("--json", "one JSON object a check")
     .action(async ({ json, ...flags }) => {
-      const { doctor } = await import("./doctor.ts");
-      finish(await doctor(flags, createScreen(process.stdout, caller.plain), json ? emit : undefined));
+      const [{ doctor }, { plain }] = await Promise.all([import("./doctor.ts"), loadCaller()]);
+      finish(await doctor(flags, createScreen(process.stdout, plain), json ? emit : undefined));
     });
 
   /** What every command that talks to a running service understands. */
@@ -79,9 +80,10 @@ const createProgram = (finish: (code: number) => void): Command => {
       .option("--url <address>", "the service", "http://127.0.0.1:7878")
       .option("-C, --directory <folder>", "the project", ".")
       .option("--json", "JSON on stdout, words for people on stderr");
-  const context = ({ url, directory, json }: Shared) => {
-    const target: Target = { url, directory, username: caller.username, password: caller.password };
-    const screen = createScreen(json ? process.stderr : process.stdout, caller.plain);
+  const context = async ({ url, directory, json }: Shared) => {
+    const { username, password, plain } = await loadCaller();
+    const target: Target = { url, directory, username, password };
+    const screen = createScreen(json ? process.stderr : process.stdout, plain);
     return { target, screen, emit: json ? emit : undefined };
   };
 
@@ -103,7 +105,7 @@ const createProgram = (finish: (code: number) => void): Command => {
       .option("--detach", "print the Task's id and return"),
   ).action(async (request: string, options: RunOptions & Shared) => {
     const { runTask } = await import("./run.ts");
-    const { target, screen } = context(options);
+    const { target, screen } = await context(options);
     finish(await runTask(request, options, target, screen, emit));
   });
 
@@ -116,10 +118,10 @@ const createProgram = (finish: (code: number) => void): Command => {
       .option("--all", "archived ones too")
       .option("--limit <n>", "how many", wholeNumber(1, 200), 20),
   ).action(async (options: Shared & { all?: true; limit: number }) =>
-    finish(await (await load()).list(options, context(options))),
+    finish(await (await load()).list(options, await context(options))),
   );
   speaking(task.command("show <id>").description("what a Task is and how it stands")).action(
-    async (id: string, options: Shared) => finish(await (await load()).view(id, context(options))),
+    async (id: string, options: Shared) => finish(await (await load()).view(id, await context(options))),
   );
   speaking(
     task
@@ -127,10 +129,10 @@ const createProgram = (finish: (code: number) => void): Command => {
       .description("what happened, as lines; with --json the events")
       .option("-f, --follow", "until the Task has settled"),
   ).action(async (id: string, options: Shared & { follow?: true }) =>
-    finish(await (await load()).logs(id, options, context(options))),
+    finish(await (await load()).logs(id, options, await context(options))),
   );
   speaking(task.command("diff <id>").description("what the Task changed")).action(async (id: string, options: Shared) =>
-    finish(await (await load()).diff(id, context(options))),
+    finish(await (await load()).diff(id, await context(options))),
   );
   speaking(
     task
@@ -138,12 +140,12 @@ const createProgram = (finish: (code: number) => void): Command => {
       .description("add an instruction; a settled Task goes on")
       .option("-f, --follow", "until the Task has settled"),
   ).action(async (id: string, text: string, options: Shared & { follow?: true }) =>
-    finish(await (await load()).message(id, text, options, context(options))),
+    finish(await (await load()).message(id, text, options, await context(options))),
   );
   speaking(
     task.command("cancel <id>").description("stop a Task").option("--reason <text>", "shown in its error"),
   ).action(async (id: string, options: Shared & { reason?: string }) =>
-    finish(await (await load()).cancel(id, options, context(options))),
+    finish(await (await load()).cancel(id, options, await context(options))),
   );
   speaking(
     task
@@ -151,7 +153,7 @@ const createProgram = (finish: (code: number) => void): Command => {
       .description("download the Task's files and execution flow as a ZIP")
       .option("-o, --output <file>", "default: <task>.zip"),
   ).action(async (id: string, options: Shared & { output?: string }) =>
-    finish(await (await load()).archive(id, options, context(options))),
+    finish(await (await load()).archive(id, options, await context(options))),
   );
   return program;
 };
