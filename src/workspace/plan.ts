@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../protocol/event.ts";
 import { splitNul } from "./commit.ts";
-import { below, blobID, type Content, look, type OnDisk, sha256 } from "./disk.ts";
+import { below, blobID, look, type OnDisk, sha256 } from "./disk.ts";
 import type { Git } from "./git.ts";
 import { indexFree } from "./lock.ts";
 import { encodePath } from "./path.ts";
@@ -31,6 +31,16 @@ export const changesOf = async (git: Git, from: string, to: string): Promise<Cha
 };
 
 type Entry = { mode: string; object: string };
+
+/** What stands at a path, without its bytes: a landing may be large. `object` is the id of the bytes as they are. */
+type Seen = Exclude<OnDisk, { kind: "present" }> | { kind: "present"; mode: string; sha256: string; object: string };
+
+const see = async (root: string, path: string, like: string): Promise<Seen> => {
+  const found = await look(root, path);
+  if (found.kind !== "present") return found;
+  const { mode, bytes } = found.content;
+  return { kind: "present", mode, sha256: sha256(bytes), object: blobID(bytes, like) };
+};
 
 /** Longest list of paths given to git as arguments; longer ones are picked from the list of all. */
 const argumentBytes = 100_000;
@@ -81,28 +91,22 @@ export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refu
     git,
     changes.map((change) => change.path),
   );
-  const disk = new Map<string, OnDisk>();
-  for (const change of changes) disk.set(change.path, await look(origin.toplevel, change.path));
+  const disk = new Map<string, Seen>();
+  for (const change of changes) disk.set(change.path, await see(origin.toplevel, change.path, base));
   const dirty = await dirtyOf(request, changes, entries, disk);
   if (dirty.length > 0) return { reason: "dirty", paths: dirty };
 
   const paths: LandedPath[] = [];
-  const contents = await afterOf(request, changes);
+  const after = await afterOf(request, changes);
   for (const { path, to } of changes) {
-    const before = disk.get(path);
-    const content = contents.get(path);
-    paths.push({
-      path,
-      before: before?.kind === "present" ? hashed(before.content) : null,
-      after: to === null || content === undefined ? null : { ...hashed(content), mode: to.mode, object: to.object },
-    });
+    const seen = disk.get(path);
+    const before = seen?.kind === "present" ? { mode: seen.mode, sha256: seen.sha256 } : null;
+    paths.push({ path, before, after: to === null ? null : { ...to, sha256: after.get(path) ?? "" } });
   }
   // What goes makes room for what comes: a file may become a folder, and the other way round.
   paths.sort((one, other) => Number(one.after !== null) - Number(other.after !== null));
   return { commit: commit.commit, tree: commit.tree, from: base, ref, paths };
 };
-
-const hashed = ({ mode, bytes }: Content) => ({ mode: mode as string, sha256: sha256(bytes) });
 
 const resolved = async (git: Git, ref: string): Promise<string | null> =>
   (await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] })).stdout.toString("latin1").trim() || null;
@@ -112,7 +116,7 @@ const dirtyOf = async (
   { git, origin }: PlanRequest,
   changes: readonly Change[],
   entries: ReadonlyMap<string, Entry>,
-  disk: ReadonlyMap<string, OnDisk>,
+  disk: ReadonlyMap<string, Seen>,
 ): Promise<string[]> => {
   const dirty = new Set<string>();
   const unsure: { path: string; object: string }[] = [];
@@ -133,10 +137,10 @@ const dirtyOf = async (
       if (!clear) dirty.add(there.kind === "blocked" ? there.by : path);
     } else if (there.kind !== "present") dirty.add(path);
     else {
-      const { mode, bytes } = there.content;
+      const { mode, object } = there;
       const link = from.mode === "120000";
       if ((mode === "120000") !== link || (modes && mode !== from.mode)) dirty.add(path);
-      else if (blobID(bytes, from.object) !== from.object) {
+      else if (object !== from.object) {
         if (link) dirty.add(path);
         else unsure.push({ path, object: from.object });
       }
@@ -171,31 +175,31 @@ const convertedIDs = async (git: Git, paths: readonly string[]): Promise<string[
 const quoted = (path: string): string =>
   `"${[...encodePath(path)].map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x22 || byte === 0x5c ? `\\${byte.toString(8).padStart(3, "0")}` : String.fromCharCode(byte))).join("")}"`;
 
-/** The bytes every added or changed path will have on disk: those that were checked, in the Task's worktree. */
-const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, Content>> => {
-  const contents = new Map<string, Content>();
-  const unsure: { path: string; to: NonNullable<Side>; bytes: Buffer | undefined }[] = [];
+/** SHA-256 of the bytes every added or changed path will have on disk: those that were checked, in the worktree. */
+const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, string>> => {
+  const { worktree, worktreeGit, base } = request;
+  const hashes = new Map<string, string>();
+  const unsure: { path: string; to: NonNullable<Side>; seen: Seen }[] = [];
   for (const { path, to } of changes) {
     if (to === null) continue;
     if (to.mode === "160000") throw new Error(`Expected no submodule in a Task's commit, got "${path}".`);
-    const there = await look(request.worktree, path);
-    const bytes = there.kind === "present" ? there.content.bytes : undefined;
-    const mode = to.mode as Content["mode"];
-    if (bytes !== undefined && blobID(bytes, to.object) === to.object) contents.set(path, { mode, bytes });
-    else unsure.push({ path, to, bytes: mode === "120000" ? undefined : bytes });
+    const seen = await see(worktree, path, base);
+    if (seen.kind === "present" && seen.object === to.object) hashes.set(path, seen.sha256);
+    else unsure.push({ path, to, seen });
   }
-  const present = unsure.filter(({ bytes }) => bytes !== undefined);
-  const ids = await convertedIDs(
-    request.worktreeGit,
-    present.map(({ path }) => path),
+  const files = unsure.flatMap(({ path, to, seen }) =>
+    seen.kind === "present" && seen.mode !== "120000" && to.mode !== "120000"
+      ? [{ path, to, sha256: seen.sha256 }]
+      : [],
   );
-  const converted = new Set(present.filter(({ to }, at) => ids[at] === to.object).map(({ path }) => path));
-  for (const { path, to, bytes } of unsure) {
-    const mode = to.mode as Content["mode"];
-    if (bytes !== undefined && converted.has(path)) contents.set(path, { mode, bytes });
-    else contents.set(path, { mode, bytes: await checkedOut(request.worktreeGit, to.object, path, mode) });
-  }
-  return contents;
+  const ids = await convertedIDs(
+    worktreeGit,
+    files.map(({ path }) => path),
+  );
+  for (const [at, { path, to, sha256: hash }] of files.entries()) if (ids[at] === to.object) hashes.set(path, hash);
+  for (const { path, to } of unsure)
+    if (!hashes.has(path)) hashes.set(path, sha256(await checkedOut(worktreeGit, to.object, path, to.mode)));
+  return hashes;
 };
 
 /** A blob as it would stand on disk, line ends converted. The header names the size before that; one object a process. */

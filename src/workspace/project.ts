@@ -63,6 +63,7 @@ export const admit = (directory: string, { dataDir, projectRoots }: InspectOptio
   }
   if (real === undefined || stats === undefined)
     throw invalid(`Expected directory to exist, got "${directory}", where there is nothing.`);
+  if (!real.isWellFormed()) throw invalid(`Expected directory to have a UTF-8 path, got "${real.toWellFormed()}".`);
   if (!stats.isDirectory()) throw invalid(`Expected directory to be a directory, got the file "${directory}".`);
 
   const forbidden = (why: string) => refused(`Expected directory to be a project, got "${directory}", ${why}.`);

@@ -57,8 +57,8 @@ export interface Workspaces {
   rebase(workspace: Workspace, commit: Commit, message: string): Promise<Rebased>;
   /** One landing at a time for a project. */
   turn(project: string, signal: AbortSignal): Promise<Disposable>;
-  /** Removes worktree and branch of a deleted Task. */
-  remove(taskID: string, prepared: Prepared): Promise<void>;
+  /** Removes worktree and branch of a deleted Task, if it has any. */
+  remove(taskID: string): Promise<void>;
 }
 
 export type Project = {

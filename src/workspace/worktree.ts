@@ -1,5 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { commitTree, diffOf, resetTo } from "./commit.ts";
@@ -7,11 +9,12 @@ import { createFiles } from "./files.ts";
 import { type Author, createGit, type CreateGitOptions, type Git } from "./git.ts";
 import { indexStampOf, landPlan, type Step } from "./land.ts";
 import { makePlan } from "./plan.ts";
-import type { Processes } from "./process.ts";
+import type { Command, Processes, Ran } from "./process.ts";
 import { gitDirOf, inspectProject } from "./project.ts";
 import { rebaseOnto } from "./rebase.ts";
 import { findRepository, looseCommit, type Origin } from "./repository.ts";
 import { createTurns } from "./turn.ts";
+import { openFolder } from "./walk.ts";
 import type { Commit, Prepared, PrepareRequest, Project, Workspace, Workspaces } from "./workspace.ts";
 
 /**
@@ -40,7 +43,10 @@ export type WorkspacesOptions = {
 type Place = { taskID: string; origin: Origin; worktree: string; git: Git };
 
 export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
-  const { dataDir, projectRoots, processes, log, lockWaitMs = 10_000, onStep = () => undefined } = options;
+  const { projectRoots, processes, log, lockWaitMs = 10_000, onStep = () => undefined } = options;
+  mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
+  // Roots are real paths: what stands in one is compared with what the system says of it.
+  const dataDir = realpathSync(options.dataDir);
   const home = join(dataDir, "worktrees");
   const gitOptions: CreateGitOptions = {
     ...(options.path === undefined ? {} : { path: options.path }),
@@ -133,6 +139,17 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     return workspaceOf(taskID, prepared, origin);
   };
 
+  /** A check's `cwd` may name a link that leads out of the root. */
+  const runInside = (taskID: string, root: string, command: Command): Promise<Ran> => {
+    let real: string | undefined;
+    try {
+      real = realpathSync(command.cwd);
+    } catch {}
+    if (real === undefined || real === root || real.startsWith(`${root}/`)) return processes.run(taskID, command);
+    const output = `Expected a folder inside ${root}, got ${real}.`;
+    return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
+  };
+
   const workspaceOf = (taskID: string, prepared: Prepared, origin: Origin): Workspace => {
     const { worktree, baseCommit } = prepared;
     if (worktree === null || baseCommit === null) throw new Error(`Expected a worktree for ${taskID}, got none.`);
@@ -144,7 +161,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       root: prepared.root,
       files: createFiles(prepared.root),
       git,
-      run: (command) => processes.run(taskID, command),
+      run: (command) => runInside(taskID, prepared.root, command),
       async commit(message) {
         const last = made.get(taskID);
         const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID) };
@@ -172,7 +189,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       root: prepared.root,
       files: createFiles(prepared.root),
       git,
-      run: (command) => processes.run(taskID, command),
+      run: (command) => runInside(taskID, prepared.root, command),
       commit: refuse("commit"),
       reset: refuse("reset"),
       diff: async (commit) => {
@@ -225,7 +242,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const worktree = worktreeOf(taskID);
       const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
       // A folder that no commit knows (all its files are untracked) is not in the worktree yet.
-      if (git.prefix !== "") mkdirSync(root, { recursive: true });
+      if (git.prefix !== "") openFolder(worktree, git.prefix.split("/"), true)[Symbol.dispose]();
       const prepared: Prepared = {
         kind: "worktree",
         root,
@@ -260,14 +277,16 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return rebaseOnto({ git, workspace, commit, message });
     },
     turn: turns,
-    async remove(taskID, prepared) {
+    async remove(taskID) {
       const origin = originOf(taskID);
-      if (prepared.kind === "worktree" && origin !== undefined) {
-        rmSync(worktreeOf(taskID), { recursive: true, force: true });
-        rmSync(origin.gitDir, { recursive: true, force: true });
-        // The project itself may be gone by now; then so is the branch.
+      if (origin !== undefined) {
+        await rm(worktreeOf(taskID), { recursive: true, force: true });
+        await rm(origin.gitDir, { recursive: true, force: true });
+        // The project itself may be gone or broken by now; then so is the branch.
         if (existsSync(origin.projectGitDir))
-          await gitOf(origin).run(["update-ref", "-d", `refs/heads/${branchOf(taskID)}`]);
+          await gitOf(origin)
+            .run(["update-ref", "-d", `refs/heads/${branchOf(taskID)}`])
+            .catch((error: unknown) => log.warn({ taskID, error: messageOf(error) }, "branch not removed"));
       }
       rmSync(recordOf(taskID), { force: true });
       origins.delete(taskID);

@@ -356,11 +356,7 @@ describe("a user at work meanwhile", () => {
   test("a branch that moves before it is taken: everything is as before", async () => {
     seed();
     const { commit: other } = await done("echo 1 > one", "other");
-    await workspaces.remove(
-      "task_1",
-      (await workspaces.prepare({ taskID: "task_1", directory: scene.root, isolation: "worktree", landing: "commit" }))
-        .prepared,
-    );
+    await workspaces.remove("task_1");
     const { workspace, commit } = await done();
     const plan = await planned(workspace, commit);
     const before = picture(scene);

@@ -257,20 +257,36 @@ describe("prepare", () => {
     expect(picture(scene).status).toBe("");
     expect(readFileSync(join(scene.root, "b.txt"), "utf8")).toBe("changed\n");
     await prepare(workspaces, scene.root);
-    await workspaces.remove("task_1", workspace.prepared);
+    await workspaces.remove("task_1");
     expect(scene.sh("git branch --list 'sortie/*'; git worktree list").trim().split("\n")).toHaveLength(1);
+  });
+
+  test("no command starts, and no Task begins, through a link that leads out", async () => {
+    seed();
+    scene.sh("mkdir ../elsewhere real; ln -s ../elsewhere out; git add .; git commit -qm link");
+    const workspace = await prepare(workspaces, scene.root);
+    symlinkSync(join(scene.base, "elsewhere"), join(workspace.root, "way"));
+    const run = (cwd: string) =>
+      workspace.run({ run: "touch ran; pwd", cwd, timeoutMs: 5000, keepBytes: 100, signal: AbortSignal.timeout(5000) });
+    expect(await run(join(workspace.root, "way"))).toMatchObject({ ended: "not-started" });
+    expect(await run(scene.base)).toMatchObject({ ended: "not-started" });
+    expect(await run(join(workspace.root, "src/.."))).toMatchObject({ ended: "exit", stdout: `${workspace.root}\n` });
+    expect(scene.sh("ls -A ../elsewhere")).toBe("");
+    // What is a folder on the user's disk is a link in the commit.
+    scene.sh("rm out; mkdir out; touch out/x");
+    await expect(prepare(workspaces, join(scene.root, "out"), "task_2")).rejects.toThrow("got a symbolic link");
   });
 
   test("remove leaves nothing of the Task, twice, and without the project too", async () => {
     seed();
-    const workspace = await prepare(workspaces, scene.root);
-    await workspaces.remove("task_1", workspace.prepared);
-    await workspaces.remove("task_1", workspace.prepared);
+    await prepare(workspaces, scene.root);
+    await workspaces.remove("task_1");
+    await workspaces.remove("task_1");
     expect(scene.sh("git branch --list 'sortie/*'; git worktree list --porcelain | grep -c ^worktree")).toBe("1\n");
     expect(scene.sh("ls -A worktrees", scene.dataDir)).toBe("");
-    const other = await prepare(workspaces, scene.root, "task_2");
+    await prepare(workspaces, scene.root, "task_2");
     rmSync(scene.root, { recursive: true });
-    await workspaces.remove("task_2", other.prepared);
+    await workspaces.remove("task_2");
     expect(scene.sh("ls -A worktrees", scene.dataDir)).toBe("");
   });
 });
