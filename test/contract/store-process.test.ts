@@ -18,7 +18,12 @@ const fixture = (name: string) => join(import.meta.dirname, "../fixtures/store",
 const start = (name: string, ...args: string[]) => {
   const child = spawn(process.execPath, [fixture(name), ...args], { stdio: ["pipe", "pipe", "inherit"] });
   const lines = createInterface({ input: child.stdout });
-  return { child, lines, next: async (): Promise<string> => String((await once(lines, "line"))[0]) };
+  return {
+    child,
+    lines,
+    next: async (): Promise<string> => String((await once(lines, "line"))[0]),
+    [Symbol.asyncDispose]: () => kill(child),
+  };
 };
 
 const kill = async (child: ChildProcess): Promise<void> => {
@@ -34,23 +39,23 @@ const folder = async (): Promise<AsyncDisposable & { path: string }> => {
 
 test("one server per data folder; the lock of a killed one is free at once", async () => {
   await using data = await folder();
-  const first = start("hold-lock.ts", data.path);
+  await using first = start("hold-lock.ts", data.path);
   expect(await first.next()).toBe("locked");
-  const second = start("hold-lock.ts", data.path);
+  await using second = start("hold-lock.ts", data.path);
   const refused = JSON.parse(await second.next()) as { exitCode: number; message: string };
   expect(refused.exitCode).toBe(75);
   expect(refused.message).toContain(data.path);
   expect(refused.message).toContain("SERVICE_DATA_DIR");
   await kill(first.child);
-  const third = start("hold-lock.ts", data.path);
+  await using third = start("hold-lock.ts", data.path);
   expect(await third.next()).toBe("locked");
-  await kill(third.child);
 });
 
 test("everything acknowledged before kill -9 is there after it", async () => {
   await using data = await folder();
   for (const after of [40, 150, 400]) {
-    const { child, lines } = start("commit-on.ts", data.path);
+    await using writer = start("commit-on.ts", data.path);
+    const { child, lines } = writer;
     const acknowledged: number[] = [];
     await new Promise<void>((resolve) => {
       lines.on("line", (line) => {
@@ -83,7 +88,8 @@ const prlimit = async (...args: string[]): Promise<boolean> =>
 test("a full disk refuses commits with store_unavailable, loses nothing, and is over when there is room", async (context) => {
   if (!(await prlimit("--fsize"))) context.skip("prlimit is not here");
   await using data = await folder();
-  const { child, lines } = start("commit-on.ts", data.path);
+  await using writer = start("commit-on.ts", data.path);
+  const { child, lines } = writer;
   const pid = String(child.pid);
   const acknowledged: number[] = [];
   let refused: string | undefined;
@@ -119,7 +125,8 @@ test("a full disk refuses commits with store_unavailable, loses nothing, and is 
 test("damage is told after an unclean stop, and only then looked for", async () => {
   await using data = await folder();
   const file = join(data.path, "s.db");
-  const { child, lines } = start("commit-on.ts", data.path);
+  await using writer = start("commit-on.ts", data.path);
+  const { child, lines } = writer;
   await new Promise<void>((resolve) => {
     let count = 0;
     lines.on("line", () => ++count === 300 && resolve());
