@@ -1,0 +1,22 @@
+/** The outcomes a script can tell apart; part of the interface of the command. */
+export const exit = {
+  completed: 0,
+  failed: 1,
+  usage: 2,
+  unreachable: 3,
+  credentials: 4,
+  checksFailed: 5,
+  needsModel: 6,
+  timeLimit: 124,
+  cancelled: 130,
+} as const;
+
+/** Ends the command with a code and one message for people. */
+export class Exit extends Error {
+  readonly exitCode: number;
+  constructor(exitCode: number, message: string) {
+    super(message);
+    this.name = "Exit";
+    this.exitCode = exitCode;
+  }
+}
