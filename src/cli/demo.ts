@@ -35,15 +35,15 @@ const request = `The fix for cents that drift (0.1 + 0.2 is 0.30000000000000004)
 `;
 
 const ownModel = `
-Your own model: set the key of a provider and start the service, for example
+Your own model: give the service the key of a provider, for example
 
   ANTHROPIC_API_KEY=… npm start        (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)
 
-then, in another terminal, in a project of yours:
+and then, in another terminal,
 
-  sortie run "Find out why the date parser fails on leap days, and fix it" --check "npm test"
+  npm run -s sortie -- run "Find out why …, and fix it" --check "npm test" -C /path/to/your/project
 
-Local servers and other settings: README.md, "Your own model". What is missing on this machine: sortie doctor`;
+Local servers and other settings stand in README.md, "Your own model". sortie doctor says what is missing on a machine.`;
 
 export const demo = async (bare: Caller["bare"], screen: Screen): Promise<number> => {
   const began = performance.now();

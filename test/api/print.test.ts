@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { exitOf } from "../../src/cli/call.ts";
 import { bytes, clean, duration, line, money } from "../../src/cli/print.ts";
 
-/** What came from a service, made safe for a terminal, and figures as people read them. */
+/** What came from a service, made safe for a terminal, figures as people read them, and ends as exit codes. */
 
 const escape = "\u001b";
 
@@ -45,4 +46,22 @@ test("figures", () => {
   expect([null, 0, 0.00042, 0.25, 12].map(money)).toEqual(["unknown", "$0", "$0.0004", "$0.25", "$12.00"]);
   expect([0, 1023, 1024, 5 * 1024 ** 3].map(bytes)).toEqual(["0 B", "1023 B", "1.0 KiB", "5.0 GiB"]);
   expect(line("a\n\n b\tc", 4)).toBe("a b…");
+});
+
+test("how a Task ends decides the exit code", () => {
+  const failed = (code: string, error = "…") =>
+    exitOf({
+      lifecycleStatus: "failed",
+      error,
+      errorInfo: { code, retryable: false, remedy: null, at: "2026-01-01T00:00:00.000Z" },
+    });
+  expect([
+    exitOf({ lifecycleStatus: "completed" }),
+    failed("instruction_failed"),
+    failed("checks_failed"),
+    failed("needs_model"),
+    failed("budget_reached", "The Task reached its limit of 5 minutes (maxMinutes; used 5.1)."),
+    failed("budget_reached", "The Task reached its limit of 5 steps (maxSteps; used 5)."),
+    exitOf({ lifecycleStatus: "cancelled", error: "Cancelled by cli" }),
+  ]).toEqual([0, 1, 5, 6, 124, 1, 130]);
 });
