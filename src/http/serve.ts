@@ -35,7 +35,8 @@ export const createServe = (
     const sentBody = await bodies.read(route, incoming, outgoing);
     const sentQuery = readQuery(target);
     const query = parseQuery(plan, sentQuery);
-    const body = route.body === undefined ? undefined : parseBody(route.body, sentBody?.value ?? {});
+    const body =
+      route.body === undefined ? undefined : parseBody(route.body, sentBody === undefined ? {} : sentBody.value);
     const header = incoming.headers["x-service-directory"] as string | undefined;
     const directory = directoryOf(route, sentQuery.get("directory"), header);
     const params = context.req.param() as Record<string, string>;

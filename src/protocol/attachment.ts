@@ -77,11 +77,14 @@ const textAt =
   (file: Buffer): boolean =>
     words.some((word) => file.toString("latin1", at, at + word.length) === word);
 
-/** ISO media files: `ftyp` and one of the brands. */
+/** ISO media files: `ftyp`, then the major brand; `mif1` says what it is among the compatible ones after it. */
 const brand =
-  (...brands: string[]) =>
-  (file: Buffer): boolean =>
-    textAt(4, "ftyp")(file) && brands.some((name) => file.toString("latin1", 8, 64).includes(name));
+  (name: string, ...majors: string[]) =>
+  (file: Buffer): boolean => {
+    const major = file.toString("latin1", 8, 12);
+    const compatible = file.toString("latin1", 16, 64);
+    return textAt(4, "ftyp")(file) && (majors.includes(major) || (major === "mif1" && compatible.includes(name)));
+  };
 
 const forms: Record<string, (file: Buffer) => boolean> = {
   "application/pdf": textAt(0, "%PDF-"),
@@ -91,8 +94,8 @@ const forms: Record<string, (file: Buffer) => boolean> = {
   "image/webp": (file) => textAt(0, "RIFF")(file) && textAt(8, "WEBP")(file),
   "image/bmp": textAt(0, "BM"),
   "image/tiff": textAt(0, "II*\0", "MM\0*"),
-  "image/avif": brand("avif", "avis"),
-  "image/heic": brand("heic", "heix", "mif1"),
+  "image/avif": brand("avif", "avif", "avis"),
+  "image/heic": brand("heic", "heic", "heix"),
   "image/svg+xml": (file) => /<svg[\s>]/.test(file.toString("utf8", 0, 4096)),
 };
 
