@@ -59,6 +59,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       }
       case "tree.committed": {
         const { files, insertions, deletions } = event.data;
+        if (files === 0) return "Nothing changed in the project";
         return `Changed ${files} ${files === 1 ? "file" : "files"}, +${insertions} -${deletions}`;
       }
       case "check.started":

@@ -210,11 +210,15 @@ describe("run", () => {
 const type = async (
   args: string[],
   keys: [after: string, key: string][],
+  extra: Record<string, string> = {},
 ): Promise<{ code: number | null; out: string }> => {
   const words = [process.execPath, bin, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`);
   // Without exec the shell in between would make every Ctrl-C its own exit code.
   const command = `exec ${words.join(" ")}`;
-  const child = spawn("script", ["-qec", command, "/dev/null"], { env: { ...env, TERM: "xterm" }, cwd: scratch.path });
+  const child = spawn("script", ["-qec", command, "/dev/null"], {
+    env: { ...env, TERM: "xterm", ...extra },
+    cwd: scratch.path,
+  });
   let out = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
   const ended = new Promise<number | null>((done) => child.once("close", done));
@@ -232,7 +236,7 @@ const type = async (
 };
 
 const scripted = process.platform === "linux" && existsSync("/usr/bin/script");
-if (!scripted) console.warn("SKIPPED: 2 tests of the command line at a terminal need script(1) of util-linux.");
+if (!scripted) console.warn("SKIPPED: 4 tests of the command line at a terminal need script(1) of util-linux.");
 
 describe.runIf(scripted)("at a terminal", () => {
   const ctrlC = "\u0003";
@@ -251,6 +255,12 @@ describe.runIf(scripted)("at a terminal", () => {
     expect(await show()).toMatchObject({ status: "running" });
     expect(await sortie(["task", "cancel", "@last"])).toMatchObject({ code: 0 });
     expect(await show()).toMatchObject({ status: "inactive" });
+  });
+
+  test.each(["NO_COLOR", "CI"])("%s asks for plain lines", async (name) => {
+    const args = ["task", "show", "@last", "--url", url, "-C", project];
+    expect((await type(args, [])).out).toContain(escape);
+    expect((await type(args, [], { [name]: "1" })).out).not.toContain(escape);
   });
 
   test("another key goes on, Ctrl-C twice cancels", async () => {
