@@ -51,7 +51,7 @@ const migrations: readonly Migration[] = [
       await db.schema
         .createIndex("streams_due")
         .on("streams")
-        .column("due_at")
+        .columns(["due_at", "holder"])
         .where("due_at", "is not", null)
         .execute();
       await db.schema

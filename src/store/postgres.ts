@@ -8,6 +8,7 @@ import {
   answerID,
   type Base,
   type Changes,
+  type Claimed,
   claimMember,
   commitMember,
   eraseMember,
@@ -176,6 +177,15 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     if (batch.events.length > 0) bell.ring(new Set(batch.states.keys()));
   };
 
+  /** What cannot be given back ends with its lease. */
+  const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
+    try {
+      await submit({ streams: [stream] }, releaseMember(stream, claimed));
+    } catch (error) {
+      log.warn({ stream, error: messageOf(error) }, "a claim could not be given back and waits for its lease to end");
+    }
+  };
+
   const owned = scope.move();
   const store: Store = {
     kind: "postgres",
@@ -188,9 +198,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       // The lease counts from before it was asked for.
       const since = performance.now();
       const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs));
-      return (
-        claimed && held.add(stream, claimed, since, () => submit({ streams: [stream] }, releaseMember(stream, claimed)))
-      );
+      return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
     },
     follow: (after, signal, filter) => createFollow(bell, reads)(after, signal, filter),
     erase: (stream) => submit({ streams: [stream] }, eraseMember(stream)),

@@ -9,6 +9,7 @@ import type { Log } from "../log.ts";
 import {
   type Base,
   type Changes,
+  type Claimed,
   claimMember,
   commitMember,
   eraseMember,
@@ -43,7 +44,10 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const inMemory = file === ":memory:";
   await using scope = new AsyncDisposableStack();
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const database = scope.adopt(openFile(file), (opened) => void opened.close());
+  const database = scope.adopt(
+    starting(file, () => openFile(file)),
+    (opened) => void opened.close(),
+  );
   const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
   await migrate(db, "sqlite", async (from) => {
     if (inMemory) return;
@@ -59,10 +63,12 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const cache = createCache();
   const bell = createBell();
   const held = createHeld();
-  rows.begin();
-  rows.markOpen();
-  rows.freeAll(now().getTime());
-  rows.commit();
+  starting(file, () => {
+    rows.begin();
+    rows.markOpen();
+    rows.freeAll(now().getTime());
+    rows.commit();
+  });
 
   const stateOf = (stream: StreamID): TaskState | undefined => {
     const found = cache.get(stream);
@@ -145,22 +151,39 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     }
   };
 
+  /** A full disk must not leave a stream held by nobody: tried until it is done. After a stop the next start does it. */
+  const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
+    try {
+      await submit(releaseMember(stream, claimed));
+    } catch (error) {
+      if (closed || broken !== undefined) return;
+      log.warn({ stream, error: messageOf(error) }, "a claim could not be given back yet");
+      setTimeout(() => void release(stream, claimed), 1000).unref();
+    }
+  };
+
+  const reads = createReads(db, async (stream) => stateOf(stream));
   const store: SqliteStore = {
     kind: "sqlite",
     blobs: createBlobs(join(dataDir, "blobs")),
     live: createLive(),
-    ...createReads(db, async (stream) => stateOf(stream)),
+    ...reads,
     async state(stream) {
       return stateOf(stream);
     },
     async position() {
       return position;
     },
+    async place(stream) {
+      const head = rows.head(stream);
+      // Nearly every status is of a stream that does not wait.
+      return head === undefined || head.due_at === null || head.holder !== null ? undefined : reads.place(stream);
+    },
     commit: (data) => submit(commitMember(data)),
     async claim(stream, worker) {
       const claimed = await submit(claimMember(stream, worker, null));
       if (claimed === undefined) return undefined;
-      const claim = held.add(stream, claimed, performance.now(), () => submit(releaseMember(stream, claimed)));
+      const claim = held.add(stream, claimed, performance.now(), () => release(stream, claimed));
       // Revoked in the very transaction of the claim.
       if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
       return claim;
@@ -208,20 +231,33 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
 };
 
 const openFile = (file: string): Database.Database => {
-  if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const fresh = file !== ":memory:" && !existsSync(file);
+  const inMemory = file === ":memory:";
+  if (!inMemory) mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const fresh = !inMemory && !existsSync(file);
+  const database = new Database(file, { timeout: 5000 });
   try {
-    const database = new Database(file, { timeout: 5000 });
     if (fresh) chmodSync(file, 0o600);
     database.pragma("journal_mode = WAL");
     database.pragma("synchronous = FULL");
-    database.pragma("foreign_keys = ON");
     database.pragma("journal_size_limit = 67108864");
     return database;
   } catch (error) {
+    database.close();
+    throw error;
+  }
+};
+
+/** What goes wrong while the store opens ends the start, with the remedy. */
+const starting = <T>(file: string, step: () => T): T => {
+  try {
+    return step();
+  } catch (error) {
     if (error instanceof Database.SqliteError && /NOTADB|CORRUPT/.test(error.code))
       throw new StartError(70, `The database ${file} is damaged: ${error.message}. Put back a copy of it.`);
-    throw new StartError(78, `The database ${file} could not be opened: ${messageOf(error)}.`);
+    throw new StartError(
+      78,
+      `The database ${file} could not be opened: ${messageOf(error)}. Is there room, and may this user write there?`,
+    );
   }
 };
 

@@ -87,6 +87,17 @@ const cases: { name: string; run: (url: string) => Promise<void> }[] = [
     },
   },
   {
+    name: "what a dead holder left is due again by itself",
+    async run(url) {
+      await using all = await scene(url);
+      const { store, stream, holder } = all;
+      const due = async () => (await store.due(new Date(Date.now() + 1000), 5)).map((each) => each.stream);
+      expect(await due()).toEqual([]);
+      holder.kill("SIGKILL");
+      await expect.poll(due, { timeout: 6000, interval: 50 }).toEqual([stream]);
+    },
+  },
+  {
     name: "a holder that cannot renew gives up while nobody else may take the claim",
     async run(url) {
       await using scope = new AsyncDisposableStack();
@@ -125,7 +136,7 @@ const cases: { name: string; run: (url: string) => Promise<void> }[] = [
     async run(url) {
       await using all = await scene(url);
       const { store, stream, heard, hear, child, append } = all;
-      await new Promise((resolve) => setTimeout(resolve, leaseMs * 2.5));
+      await new Promise((resolve) => setTimeout(resolve, leaseMs * 2));
       expect(await store.claim(stream, "other")).toBeUndefined();
       append();
       await hear(/^ok$/);
@@ -136,6 +147,6 @@ const cases: { name: string; run: (url: string) => Promise<void> }[] = [
 ];
 
 describe.skipIf(postgresURL === undefined)("fence between processes on PostgreSQL", () => {
-  for (const { name, run } of cases) test(name, () => run(postgresURL ?? ""));
+  for (const { name, run } of cases) test.concurrent(name, () => run(postgresURL ?? ""));
 });
 if (postgresURL === undefined) saySkipped("fence", cases.length);

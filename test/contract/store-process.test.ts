@@ -106,7 +106,7 @@ test("a full disk refuses commits with store_unavailable, loses nothing, and is 
       });
   };
   await until(() => acknowledged.length > 50);
-  await prlimit("--pid", pid, "--fsize=65536:unlimited");
+  await prlimit("--pid", pid, "--fsize=1:unlimited");
   await until(() => refused !== undefined);
   expect(refused).toBe("no store_unavailable");
   await new Promise((resolve) => setTimeout(resolve, 100));
