@@ -1,5 +1,6 @@
 import { copyFileSync, existsSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import type { LandedPath } from "../protocol/event.ts";
 import { below, type Content, look, put, sha256, sweep, take } from "./disk.ts";
 import type { Git } from "./git.ts";
@@ -54,6 +55,18 @@ export const landPlan = async (request: LandRequest): Promise<Landed> => {
     if (head !== plan.ref)
       return await withdraw(request, `the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
 
+    return await carryOut(request);
+  } finally {
+    step("unlock");
+    lock.release();
+  }
+};
+
+/** An error before the branch is ours leaves the files as they were; after that, the next call finds it landed. */
+const carryOut = async (request: LandRequest): Promise<Landed> => {
+  const { origin, plan, git, step } = request;
+  let taken = false;
+  try {
     const kept: string[] = [];
     for (const path of plan.paths) {
       step("file");
@@ -61,18 +74,34 @@ export const landPlan = async (request: LandRequest): Promise<Landed> => {
     }
     await makeIndex(request);
     step("branch");
-    const message = `sortie: land ${taskID}`;
-    const swap = await git.run(["update-ref", "-m", message, plan.ref, plan.commit, plan.from], { ok: [0, 1, 128] });
-    if (swap.exitCode !== 0) {
+    taken = await takeBranch(request);
+    if (!taken) {
       const now = await branchAt(git, origin, plan.ref);
-      if (!(await contains(git, now, plan))) return await withdraw(request, `${plan.ref} moved to ${now ?? "nothing"}`);
+      return await withdraw(request, `${plan.ref} moved to ${now ?? "nothing"}`);
     }
     step("index");
     renameSync(copyOf(request), join(origin.projectGitDir, "index"));
     return { ok: true, kept };
-  } finally {
-    step("unlock");
-    lock.release();
+  } catch (error) {
+    if (!taken) await withdraw(request, "").catch(() => undefined);
+    throw error;
+  }
+};
+
+/** Compare and swap; false: the branch is elsewhere. A ref that another git command has locked is waited for. */
+const takeBranch = async ({ taskID, origin, plan, git, lockWaitMs }: LandRequest): Promise<boolean> => {
+  const deadline = performance.now() + lockWaitMs;
+  for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
+    try {
+      await git.run(["update-ref", "-m", `sortie: land ${taskID}`, plan.ref, plan.commit, plan.from]);
+      return true;
+    } catch (error) {
+      const now = await branchAt(git, origin, plan.ref);
+      if (await contains(git, now, plan)) return true;
+      if (now !== plan.from) return false;
+      if (performance.now() > deadline) throw error;
+      await wait(pause);
+    }
   }
 };
 

@@ -369,6 +369,45 @@ describe("a user at work meanwhile", () => {
     expect(picture(scene)).toEqual(before);
   });
 
+  test("an error before the branch is taken leaves all as it was; one after it is made good by the next call", async () => {
+    seed();
+    const { workspace, commit } = await done();
+    const plan = await planned(workspace, commit);
+    const expected = byGit(commit.commit);
+    scene.sh("cp -a ../project ../before");
+    const before = picture(scene);
+    for (let at = 1, end = false; !end; at += 3) {
+      scene.sh("rm -rf project; cp -a before project", scene.base);
+      const names: string[] = [];
+      const failing = scene.service({
+        onStep(name) {
+          if (names.push(name) === at && name !== "unlock") throw new Error("disk full");
+        },
+      });
+      const place = await failing.open("task_1", workspace.prepared);
+      const landed = await failing.land(place, plan).catch((error: Error) => error.message);
+      end = landed !== "disk full";
+      if (end) expect(landed).toEqual({ ok: true, kept: [] });
+      else if (names[at - 1] !== "index") expect(picture(scene), `step ${at} ${names[at - 1]}`).toEqual(before);
+      expect(await workspaces.land(workspace, plan), `step ${at}`).toEqual({ ok: true, kept: [] });
+      expect(picture(scene), `step ${at}`).toEqual(expected);
+    }
+  });
+
+  test("a ref that another git command holds is waited for; held too long, all is as before", async () => {
+    seed();
+    const { workspace, commit } = await done();
+    const plan = await planned(workspace, commit);
+    const before = picture(scene);
+    const lock = join(scene.root, ".git/refs/heads/main.lock");
+    writeFileSync(lock, "");
+    const hasty = scene.service({ lockWaitMs: 60 });
+    await expect(hasty.land(await hasty.open("task_1", workspace.prepared), plan)).rejects.toThrow("main.lock");
+    expect(picture(scene)).toEqual(before);
+    setTimeout(() => rmSync(lock), 150);
+    expect(await workspaces.land(workspace, plan)).toEqual({ ok: true, kept: [] });
+  });
+
   test("who went on from the landed commit is left alone; who left the branch too", async () => {
     seed();
     const { workspace, commit } = await done();
