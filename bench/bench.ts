@@ -1,0 +1,60 @@
+import { spawnSync } from "node:child_process";
+import { cpus, loadavg, platform, release } from "node:os";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { temporary } from "../test/harness.ts";
+import { archive } from "./archive.ts";
+import { createBench, type Figure } from "./figure.ts";
+import { kill } from "./kill.ts";
+import { events, post } from "./latency.ts";
+import { cold, memory } from "./memory.ts";
+import { reads } from "./reads.ts";
+import { flat, step } from "./steps.ts";
+import { isMet, type Row, tableOf } from "./table.ts";
+import { throughput } from "./throughput.ts";
+
+/**
+ * What the service adds to what its machine must do anyway. Each figure stands beside its floor, measured in the same
+ * run, in turns, on the same disk; of several rounds the median counts. Loopback only.
+ *
+ *   npm run bench -- [--only step,reads] [--quick]
+ */
+
+const figures: Record<string, Figure> = { step, flat, throughput, post, events, reads, memory, cold, archive, kill };
+
+const { values } = parseArgs({ options: { only: { type: "string" }, quick: { type: "boolean", default: false } } });
+const chosen = values.only?.split(",") ?? Object.keys(figures);
+const unknown = chosen.filter((name) => !(name in figures));
+if (unknown.length > 0) {
+  process.stderr.write(`Expected --only with some of ${Object.keys(figures).join(", ")}, got ${unknown.join(", ")}.\n`);
+  process.exit(64);
+}
+
+const setup = spawnSync(process.execPath, [fileURLToPath(new URL("../scripts/setup.mjs", import.meta.url))], {
+  stdio: ["ignore", "ignore", "inherit"],
+});
+if (setup.status !== 0) process.exit(1);
+
+const begun = performance.now();
+using folder = temporary("sortie-bench-");
+await using bench = await createBench(folder.path, values.quick);
+const rows: Row[] = [];
+for (const name of chosen) {
+  process.stderr.write(`${((performance.now() - begun) / 1000).toFixed(0).padStart(4)} s  ${name}\n`);
+  rows.push(...((await figures[name]?.(bench)) ?? []));
+}
+
+const { commit, spawn } = await bench.floor.call("units");
+const missed = rows.filter((row) => isMet(row) === false).length;
+process.stdout.write(
+  [
+    "",
+    `node ${process.version}, ${platform()} ${release()}, ${cpus().length} x ${cpus()[0]?.model}`,
+    `a durable commit ${commit.toFixed(2)} ms, bash -c true ${spawn.toFixed(2)} ms, load ${loadavg()[0]?.toFixed(1)}${values.quick ? "; --quick: too few samples to judge by" : ""}`,
+    "",
+    tableOf(rows),
+    "",
+    `${missed === 0 ? "All goals are met" : `${missed} of ${rows.filter(({ goal }) => goal).length} goals are not met`}; ${((performance.now() - begun) / 1000).toFixed(0)} s.`,
+    "",
+  ].join("\n"),
+);

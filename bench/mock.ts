@@ -1,0 +1,56 @@
+import { type MockProvider, type MockRequest, type MockTurn, startMockProvider } from "../test/mock-provider.ts";
+import { clock, serveWorker } from "./worker.ts";
+
+/**
+ * The language model, as a process of its own. What it says stands in the request: `bench <tool> <steps> <id>` makes it
+ * ask for that tool so many times and then end; the tool `hold` keeps the first answer back. It notes when each
+ * request arrived.
+ */
+
+const calls: Record<string, (turn: number) => MockTurn["calls"]> = {
+  // Never the same command twice in a row: the guard against circles must find nothing to count.
+  shell: (turn) => [{ tool: "shell", input: { command: `true # ${turn}` } }],
+  read: (turn) => [{ tool: "read", input: { path: `file-${turn % 10}.txt` } }],
+};
+
+const arrivals = new Map<string, number[]>();
+let provider: MockProvider | undefined;
+let template: unknown;
+
+const answer = ({ first, turn, body }: MockRequest): MockTurn => {
+  const at = clock();
+  const [, tool = "", steps = "0", id = ""] = /bench (\w+) (\d+) ([\w-]+)/.exec(first) ?? [];
+  const seen = arrivals.get(id);
+  if (seen === undefined) arrivals.set(id, [at]);
+  else seen.push(at);
+  if (turn === 0 && tool in calls) template = body;
+  if (tool === "hold") return { hold: true, text: "Done." };
+  const wanted = turn < Number(steps) ? calls[tool]?.(turn) : undefined;
+  return wanted === undefined ? { text: "Done." } : { calls: wanted };
+};
+
+const methods = {
+  async start(): Promise<string> {
+    provider ??= await startMockProvider(answer, { keep: 1 });
+    return provider.baseURL;
+  },
+  /** When each request of a conversation arrived, on the machine's clock. */
+  arrivals: (id: string): number[] => arrivals.get(id) ?? [],
+  /** How many conversations whose id begins so have been heard of since a moment, and when the last of them was. */
+  heard(prefix: string, since: number): { count: number; last: number } {
+    const firsts = [...arrivals]
+      .filter(([id]) => id.startsWith(prefix))
+      .flatMap(([, times]) => times.find((time) => time >= since) ?? []);
+    return { count: firsts.length, last: Math.max(0, ...firsts) };
+  },
+  held: (): number => provider?.held() ?? 0,
+  /** The last first request of a conversation with tools, as the service makes them: system prompt, tools and all. */
+  template: (): unknown => template,
+  forget(): void {
+    arrivals.clear();
+  },
+};
+
+export type Mock = typeof methods;
+
+serveWorker(methods);
