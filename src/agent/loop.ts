@@ -58,7 +58,8 @@ export const runAgent = async (turn: Turn): Promise<void> => {
     const reply = await turn.model.reply({
       system,
       messages: await promptOf(turn.chat, turn.store.blobs, turn.last),
-      tools: turn.last ? [] : turn.specs,
+      // Also in the last turn: providers refuse a history of calls without them. What it calls then is not run.
+      tools: turn.specs,
       facts: turn.facts,
       signal: turn.signal,
       onText: (text) => turn.live("message.delta", messageID, text),

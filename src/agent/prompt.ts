@@ -50,7 +50,8 @@ const load = async (message: ChatMessage, blobs: Blobs): Promise<PromptMessage> 
     case "user": {
       const { messageID, source } = message;
       const files = await Promise.all(message.attachments.map((ref) => loadFile(ref, blobs)));
-      return { role: "user", messageID, source, text: await loadText(blobs, message.text), files };
+      const restarted = message.restarted === true ? { restarted: true } : {};
+      return { role: "user", messageID, source, text: await loadText(blobs, message.text), files, ...restarted };
     }
     case "assistant": {
       const calls = await Promise.all(

@@ -12,6 +12,8 @@ export type UserMessage = {
   source: string;
   text: LongText;
   attachments: AttachmentRef[];
+  /** It made a settled Task active again: what came before is history. */
+  restarted?: true;
 };
 export type AssistantMessage = {
   role: "assistant";
@@ -70,7 +72,14 @@ export const converse = (chat: Conversation, event: Recorded): void => {
     }
     case "message.received": {
       const { messageID, source, text, attachments, disposition } = event.data;
-      const message: UserMessage = { role: "user", messageID, source, text, attachments };
+      const message: UserMessage = {
+        role: "user",
+        messageID,
+        source,
+        text,
+        attachments,
+        ...(disposition === "restarted" ? { restarted: true } : {}),
+      };
       if (disposition === "queued" && !(chat.idle && chat.unread.length === 0)) chat.queued.push(message);
       else chat.unread.push({ version: event.version, message });
       return;

@@ -1,4 +1,5 @@
 import type { ModelRef } from "../domain/agent.ts";
+import type { CheckSpec } from "../protocol/task.ts";
 import type { EventData, ModelUsage, TurnFailure } from "../protocol/event.ts";
 
 /**
@@ -28,7 +29,15 @@ export type ModelRequest = {
 };
 
 export type PromptMessage =
-  | { role: "user"; messageID: string; source: string; text: string; files: PromptFile[] }
+  | {
+      role: "user";
+      messageID: string;
+      source: string;
+      text: string;
+      files: PromptFile[];
+      /** It made a settled Task active again: what came before is history. */
+      restarted?: boolean;
+    }
   | {
       role: "assistant";
       messageID: string;
@@ -50,7 +59,7 @@ export type PromptMessage =
 export type PromptFile = { filename: string; mime: string; bytes: Uint8Array };
 
 export type Facts = {
-  checks: readonly { id: string; name: string; run: string; cwd?: string }[];
+  checks: readonly CheckSpec[];
   /** The project's own commands, found in its manifest; absent where there is none. */
   detected: { test?: string; build?: string; lint?: string; typecheck?: string };
 };

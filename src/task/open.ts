@@ -44,6 +44,8 @@ export type Run = RunDeps & {
   record: (events: readonly DomainEvent[], options?: { judged?: number; due?: Due | null }) => Promise<boolean>;
   /** The Task's workspace, made or opened once. */
   workspace: () => Promise<Workspace>;
+  /** Resolves when no workspace is being made; what is made after the end would be nobody's. */
+  workspaceMade: () => Promise<void>;
   /** Drops the workspace, so that the next use makes it anew. */
   forgetWorkspace: () => void;
   /** The project's landing turn, held from the first landing attempt to the end of the run. */
@@ -121,6 +123,9 @@ export const openRun = async (
     state: () => state,
     record,
     workspace: () => (opened ??= openWorkspace(run)),
+    workspaceMade: async () => {
+      await opened?.catch(() => {});
+    },
     forgetWorkspace() {
       opened = undefined;
     },
@@ -131,6 +136,7 @@ export const openRun = async (
     slot: () => deps.slots.take(rank, signal),
   };
 
+  scope.defer(run.workspaceMade);
   if (state.lifecycle !== "active") {
     await record([], { due: null });
     return run;

@@ -35,6 +35,7 @@ const lastWord = (run: Run): LongText => run.chat.said.findLast((message) => mes
 /** Ends the Task, unless something came in since its end was judged. Work that does not land is kept on its branch. */
 export const settle = async (run: Run, end: End): Promise<void> => {
   const judged = run.state();
+  await run.workspaceMade();
   if (end.lifecycleStatus === "failed" && judged.touched && judged.workspace?.kind === "worktree") {
     await commitTree(run).catch((error: unknown) => {
       run.signal.throwIfAborted();

@@ -291,7 +291,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
       const state = await own(directory, taskID);
       if (isActive(state))
         throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
-      if (state.workspace !== null) await workspaces.remove(taskID, state.workspace);
+      await workspaces.remove(taskID);
       await store.erase(taskID);
     },
 

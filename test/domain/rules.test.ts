@@ -9,6 +9,7 @@ import type { Facts, ModelFailure, ModelReply, PromptFile, PromptMessage } from 
 import { parse } from "../../src/model/rules/grammar.ts";
 import { createRulesModel } from "../../src/model/rules/rules.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
+import type { CheckSpec } from "../../src/protocol/task.ts";
 import { toolSpecs, tools } from "../../src/tool/select.ts";
 import { createProcesses } from "../../src/workspace/process.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
@@ -226,6 +227,16 @@ describe("grammar: attachments", () => {
 const model = createRulesModel();
 const specs = toolSpecs(Object.values(tools));
 const noFacts: Facts = { checks: [], detected: {} };
+const spec = (check: Partial<CheckSpec>): CheckSpec => ({
+  id: "check-1",
+  name: "check",
+  kind: "command",
+  run: "true",
+  timeoutSeconds: 600,
+  required: true,
+  baseline: false,
+  ...check,
+});
 const user = (text: string, extra: object = {}): PromptMessage => ({
   role: "user",
   messageID: "msg_u",
@@ -317,8 +328,8 @@ describe("model: given the conversation, what comes next", () => {
   });
   test("the request's checks come first; `checks` means all of them; none is said", async () => {
     const checks = [
-      { id: "check-1", name: "unit", run: "npm test", cwd: "pkg" },
-      { id: "check-2", name: "types", run: "npm run typecheck" },
+      spec({ name: "unit", run: "npm test", cwd: "pkg" }),
+      spec({ id: "check-2", name: "types", run: "npm run typecheck" }),
     ];
     const facts = { checks, detected: { test: "make test", lint: "make lint" } };
     const commands = async (text: string, on: Facts = facts) =>
@@ -329,7 +340,7 @@ describe("model: given the conversation, what comes next", () => {
     expect(await commands("run the typecheck")).toEqual(["npm run typecheck"]);
     expect(await commands("run lint")).toEqual(["make lint"]);
     expect(await commands("run the checks", test_)).toEqual(["npm test"]);
-    const check = { id: "c", name: "npm test", run: "npm test", kind: "lint" };
+    const check = spec({ name: "npm test", run: "npm test", kind: "lint" });
     expect(await commands("run lint", { ...noFacts, checks: [check] })).toEqual(["npm test"]);
     expect(failureOf(await reply([user("run the build")], facts))).toMatchObject({
       code: "instruction_failed",
@@ -338,7 +349,7 @@ describe("model: given the conversation, what comes next", () => {
     expect(failureOf(await reply([user("run the checks")]))?.message).toContain("found neither");
   });
   test("a check is run as it was asked for: environment, folder, time, expected exit code", async () => {
-    const check = { id: "c", name: "n", kind: "test", run: "x", cwd: "p", env: { A: "it's" }, timeoutSeconds: 9 };
+    const check = spec({ kind: "test", run: "x", cwd: "p", env: { A: "it's" }, timeoutSeconds: 9 });
     const facts = { ...noFacts, checks: [{ ...check, expect: { exitCode: 3 } }] };
     const call = { tool: "shell", input: { command: "export A='it'\\''s'\nx", timeoutSeconds: 9, cwd: "p" } };
     expect(callsOf(await reply([user("run the tests")], facts))).toEqual([call]);

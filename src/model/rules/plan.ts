@@ -13,10 +13,7 @@ type Plan =
   | { kind: "done"; report: string }
   | { kind: "failed"; code: "needs_model" | "instruction_failed"; message: string; remedy: string };
 
-type User = Extract<PromptMessage, { role: "user" }> & {
-  /** The message that made a settled Task active again: what was asked before it is over. */
-  restarted?: boolean;
-};
+type User = Extract<PromptMessage, { role: "user" }>;
 
 export const plan = (messages: readonly PromptMessage[], facts: Facts, tools: readonly string[]): Plan => {
   const wrapUp = messages.at(-1);
@@ -84,9 +81,8 @@ const present = (messages: readonly PromptMessage[]): { asked: User[]; turns: Re
   for (const [at, message] of messages.entries())
     switch (message.role) {
       case "user": {
-        const user: User = message;
-        if (user.restarted === true) [asked, turns] = [[], []];
-        asked.push(user);
+        if (message.restarted === true) [asked, turns] = [[], []];
+        asked.push(message);
         break;
       }
       case "assistant": {

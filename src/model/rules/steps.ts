@@ -69,8 +69,8 @@ const missing: Result = { callID: "", tool: "", outcome: "error", output: "The c
 
 // ---- run -----------------------------------------------------------------------------------------------------------
 
-/** What the service passes are the request's whole checks; a project's own command is only a line. */
-type Command = Pick<CheckSpec, "run"> & Partial<Pick<CheckSpec, "kind" | "cwd" | "env" | "timeoutSeconds" | "expect">>;
+/** A check of the request, or the project's own command, which is only a line. */
+type Command = Pick<CheckSpec, "run"> & Partial<CheckSpec>;
 
 const kinds: Record<Exclude<Runnable, "checks">, { kind: keyof Facts["detected"]; named: RegExp }> = {
   tests: { kind: "test", named: /\btests?\b/i },
@@ -88,10 +88,8 @@ const commandsFor = (what: Runnable, { checks, detected }: Facts): Command[] | {
       : [{ run: detected.test }];
   }
   const { kind, named } = kinds[what];
-  const own = checks.filter((check: Command & { id: string; name: string }) =>
-    check.kind === undefined || check.kind === "command"
-      ? named.test(`${check.id} ${check.name} ${check.run}`)
-      : check.kind === kind,
+  const own = checks.filter((check) =>
+    check.kind === "command" ? named.test(`${check.id} ${check.name} ${check.run}`) : check.kind === kind,
   );
   if (own.length > 0) return own;
   const command = detected[kind];
