@@ -24,6 +24,7 @@ import { linkFault, type Named, nameEntries, type Omitted } from "./entries.ts";
 import { createReads } from "./reads.ts";
 import type { ArchiveFile } from "./tasks.ts";
 import { type Added, createZip, type Zip } from "./zip.ts";
+import { maxFileBytes } from "./zip-format.ts";
 
 /**
  * A Task's project archive: the tracked files of its tree, and its execution flow, as one ZIP. The same Task in the
@@ -86,8 +87,7 @@ export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverD
   async function build(path: string, state: TaskState, signal: AbortSignal): Promise<number> {
     const source = await sourceOf(state, signal);
     using reader = source.reader;
-    const stop = new AbortController();
-    const zip = createZip(path, AbortSignal.any([signal, stop.signal]));
+    const zip = await createZip(path, signal);
     try {
       const flow = await addFlow(zip, state);
       const project = await addProject(zip, source.listed, reader, signal);
@@ -104,10 +104,8 @@ export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverD
       };
       await zip.add("execution-flow/manifest.json", 0o100644, Buffer.from(manifestText(manifest)));
       return await zip.finish();
-    } catch (error) {
-      stop.abort(error);
-      await zip.closed();
-      throw error;
+    } finally {
+      await zip.close();
     }
   }
 
@@ -221,7 +219,7 @@ export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverD
     try {
       for (const entry of entries) {
         signal.throwIfAborted();
-        const found = reader.read(entry, limits.archiveFileBytes);
+        const found = reader.read(entry, Math.min(limits.archiveFileBytes, maxFileBytes));
         found.catch(() => undefined);
         queue.push({ entry, found });
         if (queue.length >= ahead) {
