@@ -28,7 +28,8 @@ export type StoredAnswer = { status: number; body: Json };
 
 /**
  * All or nothing. Data, not a callback: SQLite never holds its lock over an await. Commits that come in one tick share
- * one transaction as savepoints, so that one that is refused does not roll back the rest.
+ * one transaction; each is decided on top of those before it (batch.ts), so that a refused one takes nothing from the
+ * rest. Rejects with `store_unavailable` when the transaction could not be written: then nothing of it was kept.
  */
 export type Write = {
   appends: readonly { stream: StreamID; expected: number | "any"; events: readonly DomainEvent[] }[];

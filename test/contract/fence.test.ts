@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Client } from "pg";
-import { describe, expect, test } from "vitest";
+import { describe, type ExpectStatic, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createPostgresStore } from "../../src/store/postgres.ts";
 import { created } from "../events.ts";
@@ -24,7 +24,7 @@ const alive = (pid: number): boolean => {
   }
 };
 
-const scene = async (url: string) => {
+const scene = async (url: string, expect: ExpectStatic) => {
   await using scope = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), "sortie-fence-"));
   scope.defer(() => rm(dataDir, { recursive: true, force: true }));
@@ -55,11 +55,11 @@ const scene = async (url: string) => {
   return { store, stream, holder, heard, hear, child, append, [Symbol.asyncDispose]: () => all.disposeAsync() };
 };
 
-const cases: { name: string; run: (url: string) => Promise<void> }[] = [
+const cases: { name: string; run: (url: string, expect: ExpectStatic) => Promise<void> }[] = [
   {
     name: "a claim that lapsed and was taken over is fenced off; its old holder knows, and kills what it started",
-    async run(url) {
-      await using all = await scene(url);
+    async run(url, expect) {
+      await using all = await scene(url, expect);
       const { store, stream, holder, heard, hear, child, append } = all;
       append();
       await hear(/^ok$/);
@@ -88,8 +88,8 @@ const cases: { name: string; run: (url: string) => Promise<void> }[] = [
   },
   {
     name: "what a dead holder left is due again by itself",
-    async run(url) {
-      await using all = await scene(url);
+    async run(url, expect) {
+      await using all = await scene(url, expect);
       const { store, stream, holder } = all;
       const due = async () => (await store.due(new Date(Date.now() + 1000), 5)).map((each) => each.stream);
       expect(await due()).toEqual([]);
@@ -99,7 +99,7 @@ const cases: { name: string; run: (url: string) => Promise<void> }[] = [
   },
   {
     name: "a holder that cannot renew gives up while nobody else may take the claim",
-    async run(url) {
+    async run(url, expect) {
       await using scope = new AsyncDisposableStack();
       const schema = scope.use(freshSchema(url)).name;
       const dataDir = await mkdtemp(join(tmpdir(), "sortie-fence-"));
@@ -133,8 +133,8 @@ const cases: { name: string; run: (url: string) => Promise<void> }[] = [
   },
   {
     name: "a holder that lives keeps its claim for many leases",
-    async run(url) {
-      await using all = await scene(url);
+    async run(url, expect) {
+      await using all = await scene(url, expect);
       const { store, stream, heard, hear, child, append } = all;
       await new Promise((resolve) => setTimeout(resolve, leaseMs * 2));
       expect(await store.claim(stream, "other")).toBeUndefined();
@@ -147,6 +147,6 @@ const cases: { name: string; run: (url: string) => Promise<void> }[] = [
 ];
 
 describe.skipIf(postgresURL === undefined)("fence between processes on PostgreSQL", () => {
-  for (const { name, run } of cases) test.concurrent(name, () => run(postgresURL ?? ""));
+  for (const { name, run } of cases) test.concurrent(name, ({ expect }) => run(postgresURL ?? "", expect));
 });
 if (postgresURL === undefined) saySkipped("fence", cases.length);
