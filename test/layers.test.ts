@@ -28,7 +28,7 @@ const doors: Record<string, readonly string[]> = {
   "cli/main.ts": ["config"],
   "cli/serve.ts": ["config", "log", "service"],
   "cli/demo.ts": ["config", "log", "service"],
-  "cli/doctor.ts": ["config", "service"],
+  "cli/doctor.ts": ["config", "log", "model"],
 };
 
 /** Folders without a machine under them: `protocol` and `client` also run in browsers, `domain` is pure. */

@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { type Config, type Flags, loadConfig } from "../config.ts";
 import { messageOf } from "../errors.ts";
+import { silent } from "../log.ts";
 import { exit } from "./exit.ts";
 import { bytes, clean, line, type Screen } from "./print.ts";
 
@@ -18,6 +19,8 @@ export type Finding = {
   text: string;
   remedy?: string;
 };
+
+const builtin = "builtin/rules-1";
 
 const execute = promisify(execFile);
 
@@ -67,6 +70,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding> {
   const running = config.socket === undefined ? await health(config) : undefined;
   yield running ??
     (config.socket === undefined ? await port(config) : note("Service", `on the socket ${config.socket}, not asked`));
+  yield await model(config);
   yield await store(config);
   yield await orphans(config, running !== undefined);
 }
@@ -166,6 +170,33 @@ const port = ({ host, port: number }: Config): Promise<Finding> =>
     );
     server.listen({ host, port: number }, () => server.close(() => resolve(ok("Port", `${host}:${number} is free`))));
   });
+
+/** What a start would choose with these settings; keys are looked for, not tried. */
+const model = async ({ model: chosen, providers, env }: Config): Promise<Finding> => {
+  const [{ createRegistry }, { createRulesModel }] = await Promise.all([
+    import("../model/registry.ts"),
+    import("../model/rules/rules.ts"),
+  ]);
+  const registry = createRegistry({
+    model: chosen,
+    providers,
+    env,
+    rules: async () => createRulesModel(),
+    log: silent,
+  });
+  const { ref, source } = registry.active();
+  try {
+    const text = `${registry.resolve(undefined)} (${source})`;
+    if (ref !== builtin) return ok("Model", text);
+    return note(
+      "Model",
+      text,
+      "No language model: set a provider's key, such as ANTHROPIC_API_KEY, or `model` in config.jsonc.",
+    );
+  } catch (error) {
+    return bad("Model", messageOf(error), `It was chosen by ${source}.`);
+  }
+};
 
 const store = async ({ databaseURL, dataDir }: Config): Promise<Finding> => {
   if (databaseURL !== undefined) return postgres(databaseURL);

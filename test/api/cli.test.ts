@@ -376,8 +376,13 @@ describe("demo", () => {
 
 describe("doctor", () => {
   test("a machine in order: exit 0; the running service is recognised", async () => {
-    const free = await launch(["doctor", "--port", "0", "--data-dir", join(scratch.path, "new")]).ended;
+    const args = ["doctor", "--port", "0", "--data-dir", join(scratch.path, "new")];
+    const free = await launch(args).ended;
     expect(free.code, free.out).toBe(0);
+    expect(lineWith(free.out, "Model")).toContain("builtin/rules-1");
+    const keyless = await launch(args, { extra: { SERVICE_MODEL: "anthropic/large" } }).ended;
+    expect(keyless.code).toBe(1);
+    expect(lineWith(keyless.out, "bad   Model")).toContain("ANTHROPIC_API_KEY");
     const there = await launch([
       "doctor",
       "--port",
@@ -399,6 +404,7 @@ describe("doctor", () => {
       "Data folder",
       "Disk",
       "Service",
+      "Model",
       "Store",
       "Processes",
     ]);
