@@ -41,18 +41,20 @@ export const saySkipped = (suite: string, count: number): void => {
 };
 
 /** A schema of its own for one test, dropped with everything in it. */
-export const freshSchema = (url: string): AsyncDisposable & { name: string } => {
+export const freshSchema = (url: string) => {
   const name = `sortie_test_${randomBytes(6).toString("hex")}`;
+  const ask = async (statement: string): Promise<void> => {
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    try {
+      await client.query(statement);
+    } finally {
+      await client.end();
+    }
+  };
   return {
     name,
-    async [Symbol.asyncDispose]() {
-      const client = new Client({ connectionString: url });
-      await client.connect();
-      try {
-        await client.query(`drop schema if exists "${name}" cascade`);
-      } finally {
-        await client.end();
-      }
-    },
+    create: () => ask(`create schema "${name}"`),
+    [Symbol.asyncDispose]: () => ask(`drop schema if exists "${name}" cascade`),
   };
 };
