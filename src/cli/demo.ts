@@ -88,7 +88,7 @@ const walk = async (folder: string, bare: Caller["bare"], screen: Screen, signal
     );
 
     chapter("The Task: POST /task, with the check `npm test`, also run before the work");
-    screen.say(dim(request.trim().replaceAll(/^/gm, "  ")));
+    screen.say(dim(request.trim().replaceAll(/^(?=.)/gm, "  ")));
     const target = { url: service.url, directory, username: config.username, password: undefined };
     const client = connect(target);
     const created = await client.task.create({
@@ -119,11 +119,8 @@ const walk = async (folder: string, bare: Caller["bare"], screen: Screen, signal
     hold(dirt === "", "a clean working tree", dirt);
     screen.say(`Check npm test: failed before the work (exit ${check.baseline.exitCode}), ${green("passes now")}`);
     screen.say(`Landed commit ${commit}`);
-    screen.say(
-      clean(git("log", "-1", "--stat", "--format=%an <%ae>%n%n%B"))
-        .trim()
-        .replaceAll(/^/gm, "  "),
-    );
+    const log = clean(git("log", "-1", "--stat", "--format=%an <%ae>%n%n%B"));
+    screen.say(log.replaceAll(/\n{3,}/g, "\n\n").replaceAll(/^(?=.)/gm, "  "));
 
     chapter("The ZIP: GET /task/{taskID}/project-archive");
     const blob = need(await client.task.projectArchive({ path: { taskID } }), target.url);
