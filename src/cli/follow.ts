@@ -28,7 +28,7 @@ export const follow = async (following: Following): Promise<number> => {
   const first = await Promise.race([shown.then(() => "settled" as const), interrupts.wish]);
   if (first === "detach") {
     stop.abort();
-    await shown;
+    await shown.catch(() => {});
     screen.say(`Detached; the Task goes on. Follow it with \`sortie task logs -f ${taskID}\`.`);
     return exit.completed;
   }
