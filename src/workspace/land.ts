@@ -7,7 +7,8 @@ import type { Git } from "./git.ts";
 import { lockIndex } from "./lock.ts";
 import { encodePath } from "./path.ts";
 import { type Change, changesOf, checkedOut, entriesOf } from "./plan.ts";
-import { headOf, type Origin, refOf } from "./repository.ts";
+import type { Origin } from "./origin.ts";
+import { headOf, refOf } from "./repository.ts";
 import type { LandingPlan } from "./workspace.ts";
 
 /**

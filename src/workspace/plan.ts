@@ -6,7 +6,8 @@ import { below, blobID, look, type OnDisk, sha256 } from "./disk.ts";
 import type { Git } from "./git.ts";
 import { indexFree } from "./lock.ts";
 import { encodePath } from "./path.ts";
-import { headOf, type Origin, refOf } from "./repository.ts";
+import type { Origin } from "./origin.ts";
+import { headOf, refOf } from "./repository.ts";
 import type { Commit, LandingPlan, Refusal } from "./workspace.ts";
 
 /**

@@ -10,9 +10,6 @@ import { type GitDirs, locateGit } from "./gitdir.ts";
 
 export type Repository = GitDirs & { toplevel: string; prefix: string };
 
-/** Where a Task's worktree came from. `gitDir` is the worktree's own, `projectGitDir` that of the project's files. */
-export type Origin = { toplevel: string; prefix: string; projectGitDir: string; commonDir: string; gitDir: string };
-
 const textOf = (path: string): string | undefined => {
   try {
     return readFileSync(path, "utf8");

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../errors.ts";
@@ -12,7 +12,8 @@ import { makePlan } from "./plan.ts";
 import type { Command, Processes, Ran } from "./process.ts";
 import { gitDirOf, inspectProject } from "./project.ts";
 import { rebaseOnto } from "./rebase.ts";
-import { findRepository, looseCommit, type Origin } from "./repository.ts";
+import { createOrigins, type Origin } from "./origin.ts";
+import { findRepository, looseCommit } from "./repository.ts";
 import { createTurns } from "./turn.ts";
 import { openFolder } from "./walk.ts";
 import type { Commit, Prepared, PrepareRequest, Project, Workspace, Workspaces } from "./workspace.ts";
@@ -55,8 +56,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   };
   const inspectOptions = { dataDir, projectRoots, git: gitOptions };
   const turns = createTurns();
-  /** By Task, from its record outside the worktree: nothing that runs in the worktree should be able to change it. */
-  const origins = new Map<string, Origin>();
+  const origins = createOrigins(home);
   /** The commit last made of a worktree; its unchanged tree is then told by one process. */
   const made = new Map<string, Commit>();
   /** The index as a plan saw it, by the planned commit. */
@@ -68,27 +68,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       throw new Error(`Expected a worktree, got ${workspace.root}, where a Task works in place.`);
     return place;
   };
-  const recordOf = (taskID: string) => join(home, `${taskID}.json`);
   const worktreeOf = (taskID: string) => join(home, taskID);
-
-  const originOf = (taskID: string): Origin | undefined => {
-    const known = origins.get(taskID);
-    if (known !== undefined) return known;
-    try {
-      const origin = JSON.parse(readFileSync(recordOf(taskID), "utf8")) as Origin;
-      origins.set(taskID, origin);
-      return origin;
-    } catch {
-      return undefined;
-    }
-  };
-
-  const keepOrigin = (taskID: string, origin: Origin) => {
-    const temp = `${recordOf(taskID)}.tmp`;
-    writeFileSync(temp, JSON.stringify(origin), { mode: 0o600 });
-    renameSync(temp, recordOf(taskID));
-    origins.set(taskID, origin);
-  };
 
   /** git in a worktree of ours. */
   const gitIn = (root: string, worktree: string, origin: Origin): Git =>
@@ -127,7 +107,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const open = async (taskID: string, prepared: Prepared): Promise<Workspace> => {
     if (prepared.kind === "directory" || prepared.worktree === null || prepared.baseCommit === null)
       return inPlace(taskID, prepared);
-    const origin = originOf(taskID);
+    const origin = origins.of(taskID);
     if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
     if (!existsSync(join(prepared.worktree, ".git"))) {
       log.warn({ taskID }, "worktree is gone; made again from its branch");
@@ -226,7 +206,6 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       if (isolation === "directory" || git === undefined || git.head === null || tree === null)
         return inPlace(taskID, directoryOnly(project, tree));
 
-      mkdirSync(home, { recursive: true, mode: 0o700 });
       const found = findRepository(git.toplevel);
       const projectGitDir =
         typeof found === "string" ? await askGitDir(createGit(git.toplevel, gitOptions)) : found.gitDir;
@@ -237,7 +216,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         commonDir: project.project,
         gitDir: join(project.project, "worktrees", taskID),
       };
-      keepOrigin(taskID, origin);
+      origins.keep(taskID, origin);
       await fill(taskID, origin, git.head);
       const worktree = worktreeOf(taskID);
       const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
@@ -278,7 +257,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     },
     turn: turns,
     async remove(taskID) {
-      const origin = originOf(taskID);
+      const origin = origins.of(taskID);
       if (origin !== undefined) {
         await rm(worktreeOf(taskID), { recursive: true, force: true });
         await rm(origin.gitDir, { recursive: true, force: true });
@@ -288,8 +267,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
             .run(["update-ref", "-d", `refs/heads/${branchOf(taskID)}`])
             .catch((error: unknown) => log.warn({ taskID, error: messageOf(error) }, "branch not removed"));
       }
-      rmSync(recordOf(taskID), { force: true });
-      origins.delete(taskID);
+      origins.forget(taskID);
       made.delete(taskID);
     },
   };

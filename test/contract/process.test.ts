@@ -201,7 +201,7 @@ describe.runIf(process.platform === "linux")("leaves nothing behind", () => {
       Object.entries(leaving).map(async ([name, run], at) => {
         const ran = await processes.run(
           "task_a",
-          command(`${inFile(run, `out-${at}`)}; sleep 300`, { timeoutMs: 1200 }),
+          command(`${inFile(run, `out-${at}`)}; sleep 300`, { timeoutMs: 1500 }),
         );
         expect({ ended: ran.ended, exitCode: ran.exitCode }, name).toEqual({ ended: "timeout", exitCode: null });
         expect(pidsIn(`out-${at}`), name).toHaveLength(1);

@@ -1,0 +1,36 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** Where a Task's worktree came from. `gitDir` is the worktree's own, `projectGitDir` that of the project's files. */
+export type Origin = { toplevel: string; prefix: string; projectGitDir: string; commonDir: string; gitDir: string };
+
+/** Kept by Task beside the worktrees: nothing that runs inside of one should be able to change where it lands. */
+export const createOrigins = (home: string) => {
+  const known = new Map<string, Origin>();
+  const fileOf = (taskID: string) => join(home, `${taskID}.json`);
+
+  return {
+    of(taskID: string): Origin | undefined {
+      const before = known.get(taskID);
+      if (before !== undefined) return before;
+      try {
+        const origin = JSON.parse(readFileSync(fileOf(taskID), "utf8")) as Origin;
+        known.set(taskID, origin);
+        return origin;
+      } catch {
+        return undefined;
+      }
+    },
+    keep(taskID: string, origin: Origin): void {
+      mkdirSync(home, { recursive: true, mode: 0o700 });
+      const temp = `${fileOf(taskID)}.tmp`;
+      writeFileSync(temp, JSON.stringify(origin), { mode: 0o600 });
+      renameSync(temp, fileOf(taskID));
+      known.set(taskID, origin);
+    },
+    forget(taskID: string): void {
+      rmSync(fileOf(taskID), { force: true });
+      known.delete(taskID);
+    },
+  };
+};
