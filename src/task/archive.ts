@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { type ArchivedFile, archiveSchema, flowOf, type Manifest, manifestText } from "../domain/flow.ts";
 import type { Recorded } from "../domain/event.ts";
 import { commonOf } from "../domain/summary.ts";
@@ -49,6 +50,7 @@ type Archived = { files: ArchivedFile[]; omitted: Omitted[]; warnings: Omitted[]
 
 /** Entries that are read before their turn. */
 const ahead = 16;
+const longestTurnMs = 10;
 
 /** Refuses with `not_a_git_worktree`, and with `rate_limited` while as many are built or sent as may be. */
 export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverDeps) => {
@@ -216,8 +218,14 @@ export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverD
     signal: AbortSignal,
   ): AsyncGenerator<{ entry: Named; found: Found }> {
     const queue: { entry: Named; found: Promise<Found> }[] = [];
+    let since = performance.now();
     try {
       for (const entry of entries) {
+        // Small files are read and compressed at once: others have their turn in between.
+        if (performance.now() - since > longestTurnMs) {
+          await setImmediate();
+          since = performance.now();
+        }
         signal.throwIfAborted();
         const found = reader.read(entry, Math.min(limits.archiveFileBytes, maxFileBytes));
         found.catch(() => undefined);

@@ -30,6 +30,8 @@ const windowEntries = 64;
 const streamBytes = 1024 * 1024;
 /** Up to here a thread costs more than it saves. */
 const smallBytes = 4 * 1024;
+/** No more memory than such a file needs; a usual state is 256 KiB to be cleared for every file. */
+const small = { level, windowBits: 12, memLevel: 5 };
 /** Bytes that go to the disk in one write. */
 const writeBytes = 256 * 1024;
 
@@ -74,7 +76,7 @@ export const createZip = async (path: string, signal: AbortSignal): Promise<Zip>
       method === 0
         ? bytes
         : bytes.length <= smallBytes
-          ? deflateRawSync(bytes, { level })
+          ? deflateRawSync(bytes, { ...small, chunkSize: bytes.length + 64 })
           : deflateLater(bytes, { level });
     if (data instanceof Promise) data.catch(() => undefined);
     const sha256 = createHash("sha256").update(bytes).digest("hex");

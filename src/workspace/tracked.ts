@@ -1,4 +1,14 @@
-import { close, constants, createReadStream, fstatSync, lstatSync, openSync, read, readlinkSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  createReadStream,
+  fstatSync,
+  lstatSync,
+  openSync,
+  read,
+  readlinkSync,
+  readSync,
+} from "node:fs";
 import type { Readable } from "node:stream";
 import { promisify } from "node:util";
 import type { Git } from "./git.ts";
@@ -27,6 +37,8 @@ export interface TrackedReader extends Disposable {
 
 /** Files above this size come as a stream, bytes. */
 const streamFrom = 1024 * 1024;
+/** Up to here a thread costs more than it saves. */
+const syncBytes = 32 * 1024;
 /** Objects of a commit that are read by one process, bytes. */
 const batchBytes = 8 * 1024 * 1024;
 /** What one git process may print leaves room for no larger object. */
@@ -74,7 +86,6 @@ export const trackedInCommit = async (
 };
 
 const readAt = promisify(read);
-const closeLater = promisify(close);
 
 const absent = (reason: string): Found => ({ kind: "absent", reason });
 
@@ -127,13 +138,17 @@ export const readerOnDisk = (root: string): TrackedReader => {
       const bytes = Buffer.allocUnsafe(stats.size);
       let length = 0;
       while (length < bytes.length) {
-        const { bytesRead } = await readAt(fd, bytes, length, bytes.length - length, length);
-        if (bytesRead === 0) break;
-        length += bytesRead;
+        const rest = bytes.length - length;
+        const count =
+          rest <= syncBytes
+            ? readSync(fd, bytes, length, rest, length)
+            : (await readAt(fd, bytes, length, rest, length)).bytesRead;
+        if (count === 0) break;
+        length += count;
       }
       return { kind: "bytes", bytes: bytes.subarray(0, length) };
     } finally {
-      if (!keep) await closeLater(fd);
+      if (!keep) closeSync(fd);
     }
   };
 
