@@ -1,7 +1,8 @@
 import type { TaskStatus } from "../protocol/task.ts";
 import { type CallError, openEvents, type Result, type StreamFrame } from "./events.ts";
 import { createClient } from "./gen/client/index.ts";
-import { Service, Task } from "./gen/sdk.gen.ts";
+import { type Options, Service, Task } from "./gen/sdk.gen.ts";
+import type { TaskListData } from "./gen/types.gen.ts";
 
 export type { CallError, Result, StreamFrame } from "./events.ts";
 
@@ -24,6 +25,9 @@ export type ClientOptions = {
   throwOnError?: boolean;
 };
 
+type ListCall<Throw extends boolean> = Omit<Options<TaskListData, Throw>, "query"> & {
+  query?: TaskListData["query"] & { metadata?: Record<string, string> };
+};
 type OfTask = { path: { taskID: string }; signal?: AbortSignal };
 export type EventsCall = OfTask & { query?: { after?: number | string; follow?: boolean } };
 export type WaitCall = OfTask & {
@@ -51,6 +55,13 @@ export const createServiceClient = (options: ClientOptions) => {
         ...call,
         query: { ...(directory === undefined ? {} : { directory }), ...call.query },
       } as never)) as never;
+
+  /** `query.metadata` narrows to Tasks whose metadata has these values. */
+  const list = <Throw extends boolean = false>(call: ListCall<Throw> = {}) => {
+    const { metadata = {}, ...query } = call.query ?? {};
+    const filters = Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value]);
+    return task.list<Throw>({ ...call, query: { ...query, ...Object.fromEntries(filters) } });
+  };
 
   const events = async ({ path, query = {}, signal }: EventsCall): Promise<Result<AsyncIterable<StreamFrame>>> => {
     const { after, follow } = query;
@@ -115,7 +126,7 @@ export const createServiceClient = (options: ClientOptions) => {
   return {
     task: {
       create: inProject(task.create.bind(task)),
-      list: inProject(task.list.bind(task)),
+      list: inProject(list),
       get: task.get.bind(task),
       status: task.status.bind(task),
       board: task.board.bind(task),

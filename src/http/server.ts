@@ -37,6 +37,11 @@ export const listen = async (
     noDelay: true,
   });
   server.maxConnections = 256;
+  const sockets = new Set<Socket>();
+  server.on("connection", (opened) => {
+    sockets.add(opened);
+    opened.once("close", () => sockets.delete(opened));
+  });
   const counts = new WeakMap<Socket, number>();
   server.on("request", (incoming, outgoing) => {
     // Node's own `maxRequestsPerSocket` only says `close` and then answers 503; this closes.
@@ -71,6 +76,8 @@ export const listen = async (
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       app.closeStreams();
       server.closeIdleConnections();
+      // Opened ahead of need and never used: Node does not count these as idle.
+      for (const opened of sockets) if (opened.bytesRead === 0) opened.destroy();
       const timer = setTimeout(() => server.closeAllConnections(), graceMs);
       // Answers that end now leave idle connections behind, which would hold the server open.
       const sweep = setInterval(() => server.closeIdleConnections(), 50);
