@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, rm, statfs } from "node:fs/promises";
+import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { type Config, isLoopback } from "./config.ts";
 import type { Recorded } from "./domain/event.ts";
 import { createLocalEngine } from "./engine/local.ts";
 import { createSlots } from "./engine/slots.ts";
-import { ServiceError, StartError } from "./errors.ts";
+import { messageOf, ServiceError, StartError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { createMetrics } from "./http/metrics.ts";
 import { listen } from "./http/server.ts";
@@ -35,6 +35,8 @@ export type Service = {
   dataDir: string;
   store: "sqlite" | "postgres";
   tasks: Tasks;
+  /** Resolves when the service finds that its data cannot be trusted and has to end. */
+  failure: Promise<StartError>;
   /** Stops in good order: refuses, ends streams, stops runs and their processes, closes the store. */
   close(): Promise<void>;
 };
@@ -62,7 +64,8 @@ export const createService = async (
   try {
     scope.use(await lockFolder(dataDir));
     await rm(join(dataDir, "tmp"), { recursive: true, force: true });
-    const store = scope.use(await openStore(config, log));
+    const instance = await instanceOf(dataDir);
+    const store = scope.use(await openStore(config, instance, log));
     const processes = createProcesses({ folder: join(dataDir, "processes"), runID: dataDir, keepEnv: config.env, log });
     scope.defer(() => processes.stop());
     const reaped = await processes.reap();
@@ -108,7 +111,7 @@ export const createService = async (
       slots,
       limits,
       sandbox,
-      worker: randomUUID(),
+      worker: `${instance}/${randomUUID()}`,
       recorded(events) {
         metrics.recorded(events);
         recorded(events);
@@ -144,6 +147,13 @@ export const createService = async (
     const server = await listen(app, { host: config.host, port: config.port, socket: config.socket });
     scope.defer(() => server.close());
     engine.start(runTask);
+    scope.use(forgetKeys(store, log));
+    const failure = new Promise<StartError>((resolve) => {
+      store.verify?.().catch((error: unknown) => {
+        if (error instanceof StartError) resolve(error);
+        else log.error({ error: messageOf(error) }, "the database could not be verified");
+      });
+    });
 
     return {
       url: server.url,
@@ -154,6 +164,7 @@ export const createService = async (
       dataDir,
       store: store.kind,
       tasks,
+      failure,
       async close() {
         draining = true;
         await scope.disposeAsync();
@@ -165,12 +176,39 @@ export const createService = async (
   }
 };
 
-const openStore = async (config: Config, log: Log): Promise<Store> => {
+type Verified = Store & { verify?(): Promise<void> };
+
+const openStore = async (config: Config, instance: string, log: Log): Promise<Verified> => {
   const { databaseURL, dataDir } = config;
   if (databaseURL === undefined) return createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, log });
   const { createPostgresStore } = await import("./store/postgres.ts");
-  return createPostgresStore({ url: databaseURL, dataDir, log });
+  return createPostgresStore({ url: databaseURL, dataDir, instance, log });
 };
+
+/** The data folder's own name, made once: what a dead service of this folder held is known by it. */
+const instanceOf = async (dataDir: string): Promise<string> => {
+  const file = join(dataDir, "instance");
+  const known = await readFile(file, "utf8").catch(() => "");
+  if (known !== "") return known;
+  const made = randomUUID();
+  await writeFile(file, made, { mode: 0o600 });
+  return made;
+};
+
+/** Keys are kept a day, as promised, and forgotten within the hour after. */
+const forgetKeys = (store: Store, log: Log): Disposable => {
+  const forget = () => {
+    store.forget(new Date(Date.now() - day)).catch((error: unknown) => {
+      log.warn({ error: messageOf(error) }, "old idempotency keys could not be forgotten");
+    });
+  };
+  const timer = setInterval(forget, hour);
+  timer.unref();
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+};
+
+const hour = 3_600_000;
+const day = 24 * hour;
 
 /** Refuses new Tasks while the data folder's disk is nearly full; asks the disk at most once a second. */
 const diskGuard = (folder: string, limits: Limits) => {

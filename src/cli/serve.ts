@@ -24,6 +24,10 @@ export const serve = async (flags: Flags, screen: Screen): Promise<void> => {
       },
     );
   };
+  void service.failure.then((error) => {
+    process.stderr.write(`sortie: ${error.message}\n`);
+    process.exit(error.exitCode);
+  });
   process.on("SIGINT", stop);
   process.on("SIGTERM", stop);
 

@@ -5,6 +5,7 @@ import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus, TaskSummary } from "../../src/protocol/task.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockRequest, startMockProvider } from "../mock-provider.ts";
+import { freshSchema, postgresURL, saySkipped } from "../postgres.ts";
 import { processesOf, startProcess } from "./process.ts";
 
 /**
@@ -39,6 +40,8 @@ const script = ({ body, first }: MockRequest) => {
   return next === undefined ? { text: "The sum is right now." } : { calls: [{ tool: next.tool, input: next.input }] };
 };
 
+if (postgresURL === undefined) saySkipped("the kill sweep", 1);
+
 let provider: MockProvider;
 beforeAll(async () => {
   provider = await startMockProvider(script);
@@ -47,7 +50,7 @@ afterAll(() => provider.close());
 
 type Place = { dataDir: string; project: string; marks: string; env: Record<string, string> };
 
-const makePlace = (root: string): Place => {
+const makePlace = (root: string, extra: Record<string, string> = {}): Place => {
   const dataDir = join(root, "data");
   const marks = join(root, "marks");
   const project = makeProject(join(root, "project"), { "sum.js": "export const sum = (a, b) => a - b;\n" });
@@ -59,7 +62,7 @@ const makePlace = (root: string): Place => {
       providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
     }),
   );
-  return { dataDir, project, marks, env: { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root } };
+  return { dataDir, project, marks, env: { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root, ...extra } };
 };
 
 const ask = async <T>(url: string, path: string, init?: RequestInit): Promise<T> => {
@@ -133,9 +136,9 @@ const verify = async (url: string, taskID: string, place: Place): Promise<void> 
 };
 
 /** One run with a kill at an event's version, and one without that finishes it. Gives the number of events. */
-const runKilledAt = async (version: number): Promise<number> => {
+const runKilledAt = async (version: number, extra: Record<string, string> = {}): Promise<number> => {
   using root = temporary("sortie-crash-");
-  const place = makePlace(root.path);
+  const place = makePlace(root.path, extra);
   let taskID: string;
   {
     await using service = await startProcess({ ...place.env, TEST_KILL_AT: String(version) });
@@ -167,6 +170,14 @@ describe("killed after every event in turn", () => {
       }
     };
     await Promise.all([worker(), worker()]);
+  });
+
+  test.skipIf(postgresURL === undefined)("on PostgreSQL, at a few of them", { timeout: 120_000 }, async () => {
+    const url = new URL(postgresURL ?? "");
+    await using schema = freshSchema(url.href);
+    await schema.create();
+    url.searchParams.set("options", `-c search_path=${schema.name}`);
+    for (const version of [2, 8, 13, 19, 22]) await runKilledAt(version, { SERVICE_DATABASE_URL: url.href });
   });
 
   test("control: a repeated effect is found out", async () => {
