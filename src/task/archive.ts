@@ -25,7 +25,6 @@ import { linkFault, type Named, nameEntries, type Omitted } from "./entries.ts";
 import { createReads } from "./reads.ts";
 import type { ArchiveFile } from "./tasks.ts";
 import { type Added, createZip, type Zip } from "./zip.ts";
-import { maxFileBytes } from "./zip-format.ts";
 
 /**
  * A Task's project archive: the tracked files of its tree, and its execution flow, as one ZIP. The same Task in the
@@ -89,7 +88,7 @@ export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverD
   async function build(path: string, state: TaskState, signal: AbortSignal): Promise<number> {
     const source = await sourceOf(state, signal);
     using reader = source.reader;
-    const zip = await createZip(path, signal);
+    const zip = createZip(path, signal);
     try {
       const flow = await addFlow(zip, state);
       const project = await addProject(zip, source.listed, reader, signal);
@@ -227,7 +226,7 @@ export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverD
           since = performance.now();
         }
         signal.throwIfAborted();
-        const found = reader.read(entry, Math.min(limits.archiveFileBytes, maxFileBytes));
+        const found = reader.read(entry, limits.archiveFileBytes);
         found.catch(() => undefined);
         queue.push({ entry, found });
         if (queue.length >= ahead) {
