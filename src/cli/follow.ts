@@ -40,6 +40,16 @@ export const follow = async (following: Following): Promise<number> => {
     if (cancelled.response?.status !== 409) need(cancelled, target.url);
     await shown;
   }
+  return conclude(following);
+};
+
+/** The same for a mere onlooker: Ctrl-C ends the command and leaves the Task alone. */
+export const watch = async (following: Following): Promise<number> => {
+  await show(following, "settled", new AbortController().signal);
+  return conclude(following);
+};
+
+const conclude = async ({ service, target, taskID, screen }: Following): Promise<number> => {
   const status = need(await service.task.status({ path: { taskID } }), target.url);
   screen.say(closing(status, screen));
   return exitOf(status);

@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { connect, exitOf, need, resolveID, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
-import { closing, follow, show } from "./follow.ts";
+import { closing, follow, show, watch } from "./follow.ts";
 import { bytes, clean, line, money, type Screen, table } from "./print.ts";
 
 /** `sortie task …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
@@ -74,7 +74,7 @@ export const logs = async (given: string, options: { follow?: true }, { target, 
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
   const following = { service, target, taskID, screen, emit };
-  if (options.follow) return follow(following);
+  if (options.follow) return watch(following);
   await show(following, "now", new AbortController().signal);
   return exit.completed;
 };

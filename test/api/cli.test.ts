@@ -291,6 +291,16 @@ describe("task", () => {
     const id = detached.out.trim();
     expect(id).toMatch(/^task_[0-9a-z]{26}$/);
 
+    const onlooker = launch(["task", "logs", "-f", id, "--url", url, "-C", project]);
+    await until(
+      async () => onlooker.said(),
+      (text) => text.includes("Working on a copy"),
+    );
+    onlooker.child.kill("SIGINT");
+    await onlooker.ended;
+    const status = JSON.parse((await sortie(["task", "show", id, "--json"])).out) as { status: string };
+    expect(status, "who only looks on cancels nothing").toMatchObject({ status: "running" });
+
     const listed = await sortie(["task", "ls"]);
     expect(lineWith(listed.out, id)).toContain("Say hey");
     const cancelled = await sortie(["task", "cancel", "@last", "--reason", "not today"]);
