@@ -25,8 +25,8 @@ export type Added = { bytes: number; sha256: string };
 const windowBytes = 8 * 1024 * 1024;
 const windowEntries = 256;
 
-/** Shown by programs as 1980-01-01 everywhere: the format's first day, written without a zone. */
-const firstDay = () => new Date(1980, 0, 1);
+/** The same local day for every entry; the format has no zone. Not its first day, which yazl clamps by its own zone. */
+const day = () => new Date(1980, 0, 3);
 
 const packed =
   /\.(7z|aac|apk|avif|br|bz2|docx|flac|gif|gz|heic|jar|jpe?g|lz4|m4a|mkv|mov|mp[34]|odt|ogg|opus|pdf|png|pptx|rar|tgz|webm|webp|whl|woff2?|xlsx|xz|zip|zst)$/i;
@@ -77,7 +77,7 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
       if (signal.aborted) throw signal.reason;
       entries += 1;
       const empty = Buffer.isBuffer(content) && content.length === 0;
-      const options = { mtime: firstDay(), mode, compress: !empty && !packed.test(name), forceDosTimestamp: true };
+      const options = { mtime: day(), mode, compress: !empty && !packed.test(name), forceDosTimestamp: true };
       const full = pendingBytes > windowBytes || pendingEntries >= windowEntries;
       if (Buffer.isBuffer(content) && (empty || !full)) {
         pendingBytes += content.length;
