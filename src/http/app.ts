@@ -199,7 +199,7 @@ const createHandlers = (deps: AppDeps, streams: Streams): { [ID in OperationID]:
   const { tasks, store, limits, log } = deps;
   let document: Promise<string> | undefined;
   return {
-    ...createTaskHandlers({ tasks, runOnce: createRunOnce(store), streams, limits, log }),
+    ...createTaskHandlers({ tasks, store, runOnce: createRunOnce(store), streams, limits, log }),
     "event.stream": (call) => streams.ofAll(call),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),

@@ -1,23 +1,31 @@
 import { createReadStream } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
+import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../errors.ts";
 import { isID } from "../id.ts";
 import type { Log } from "../log.ts";
 import { checkAttachments } from "../protocol/attachment.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { OperationID, Routes } from "../protocol/routes.ts";
-import type { ListQuery } from "../store/store.ts";
+import type { ListQuery, Store } from "../store/store.ts";
 import type { Accepted, ArchiveFile, Tasks } from "../task/tasks.ts";
 import type { Handler } from "./call.ts";
 import { quote } from "./guard.ts";
 import type { RunOnce } from "./idempotency.ts";
-import { answer, type Entry, empty, json, taken } from "./reply.ts";
+import { answer, type Entry, empty, json, jsonType, taken } from "./reply.ts";
 import type { Streams } from "./sse.ts";
 
 /** The Task routes: from a parsed call to `Tasks` and back. Ill-formed ids were refused before (app.ts). */
 
-export type TaskDeps = { tasks: Tasks; runOnce: RunOnce; streams: Streams; limits: Limits; log: Log };
+export type TaskDeps = {
+  tasks: Tasks;
+  store: Pick<Store, "state">;
+  runOnce: RunOnce;
+  streams: Streams;
+  limits: Limits;
+  log: Log;
+};
 
 type TaskRoute = Extract<OperationID, `task.${string}`>;
 
@@ -25,7 +33,10 @@ const listSize = 50;
 const messagesSize = 200;
 
 export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler<Routes[ID]> } => {
-  const { tasks, runOnce, streams, limits, log } = deps;
+  const { tasks, store, runOnce, streams, limits, log } = deps;
+  // A fold is never changed, and unless the Task is queued its record depends on nothing else: between two events
+  // every poll gets the same text.
+  const statusTexts = new WeakMap<TaskState, string>();
   return {
     "task.create": async ({ entry, directory, body, once }) => {
       checkAttachments(body.attachments ?? [], limits);
@@ -58,7 +69,16 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       return json(entry, 200, { taskID: params.taskID, deleted: true });
     },
 
-    "task.status": async ({ entry, params }) => json(entry, 200, await tasks.status(params.taskID)),
+    "task.status": async ({ entry, params }) => {
+      const state = await store.state(params.taskID);
+      const known = state === undefined ? undefined : statusTexts.get(state);
+      if (known !== undefined) return answer(entry, 200, known, jsonType);
+      const status = await tasks.status(params.taskID);
+      const text = JSON.stringify(status);
+      if (state !== undefined && status.phase !== "queued" && status.lastEventID === state.position)
+        statusTexts.set(state, text);
+      return answer(entry, 200, text, jsonType);
+    },
 
     "task.board": async ({ entry, params, incoming }) => {
       // The tag is of the state before the board is read: a board may be newer than its tag, never older.
