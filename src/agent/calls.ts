@@ -14,16 +14,19 @@ import type { Turn } from "./loop.ts";
 type Call = AssistantMessage["calls"][number];
 
 export const runCalls = async (turn: Turn, calls: readonly Call[]): Promise<void> => {
-  let changed: Promise<void> = Promise.resolve();
-  let all: Promise<void> = Promise.resolve();
+  const ends: Promise<void>[] = [];
+  let changed: Promise<unknown> = Promise.resolve();
   for (const call of calls) {
     const tool = turn.tools.get(call.tool);
     const reads = tool === undefined || tool.effect === "none" || tool.effect === "log";
-    const done = (reads ? changed : all).then(() => runCall(turn, call, tool));
-    all = Promise.all([all, done]).then(() => {});
-    if (!reads) changed = all;
+    const before = reads ? changed : Promise.all(ends);
+    const end = before.then(() => runCall(turn, call, tool));
+    ends.push(end);
+    if (!reads) changed = end;
   }
-  await all;
+  // All of them, also when one fails: whoever comes next must not meet a call that still runs.
+  const failed = (await Promise.allSettled(ends)).find((end) => end.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
 };
 
 const runCall = async (turn: Turn, call: Call, tool: Tool | undefined): Promise<void> => {

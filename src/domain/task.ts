@@ -459,7 +459,8 @@ const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
 // ---- commands ------------------------------------------------------------------------------------------------------
 
 export type CancelDecision =
-  | { kind: "events"; events: DomainEvent[] }
+  /** `stops`: the run is to be ended at once. */
+  | { kind: "events"; events: DomainEvent[]; stops: boolean }
   /** Already cancelled, or the same request stands. */
   | { kind: "nothing" }
   | { kind: "settled" }
@@ -472,10 +473,12 @@ export const cancel = (state: TaskState, request: EventData["cancel.requested"],
   if (state.lifecycle !== "active") return { kind: "settled" };
   if (state.landingStarted !== null || state.landed !== null) return { kind: "landing" };
   if (state.cancel !== null && (state.cancel.mode === "stop" || request.mode === "wrap_up")) return { kind: "nothing" };
-  const requested: DomainEvent = { type: "cancel.requested", data: request };
-  if (state.startedAt !== null) return { kind: "events", events: [requested] };
-  const end = cancelled(request);
-  return { kind: "events", events: [requested, settled(end, "", at)] };
+  // Before the first reply, or while the provider is waited for, there is nothing to wrap up.
+  const mode = state.reply === null || state.retry !== null ? "stop" : request.mode;
+  const asked = { ...request, mode };
+  const requested: DomainEvent = { type: "cancel.requested", data: asked };
+  if (state.startedAt !== null) return { kind: "events", events: [requested], stops: mode === "stop" };
+  return { kind: "events", events: [requested, settled(cancelled(asked), "", at)], stops: true };
 };
 
 /** The terminal event for an end; `summary` is what the agent said last. */

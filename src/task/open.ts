@@ -14,7 +14,7 @@ import type { Claim, Due, Store, Write } from "../store/store.ts";
 import type { Processes } from "../workspace/process.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
 import { openWorkspace } from "./prepare.ts";
-import { settle } from "./settle.ts";
+import { failNow } from "./settle.ts";
 
 /** What a run works with, and how it is opened from a claim: what was left is ended, the log folded. */
 
@@ -152,13 +152,12 @@ export const openRun = async (
 
   const killed = state.startedAt === null ? [] : await deps.processes.killAll(stream);
   if (state.crashes >= crashLoop) {
-    const failure = {
+    await failNow(run, {
       code: "crash_loop",
       message: `The service died ${state.crashes} times at the same step of this Task (after ${state.version} events).`,
       retryable: false,
       remedy: "Read the service's log, then send a message to try again.",
-    };
-    await settle(run, { lifecycleStatus: "failed", failure });
+    });
     return undefined;
   }
   await record([

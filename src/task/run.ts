@@ -2,9 +2,9 @@ import { brake } from "../agent/budget.ts";
 import { runAgent, type Turn } from "../agent/loop.ts";
 import { detectCommands } from "../check/detect.ts";
 import type { StreamID } from "../domain/event.ts";
-import { next, type Step, settled, type TaskState } from "../domain/task.ts";
+import { next, type Step, type TaskState } from "../domain/task.ts";
 import { messageOf, ServiceError } from "../errors.ts";
-import type { LiveFrame, TurnFailure } from "../protocol/event.ts";
+import type { LiveFrame } from "../protocol/event.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
 import { createFiles } from "../workspace/files.ts";
 import { baseline, check, feedback } from "./check.ts";
@@ -12,7 +12,7 @@ import { land } from "./land.ts";
 import { ClaimLost, openRun, type Run, type RunDeps } from "./open.ts";
 import { renew } from "./prepare.ts";
 import { recover } from "./recover.ts";
-import { commitTree, settle } from "./settle.ts";
+import { commitTree, failNow, settle } from "./settle.ts";
 
 /**
  * Moves one Task: claim, fold, and then `next` again and again. There is no other way in and no resume path; a worker
@@ -43,10 +43,12 @@ export const createRunTask =
 
 const move = async (run: Run): Promise<void> => {
   const squad = await run.squads.load(run.state().squad);
-  const model = await run.loadModel(run.state().model);
+  // A model that cannot be called now fails the turn that needs it, not a cancel or a landing.
+  const model = await run.loadModel(run.state().model).catch((error: unknown) => error as Error);
+  const retries = !(model instanceof Error) && model.retries;
   const nextStep = (): Step => {
     const stop = brake(run.state(), run.chat, run.limits, run.now());
-    return next(run.state(), { checkRounds: run.limits.checkRounds, retries: model.retries, stop });
+    return next(run.state(), { checkRounds: run.limits.checkRounds, retries, stop });
   };
   const tools = selectTools(squad.orchestrator.tools);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
@@ -92,6 +94,7 @@ const move = async (run: Run): Promise<void> => {
   }
 
   function turnOf(last: boolean): Turn {
+    if (model instanceof Error) throw model;
     return {
       agent: squad.orchestrator,
       sessionID: rootSession(run.state()),
@@ -130,16 +133,11 @@ const fault = async (run: Run, error: unknown): Promise<void> => {
     { task: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
     "a Task failed unexpectedly",
   );
-  const failure: TurnFailure = {
+  await failNow(run, {
     code: error instanceof ServiceError ? error.code : "internal",
     message: messageOf(error),
     retryable: true,
     remedy: "Read the service's log, then send a message to try again.",
-  };
-  const judged = run.state().version;
-  await run.record([settled({ lifecycleStatus: "failed", failure }, "", run.now().toISOString())], {
-    judged,
-    due: null,
   });
 };
 

@@ -1,6 +1,6 @@
 import { type End, settled } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
-import type { LongText } from "../protocol/event.ts";
+import type { LongText, TurnFailure } from "../protocol/event.ts";
 import type { Run } from "./open.ts";
 
 /** The tree on disk becomes one commit on the Task's branch; equal to the base, the base itself is on record. */
@@ -45,4 +45,11 @@ export const settle = async (run: Run, end: End): Promise<void> => {
   }
   const events = [settled(end, lastWord(run), run.now().toISOString())];
   await run.record(events, { judged: judged.version, due: null });
+};
+
+/** Ends the Task as failed at once, for what the steps do not foresee. */
+export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {
+  const judged = run.state().version;
+  const event = settled({ lifecycleStatus: "failed", failure }, lastWord(run), run.now().toISOString());
+  await run.record([event], { judged, due: null });
 };

@@ -259,8 +259,8 @@ export const createTasks = (deps: TasksDeps): Tasks => {
               status: ends ? 200 : 202,
               body: answer(ends ? "cancelled" : "active"),
               events: decision.events,
-              ...(ends ? { due: null } : request.mode === "stop" ? { due: dueNow(deps.now(), "critical") } : {}),
-              revoke: ends || request.mode === "stop",
+              ...(ends ? { due: null } : decision.stops ? { due: dueNow(deps.now(), "critical") } : {}),
+              revoke: decision.stops,
             };
           }
         }

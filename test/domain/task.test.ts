@@ -306,6 +306,7 @@ describe("cancel", () => {
   test("of a running Task is a request", () => {
     expect(cancel(fold([plain, run]), request, at)).toEqual({
       kind: "events",
+      stops: true,
       events: [{ type: "cancel.requested", data: request }],
     });
   });
