@@ -432,6 +432,20 @@ describe("all events, and pages", () => {
   });
 });
 
+test("a status record is as new as the last event, however often it was asked for", async () => {
+  const taskID = await begin();
+  const ask = async () => {
+    const record = (await (await fetch(`${double.url}/task/${taskID}/status`)).json()) as Record<string, unknown>;
+    return [record["title"], record["status"], record["lastEventID"]];
+  };
+  const [started] = (await store.read(taskID)).map(({ position }) => position);
+  expect([await ask(), await ask()]).toEqual(Array(2).fill(["Make the test pass", "running", started]));
+  const [settledAt] = await append(taskID, settled());
+  expect([await ask(), await ask()]).toEqual(Array(2).fill(["Make the test pass", "inactive", settledAt]));
+  const [renamedAt] = await append(taskID, renamed);
+  expect([await ask(), await ask()]).toEqual(Array(2).fill(["Other", "inactive", renamedAt]));
+});
+
 describe("the client", () => {
   /** Forwards to the service and cuts each connection after so many bytes of the answer. */
   const cutting = async (port: number, bytes: () => number) => {
