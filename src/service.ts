@@ -71,7 +71,14 @@ export const createService = async (
     const reaped = await processes.reap();
     for (const [task, pids] of reaped) log.warn({ task, pids }, "ended processes that an earlier run left");
 
-    const workspaces = createWorkspaces({ dataDir, projectRoots: config.projectRoots, processes, limits, log });
+    const workspaces = createWorkspaces({
+      dataDir,
+      projectRoots: config.projectRoots,
+      processes,
+      limits,
+      log,
+      ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
+    });
     const squads = createSquads(store.blobs);
     const registry = createRegistry({
       model: config.model,
