@@ -86,8 +86,3 @@ export class StartError extends Error {
 }
 
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-/** Ends a `switch` over one of our own unions: a new member is a type error here. */
-export function unreachable(value: never): never {
-  throw new Error(`Unhandled case: ${JSON.stringify(value)}`);
-}

@@ -20,7 +20,7 @@ export const created = (overrides: Partial<EventData["task.created"]> = {}): Cre
       priority: "normal",
       source: "test",
       directory: "/work/project",
-      project: "/work/project/.git",
+      project: overrides.directory ?? "/work/project",
       checks: [],
       attachments: [],
       metadata: {},

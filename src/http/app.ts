@@ -42,7 +42,7 @@ export type AppDeps = {
   metrics(): Promise<string>;
   /** Shutting down: everything but /health is refused with 503. */
   draining(): boolean;
-  /** A caller's directory as `Filter.directory` of the store wants it; refuses with directory_*. */
+  /** The identity of a caller's project, as `Filter.project` of the store wants it; refuses with directory_*. */
   project(directory: string): Promise<string>;
   log: Log;
   version: string;

@@ -1,8 +1,7 @@
+import { frameOf } from "../domain/flow.ts";
 import type { Recorded } from "../domain/event.ts";
-import { sessionOf } from "../domain/event.ts";
 import { ServiceError } from "../errors.ts";
 import type { Log } from "../log.ts";
-import type { Frame } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Routes } from "../protocol/routes.ts";
 import type { Filter, Store } from "../store/store.ts";
@@ -31,7 +30,7 @@ export type StreamDeps = {
   tasks: Pick<Tasks, "status">;
   store: Pick<Store, "state" | "read" | "since" | "position" | "follow" | "live">;
   limits: Limits;
-  /** A caller's directory as `Filter.directory` wants it; refuses with directory_*. */
+  /** The identity of a caller's project, as `Filter.project` wants it; refuses with directory_*. */
   project(directory: string): Promise<string>;
   log: Log;
   timing?: Timing;
@@ -39,12 +38,6 @@ export type StreamDeps = {
 
 const retry = "retry: 2000\n\n";
 const pageSize = 100;
-
-export const frameOf = (event: Recorded): Frame => {
-  const sessionID = sessionOf(event);
-  const { position, type, stream, at, data } = event;
-  return { id: position, type, taskID: stream, ...(sessionID === undefined ? {} : { sessionID }), at, data } as Frame;
-};
 
 const durable = (event: Recorded): string => `id: ${event.position}\ndata: ${JSON.stringify(frameOf(event))}\n\n`;
 const passing = (frame: object): string => `data: ${JSON.stringify(frame)}\n\n`;
@@ -149,7 +142,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
     },
 
     async ofAll(call) {
-      const filter = call.directory === undefined ? {} : { directory: await deps.project(call.directory) };
+      const filter = call.directory === undefined ? {} : { project: await deps.project(call.directory) };
       const after = await resumePoint(call, store);
       if (call.query.format === "json") return page(call, after ?? 0, filter);
       if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });

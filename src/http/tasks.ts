@@ -47,9 +47,8 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       const { limit = listSize, cursorUpdated, cursorTaskID, ...filters } = query;
       const cursor = cursorOf(cursorUpdated, cursorTaskID);
       // One more than asked for tells whether there is a next page.
-      const found = await tasks.list({
-        ...(filters as Omit<ListQuery, "directory" | "limit">),
-        directory,
+      const found = await tasks.list(directory, {
+        ...(filters as Omit<ListQuery, "project" | "limit">),
         ...(Object.keys(prefixed).length === 0 ? {} : { metadata: prefixed }),
         ...(cursor === undefined ? {} : { cursor }),
         limit: limit + 1,

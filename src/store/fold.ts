@@ -55,7 +55,7 @@ export const taskRow = (state: TaskState): Tables["tasks"] => {
   const summary = summarise(state);
   return {
     stream: state.taskID,
-    folder: hash(state.directory),
+    project: hash(state.project),
     updated: summary.updated,
     lifecycle: state.lifecycle,
     pillar: state.productPillar,

@@ -70,7 +70,7 @@ const migrations: readonly Migration[] = [
       await db.schema
         .createTable("tasks")
         .addColumn("stream", "text", (column) => column.primaryKey())
-        .addColumn("folder", "text", (column) => column.notNull())
+        .addColumn("project", "text", (column) => column.notNull())
         .addColumn("updated", "bigint", (column) => column.notNull())
         .addColumn("lifecycle", "text", (column) => column.notNull())
         .addColumn("pillar", "text", (column) => column.notNull())
@@ -80,7 +80,7 @@ const migrations: readonly Migration[] = [
         .addColumn("revision", "integer", (column) => column.notNull())
         .addColumn("summary", "text", (column) => column.notNull())
         .execute();
-      await db.schema.createIndex("tasks_list").on("tasks").columns(["folder", "updated", "stream"]).execute();
+      await db.schema.createIndex("tasks_list").on("tasks").columns(["project", "updated", "stream"]).execute();
 
       await db.schema
         .createTable("texts")

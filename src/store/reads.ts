@@ -34,10 +34,10 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
       .limit(limit);
     if (filter.stream !== undefined) query = query.where("events.stream", "=", filter.stream);
     if (filter.types !== undefined) query = query.where("events.type", "in", filter.types);
-    if (filter.directory !== undefined)
+    if (filter.project !== undefined)
       query = query
         .innerJoin("tasks", "tasks.stream", "events.stream")
-        .where("tasks.folder", "=", hash(filter.directory));
+        .where("tasks.project", "=", hash(filter.project));
     return (await query.execute()).map(eventOf);
   },
 
@@ -50,7 +50,7 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
     const rows = await db
       .selectFrom("tasks")
       .select(["stream", "revision", "summary"])
-      .where("folder", "=", hash(query.directory))
+      .where("project", "=", hash(query.project))
       .where((row) => {
         const all: Expression<SqlBool>[] = [];
         const { status, lifecycleStatus, productPillar, promptProfile, priority, cursor, search } = query;

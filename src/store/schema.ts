@@ -10,10 +10,10 @@ export type Tables = {
   log: { id: number; position: number; clean: number };
   events: { position: number; stream: string; version: number; type: string; at: string; data: string };
   streams: Head;
-  /** List rows. `folder` is the SHA-256 of the directory: a path can be longer than an index entry may be. */
+  /** List rows. `project` is the SHA-256 of its identity: a path can be longer than an index entry may be. */
   tasks: {
     stream: string;
-    folder: string;
+    project: string;
     updated: number;
     lifecycle: LifecycleStatus;
     pillar: string;

@@ -37,7 +37,7 @@ export const prepare = (database: Database.Database) => {
   ]);
   const putTask = put<Tables["tasks"]>("tasks", "stream", [
     "stream",
-    "folder",
+    "project",
     "updated",
     "lifecycle",
     "pillar",

@@ -62,10 +62,11 @@ export interface Claim extends AsyncDisposable {
 }
 
 /** Which events a reader wants. Everything absent matches. */
-export type Filter = { stream?: StreamID; directory?: string; types?: readonly DomainEvent["type"][] };
+export type Filter = { stream?: StreamID; project?: string; types?: readonly DomainEvent["type"][] };
 
 export type ListQuery = {
-  directory: string;
+  /** The project's identity: worktrees and subfolders of a repository share it. */
+  project: string;
   status?: Activity;
   lifecycleStatus?: LifecycleStatus;
   productPillar?: "code" | "work";

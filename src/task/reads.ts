@@ -59,7 +59,10 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
     state,
     queue,
 
-    list: (query: ListQuery): Promise<TaskSummary[]> => store.list(query),
+    async list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]> {
+      const { project } = await workspaces.inspect(directory);
+      return store.list({ ...query, project });
+    },
 
     status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),
 

@@ -52,7 +52,8 @@ export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filen
  */
 export interface Tasks {
   create(directory: string, body: TaskCreate, once?: OnceKey): Promise<Accepted<TaskCreated>>;
-  list(query: ListQuery): Promise<TaskSummary[]>;
+  /** Of the whole project, whichever of its worktrees or subfolders the directory is. */
+  list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]>;
   get(taskID: string): Promise<TaskDetail>;
   status(taskID: string): Promise<TaskStatus>;
   board(taskID: string): Promise<TaskBoard>;

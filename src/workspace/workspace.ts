@@ -1,5 +1,4 @@
 import type { EventData, LandedPath } from "../protocol/event.ts";
-import type { CheckSpec } from "../protocol/task.ts";
 import type { Files } from "./files.ts";
 import type { Git } from "./git.ts";
 import type { Command, Ran } from "./process.ts";
@@ -85,6 +84,3 @@ export type PrepareRequest = {
   isolation: "worktree" | "directory";
   landing: "commit" | "branch" | "none";
 };
-
-/** How the service starts a check: the command with the project's tools on PATH. */
-export type CheckCommand = Pick<CheckSpec, "run" | "cwd" | "env" | "timeoutSeconds">;

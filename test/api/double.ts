@@ -60,7 +60,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       const taskID = newID("task");
       return write("create", [directory, body, once], { task_id: taskID, taskID, directory, squad });
     },
-    list: async (query) => {
+    list: async (_directory, query) => {
       if (failWith !== undefined) throw failWith;
       return Array.from({ length: query.limit }, (_, index) => ({
         taskID: knownTask,

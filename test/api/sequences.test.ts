@@ -285,7 +285,7 @@ const runSequence = async (commands: readonly Command[], lose = false): Promise<
       const events: Recorded[] = await world.store.read(task.taskID);
       let folded: TaskState | undefined;
       for (const event of events) folded = evolve(folded, event);
-      const rows = await world.store.list({ directory: task.directory, limit: 10 });
+      const rows = await world.store.list({ project: task.directory, limit: 10 });
       expect(rows).toEqual([folded === undefined ? undefined : summarise(folded)]);
       expect(await world.store.state(task.taskID)).toEqual(folded);
       expect(messagesFrom(events)).toHaveLength(task.messages);

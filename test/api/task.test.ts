@@ -458,7 +458,7 @@ describe.each(stores)("on %s", (_name, env) => {
       const updated = await client.task.update({ path: { taskID }, body: { title: "Ein Titel", archived: true } });
       expect(updated.data).toMatchObject({ title: "Ein Titel", archived: true });
       const ids = async (query: Record<string, string>) =>
-        ((await client.task.list({ query } as never)).data as { taskID: string }[]).map((row) => row.taskID);
+        (await client.task.list({ query })).data?.map(({ taskID }) => taskID);
       expect(await ids({})).toEqual([other]);
       expect(await ids({ archived: "true" })).toEqual([taskID, other]);
       expect(await ids({ archived: "true", "metadata.team": "blue" })).toEqual([taskID]);
@@ -468,6 +468,24 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(deleted.data).toEqual({ taskID, deleted: true });
       expect((await client.task.status({ path: { taskID } })).error).toMatchObject({ code: "task_not_found" });
       expect(git(directory, "branch", "--list", `sortie/${taskID}`)).toBe("");
+    });
+
+    test("a project's subfolders, links and worktrees list and stream the same Tasks", async () => {
+      const directory = project({ "a.txt": "one\n", "sub/b.txt": "two\n" });
+      const taskID = await scripted(clientFor(join(directory, "sub")), [write("c.txt", "three\n")]);
+      await settled(clientFor(directory), taskID);
+      expect(readText(directory, "sub/c.txt")).toBe("three\n");
+      const linked = join(root.path, `linked-${(count += 1)}`);
+      git(directory, "worktree", "add", "-q", "--detach", linked);
+      for (const place of [directory, join(directory, "sub"), `${directory}/`, linked]) {
+        const { data } = await clientFor(place).task.list({});
+        expect(data).toMatchObject([{ taskID, directory: join(directory, "sub") }]);
+        const query = `format=json&after=0&directory=${encodeURIComponent(place)}`;
+        const page = (await (await fetch(`${service.url}/events?${query}`)).json()) as { events: { taskID: string }[] };
+        expect(new Set(page.events.map((event) => event.taskID))).toEqual(new Set([taskID]));
+      }
+      const missing = await clientFor("/none").task.list({});
+      expect(missing.error).toMatchObject({ code: "directory_invalid", status: 400 });
     });
 
     test("one key, one Task, also under 50 parallel sends", async () => {

@@ -80,7 +80,7 @@ for (const backend of backends)
             const first = created();
             const stream = first.data.taskID;
             const directory = `/work/${stream}`;
-            first.data.directory = directory;
+            first.data.project = directory;
             for (const events of [[first], ...commits]) {
               const done = await store.commit({ appends: [{ stream, expected: "any", events }] });
               expect(done.ok).toBe(true);
@@ -89,7 +89,7 @@ for (const backend of backends)
               if (fold === undefined) throw new Error("Expected a fold");
               expect(log.map(({ version }) => version)).toEqual(log.map((_, index) => index + 1));
               expect(await store.state(stream)).toEqual(fold);
-              expect(await store.list({ directory, limit: 5, archived: true })).toEqual([summarise(fold)]);
+              expect(await store.list({ project: directory, limit: 5, archived: true })).toEqual([summarise(fold)]);
             }
           },
         ),

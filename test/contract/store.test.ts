@@ -65,7 +65,7 @@ const cases: Case[] = [
       expect(await store.read("task_none")).toEqual([]);
       expect(await store.state("task_none")).toBeUndefined();
       expect(await store.position()).toBe(3);
-      const [row] = await store.list({ directory: "/work/project", limit: 5, metadata: { n: "[1]" } });
+      const [row] = await store.list({ project: "/work/project", limit: 5, metadata: { n: "[1]" } });
       expect(row?.title).toBe(one.data.title);
       await store.check();
     },
@@ -290,7 +290,7 @@ const cases: Case[] = [
         ],
       });
       const find = async (query: Partial<Parameters<Store["list"]>[0]>) =>
-        (await store.list({ directory, limit: 100, ...query })).map(({ taskID }) => taskID);
+        (await store.list({ project: directory, limit: 100, ...query })).map(({ taskID }) => taskID);
       expect(await find({ search: "100%_\\ of" })).toEqual([id(3)]);
       expect(await find({ search: "100x" })).toEqual([]);
       expect(await find({ search: "ärger" })).toEqual([id(4)]);
@@ -312,7 +312,7 @@ const cases: Case[] = [
       let cursor: { updated: number; taskID: string } | undefined;
       for (;;) {
         const page = await store.list({
-          directory,
+          project: directory,
           limit: 4,
           archived: true,
           ...(cursor === undefined ? {} : { cursor }),
@@ -343,9 +343,7 @@ const cases: Case[] = [
       expect(await store.state(gone)).toBeUndefined();
       expect(await store.read(gone)).toEqual([]);
       expect(positions(await store.since(0, 10))).toEqual([2]);
-      expect((await store.list({ directory: "/work/project", limit: 10 })).map(({ taskID }) => taskID)).toEqual([
-        stays,
-      ]);
+      expect((await store.list({ project: "/work/project", limit: 10 })).map(({ taskID }) => taskID)).toEqual([stays]);
       expect(await store.waiting()).toBe(0);
       await store.erase(stays);
       const next = await begin(store);
@@ -364,7 +362,7 @@ const cases: Case[] = [
       const total = 7 + 6 * 40;
       const following = stores.map((each) => take(each.follow(0, stop.signal), total));
       const own = take(store.follow(0, stop.signal, { stream: one, types: ["message.received"] }), 40);
-      const elsewhere = take(store.follow(7, stop.signal, { directory: "/elsewhere" }), 1);
+      const elsewhere = take(store.follow(7, stop.signal, { project: "/elsewhere" }), 1);
       await Promise.all(
         streams.map(async (stream, index) => {
           const on = stores[index % stores.length] ?? store;
@@ -407,10 +405,10 @@ const cases: Case[] = [
       const stream = await begin(place.store);
       for (const count of [60, 10, 3]) await place.store.commit(add(stream, "any", count));
       const before = await place.store.state(stream);
-      const list = await place.store.list({ directory: "/work/project", limit: 5 });
+      const list = await place.store.list({ project: "/work/project", limit: 5 });
       const store = await place.reopen?.();
       expect(await store?.state(stream)).toEqual(before);
-      expect(await store?.list({ directory: "/work/project", limit: 5 })).toEqual(list);
+      expect(await store?.list({ project: "/work/project", limit: 5 })).toEqual(list);
 
       // The control: a snapshot of this revision is what is read. One of another is not.
       await place.sql?.(`update snapshots set state = replace(state, 'Make the test pass', 'From the snapshot')`);
@@ -420,7 +418,7 @@ const cases: Case[] = [
       await place.sql?.(`update tasks set revision = ${taskRevision + 1}, summary = '{}'`);
       const again = await place.reopen?.();
       expect(await again?.state(stream)).toEqual(before);
-      expect(await again?.list({ directory: "/work/project", limit: 5 })).toEqual(list);
+      expect(await again?.list({ project: "/work/project", limit: 5 })).toEqual(list);
       expect(before && list[0]).toEqual(before && summarise(before));
     },
   },
