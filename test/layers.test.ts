@@ -20,7 +20,7 @@ const others: Record<string, readonly string[]> = {
   client: ["protocol"],
   web: ["protocol", "client"],
   cli: ["disposable", "errors", "protocol", "client"],
-  index: ["disposable", "errors", "protocol", "client", "config", "service"],
+  index: ["disposable", "errors", "log", "protocol", "client", "config", "service"],
 };
 
 /** Single files that may do more than their folder. */

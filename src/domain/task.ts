@@ -1,11 +1,11 @@
 import type { AttachmentRef, EventData, LongText, TurnFailure } from "../protocol/event.ts";
 import type { Budget, CheckSpec, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/task.ts";
 import type { ModelRef, SquadRef } from "./agent.ts";
-import type { DomainEvent, Recorded } from "./event.ts";
+import type { Recorded } from "./event.ts";
 
 /**
- * A Task as a fold of its events, the decisions on commands, and `next`: the one function that says what happens
- * next. Pure: no clock, no I/O, no randomness. There is no resume path; whoever folds the log continues the Task.
+ * A Task as a fold of its events. Pure: no clock, no I/O, no randomness. What happens next stands in `next.ts`, the
+ * decision on a cancel in `cancel.ts`, the ways to end in `end.ts`.
  */
 
 export type Open = {
@@ -349,159 +349,8 @@ const fresh = { tree: null, touched: false, results: {}, landed: null };
 const isIdle = (state: TaskState): boolean =>
   state.reply !== null && state.reply.finish === "end" && state.input <= state.reply.read;
 
-// ---- what happens next ---------------------------------------------------------------------------------------------
-
-export type Step =
-  /** Settled: nothing to do. */
-  | { kind: "done" }
-  /** Calls of a run that died: reading ones run again, others are told to the model as interrupted. */
-  | { kind: "recover" }
-  /** A landing went by with a message unread: a new workspace on the new base. */
-  | { kind: "renew" }
-  /** Checks with `baseline: true` on the base tree, before the work. */
-  | { kind: "baseline"; checks: CheckSpec[] }
-  | { kind: "turn"; last: boolean }
-  /** The tree on disk becomes a commit on the Task's branch. */
-  | { kind: "commit" }
-  | { kind: "check"; checks: CheckSpec[] }
-  /** Failed checks go back to the agent. */
-  | { kind: "feedback"; failed: CheckRun[] }
-  | { kind: "land" }
-  | { kind: "settle"; end: End };
-
-export type End =
-  | { lifecycleStatus: "completed" }
-  | { lifecycleStatus: "failed"; failure: TurnFailure }
-  | { lifecycleStatus: "cancelled"; reason: string };
-
-export type Rules = {
-  checkRounds: number;
-  /** Whether this Task's model may try again after red checks. */
-  retries: boolean;
-  /** What forbids another request to the model: a cap that is reached, or a circle. */
-  stop: TurnFailure | undefined;
-};
-
 /** Whether the result still speaks of the present tree (or, in place, of the present edits). */
 export const isCurrent = (state: TaskState, result: CheckRun & { edits: number }): boolean =>
   state.workspace?.kind === "worktree"
     ? result.tree === (state.tree?.tree ?? state.workspace.baseTree)
     : result.edits === state.edits;
-
-/**
- * What a Task does next, from its facts alone. Called again after every step; a worker that died is replaced by one
- * that asks the same question.
- */
-export const next = (state: TaskState, rules: Rules): Step => {
-  if (state.lifecycle !== "active") return { kind: "done" };
-  if (state.landingStarted !== null) return { kind: "land" };
-  if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelled(state.cancel) };
-  if (state.open.length > 0) return { kind: "recover" };
-  if (state.landed !== null)
-    return state.reply !== null && state.input > state.reply.read
-      ? { kind: "renew" }
-      : { kind: "settle", end: { lifecycleStatus: "completed" } };
-
-  const baseline = state.checks.filter((check) => check.baseline && state.baseline[check.id] === undefined);
-  if (baseline.length > 0 && state.reply === null) return { kind: "baseline", checks: baseline };
-
-  const { reply } = state;
-  const unanswered = reply === null || state.input > reply.read;
-  const wrapUp = state.cancel !== null;
-  if (reply?.finish === "calls" || reply?.finish === "length" || (unanswered && !wrapUp)) {
-    if (rules.stop === undefined) return { kind: "turn", last: wrapUp };
-    if (state.cancel === null) return { kind: "settle", end: { lifecycleStatus: "failed", failure: rules.stop } };
-  }
-  if (state.cancel !== null) return { kind: "settle", end: cancelled(state.cancel) };
-  if (reply?.failure) return { kind: "settle", end: { lifecycleStatus: "failed", failure: reply.failure } };
-
-  if (state.workspace?.kind === "worktree" && state.touched) return { kind: "commit" };
-
-  const due = state.checks.filter((check) => {
-    const result = state.results[check.id];
-    return result === undefined || !isCurrent(state, result);
-  });
-  if (due.length > 0) return { kind: "check", checks: due };
-
-  const failed = state.checks.flatMap((check) => {
-    const result = state.results[check.id];
-    return check.required && result !== undefined && result.state !== "passed" ? [result] : [];
-  });
-  if (failed.length > 0)
-    return rules.retries && state.round < rules.checkRounds
-      ? { kind: "feedback", failed }
-      : { kind: "settle", end: { lifecycleStatus: "failed", failure: checksFailed(state, failed) } };
-
-  if (state.workspace?.kind === "worktree" && state.tree !== null && state.tree.tree !== state.workspace.baseTree)
-    return { kind: "land" };
-  return { kind: "settle", end: { lifecycleStatus: "completed" } };
-};
-
-const cancelled = (request: EventData["cancel.requested"]): End => ({
-  lifecycleStatus: "cancelled",
-  reason:
-    request.reason === "" ? `Cancelled by ${request.surface}` : `Cancelled by ${request.surface}: ${request.reason}`,
-});
-
-const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
-  const named = failed.map((run) => {
-    const check = state.checks.find((candidate) => candidate.id === run.checkID);
-    return `\`${check?.run ?? run.checkID}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
-  });
-  return {
-    code: "checks_failed",
-    message: `The agents finished; ${failed.length} of ${state.checks.length} checks failed: ${named.join("; ")}.`,
-    retryable: false,
-    remedy: `Read the check's log, then send a message to continue${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
-  };
-};
-
-// ---- commands ------------------------------------------------------------------------------------------------------
-
-export type CancelDecision =
-  /** `stops`: the run is to be ended at once. */
-  | { kind: "events"; events: DomainEvent[]; stops: boolean }
-  /** Already cancelled, or the same request stands. */
-  | { kind: "nothing" }
-  | { kind: "settled" }
-  /** Past the point of no return: wait for the landing, then it is settled. */
-  | { kind: "landing" };
-
-/** A Task that never ran has nothing to kill, so its cancellation and its end are one commit. */
-export const cancel = (state: TaskState, request: EventData["cancel.requested"], at: string): CancelDecision => {
-  if (state.lifecycle === "cancelled") return { kind: "nothing" };
-  if (state.lifecycle !== "active") return { kind: "settled" };
-  if (state.landingStarted !== null || state.landed !== null) return { kind: "landing" };
-  if (state.cancel !== null && (state.cancel.mode === "stop" || request.mode === "wrap_up")) return { kind: "nothing" };
-  // Before the first reply, or while the provider is waited for, there is nothing to wrap up.
-  const mode = state.reply === null || state.retry !== null ? "stop" : request.mode;
-  const asked = { ...request, mode };
-  const requested: DomainEvent = { type: "cancel.requested", data: asked };
-  if (state.startedAt !== null) return { kind: "events", events: [requested], stops: mode === "stop" };
-  return { kind: "events", events: [requested, settled(cancelled(asked), "", at)], stops: true };
-};
-
-/** The terminal event for an end; `summary` is what the agent said last. */
-export const settled = (end: End, summary: LongText, at: string): DomainEvent => {
-  switch (end.lifecycleStatus) {
-    case "completed":
-      return { type: "task.settled", data: { lifecycleStatus: "completed", summary } };
-    case "failed": {
-      const { code, message, retryable, remedy } = end.failure;
-      return {
-        type: "task.settled",
-        data: { lifecycleStatus: "failed", summary, error: message, errorInfo: { code, retryable, remedy, at } },
-      };
-    }
-    case "cancelled":
-      return {
-        type: "task.settled",
-        data: {
-          lifecycleStatus: "cancelled",
-          summary,
-          error: end.reason,
-          errorInfo: { code: "cancelled", retryable: false, remedy: null, at },
-        },
-      };
-  }
-};

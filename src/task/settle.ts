@@ -1,4 +1,4 @@
-import { type End, settled } from "../domain/task.ts";
+import { type End, settled } from "../domain/end.ts";
 import { messageOf } from "../errors.ts";
 import type { LongText, TurnFailure } from "../protocol/event.ts";
 import type { Run } from "./open.ts";

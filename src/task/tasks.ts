@@ -1,5 +1,6 @@
 import type { ModelRef } from "../domain/agent.ts";
-import { cancel, type TaskState } from "../domain/task.ts";
+import { cancel } from "../domain/cancel.ts";
+import type { TaskState } from "../domain/task.ts";
 import { isActive } from "../domain/summary.ts";
 import { statusOf } from "../domain/status.ts";
 import type { DomainEvent } from "../domain/event.ts";

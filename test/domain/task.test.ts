@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { cancel, evolve, next, type Rules, type TaskState } from "../../src/domain/task.ts";
+import { cancel } from "../../src/domain/cancel.ts";
+import { next, type Rules } from "../../src/domain/next.ts";
+import { evolve, type TaskState } from "../../src/domain/task.ts";
 import { summarise } from "../../src/domain/summary.ts";
 import type { EventData } from "../../src/protocol/event.ts";
 import { created } from "../events.ts";

@@ -1,0 +1,29 @@
+import type { EventData } from "../protocol/event.ts";
+import { cancelled, settled } from "./end.ts";
+import type { DomainEvent } from "./event.ts";
+import type { TaskState } from "./task.ts";
+
+/** What a request to cancel comes to. */
+
+export type CancelDecision =
+  /** `stops`: the run is to be ended at once. */
+  | { kind: "events"; events: DomainEvent[]; stops: boolean }
+  /** Already cancelled, or the same request stands. */
+  | { kind: "nothing" }
+  | { kind: "settled" }
+  /** Past the point of no return: wait for the landing, then it is settled. */
+  | { kind: "landing" };
+
+/** A Task that never ran has nothing to kill, so its cancellation and its end are one commit. */
+export const cancel = (state: TaskState, request: EventData["cancel.requested"], at: string): CancelDecision => {
+  if (state.lifecycle === "cancelled") return { kind: "nothing" };
+  if (state.lifecycle !== "active") return { kind: "settled" };
+  if (state.landingStarted !== null || state.landed !== null) return { kind: "landing" };
+  if (state.cancel !== null && (state.cancel.mode === "stop" || request.mode === "wrap_up")) return { kind: "nothing" };
+  // Before the first reply, or while the provider is waited for, there is nothing to wrap up.
+  const mode = state.reply === null || state.retry !== null ? "stop" : request.mode;
+  const asked = { ...request, mode };
+  const requested: DomainEvent = { type: "cancel.requested", data: asked };
+  if (state.startedAt !== null) return { kind: "events", events: [requested], stops: mode === "stop" };
+  return { kind: "events", events: [requested, settled(cancelled(asked), "", at)], stops: true };
+};

@@ -1,0 +1,40 @@
+import type { EventData, LongText, TurnFailure } from "../protocol/event.ts";
+import type { DomainEvent } from "./event.ts";
+
+/** How a Task ends, and the fact that says so. */
+
+export type End =
+  | { lifecycleStatus: "completed" }
+  | { lifecycleStatus: "failed"; failure: TurnFailure }
+  | { lifecycleStatus: "cancelled"; reason: string };
+
+export const cancelled = (request: EventData["cancel.requested"]): End => ({
+  lifecycleStatus: "cancelled",
+  reason:
+    request.reason === "" ? `Cancelled by ${request.surface}` : `Cancelled by ${request.surface}: ${request.reason}`,
+});
+
+/** The terminal event for an end; `summary` is what the agent said last. */
+export const settled = (end: End, summary: LongText, at: string): DomainEvent => {
+  switch (end.lifecycleStatus) {
+    case "completed":
+      return { type: "task.settled", data: { lifecycleStatus: "completed", summary } };
+    case "failed": {
+      const { code, message, retryable, remedy } = end.failure;
+      return {
+        type: "task.settled",
+        data: { lifecycleStatus: "failed", summary, error: message, errorInfo: { code, retryable, remedy, at } },
+      };
+    }
+    case "cancelled":
+      return {
+        type: "task.settled",
+        data: {
+          lifecycleStatus: "cancelled",
+          summary,
+          error: end.reason,
+          errorInfo: { code: "cancelled", retryable: false, remedy: null, at },
+        },
+      };
+  }
+};

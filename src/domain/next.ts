@@ -1,0 +1,96 @@
+import type { TurnFailure } from "../protocol/event.ts";
+import type { CheckSpec } from "../protocol/task.ts";
+import { cancelled, type End } from "./end.ts";
+import { type CheckRun, isCurrent, type TaskState } from "./task.ts";
+
+/**
+ * What a Task does next, from its facts alone. There is no resume path; whoever folds the log continues the Task.
+ */
+
+export type Step =
+  /** Settled: nothing to do. */
+  | { kind: "done" }
+  /** Calls of a run that died: reading ones run again, others are told to the model as interrupted. */
+  | { kind: "recover" }
+  /** A landing went by with a message unread: a new workspace on the new base. */
+  | { kind: "renew" }
+  /** Checks with `baseline: true` on the base tree, before the work. */
+  | { kind: "baseline"; checks: CheckSpec[] }
+  | { kind: "turn"; last: boolean }
+  /** The tree on disk becomes a commit on the Task's branch. */
+  | { kind: "commit" }
+  | { kind: "check"; checks: CheckSpec[] }
+  /** Failed checks go back to the agent. */
+  | { kind: "feedback"; failed: CheckRun[] }
+  | { kind: "land" }
+  | { kind: "settle"; end: End };
+
+export type Rules = {
+  checkRounds: number;
+  /** Whether this Task's model may try again after red checks. */
+  retries: boolean;
+  /** What forbids another request to the model: a cap that is reached, or a circle. */
+  stop: TurnFailure | undefined;
+};
+
+/**
+ * What a Task does next, from its facts alone. Called again after every step; a worker that died is replaced by one
+ * that asks the same question.
+ */
+export const next = (state: TaskState, rules: Rules): Step => {
+  if (state.lifecycle !== "active") return { kind: "done" };
+  if (state.landingStarted !== null) return { kind: "land" };
+  if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelled(state.cancel) };
+  if (state.open.length > 0) return { kind: "recover" };
+  if (state.landed !== null)
+    return state.reply !== null && state.input > state.reply.read
+      ? { kind: "renew" }
+      : { kind: "settle", end: { lifecycleStatus: "completed" } };
+
+  const baseline = state.checks.filter((check) => check.baseline && state.baseline[check.id] === undefined);
+  if (baseline.length > 0 && state.reply === null) return { kind: "baseline", checks: baseline };
+
+  const { reply } = state;
+  const unanswered = reply === null || state.input > reply.read;
+  const wrapUp = state.cancel !== null;
+  if (reply?.finish === "calls" || reply?.finish === "length" || (unanswered && !wrapUp)) {
+    if (rules.stop === undefined) return { kind: "turn", last: wrapUp };
+    if (state.cancel === null) return { kind: "settle", end: { lifecycleStatus: "failed", failure: rules.stop } };
+  }
+  if (state.cancel !== null) return { kind: "settle", end: cancelled(state.cancel) };
+  if (reply?.failure) return { kind: "settle", end: { lifecycleStatus: "failed", failure: reply.failure } };
+
+  if (state.workspace?.kind === "worktree" && state.touched) return { kind: "commit" };
+
+  const due = state.checks.filter((check) => {
+    const result = state.results[check.id];
+    return result === undefined || !isCurrent(state, result);
+  });
+  if (due.length > 0) return { kind: "check", checks: due };
+
+  const failed = state.checks.flatMap((check) => {
+    const result = state.results[check.id];
+    return check.required && result !== undefined && result.state !== "passed" ? [result] : [];
+  });
+  if (failed.length > 0)
+    return rules.retries && state.round < rules.checkRounds
+      ? { kind: "feedback", failed }
+      : { kind: "settle", end: { lifecycleStatus: "failed", failure: checksFailed(state, failed) } };
+
+  if (state.workspace?.kind === "worktree" && state.tree !== null && state.tree.tree !== state.workspace.baseTree)
+    return { kind: "land" };
+  return { kind: "settle", end: { lifecycleStatus: "completed" } };
+};
+
+const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
+  const named = failed.map((run) => {
+    const check = state.checks.find((candidate) => candidate.id === run.checkID);
+    return `\`${check?.run ?? run.checkID}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
+  });
+  return {
+    code: "checks_failed",
+    message: `The agents finished; ${failed.length} of ${state.checks.length} checks failed: ${named.join("; ")}.`,
+    retryable: false,
+    remedy: `Read the check's log, then send a message to continue${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
+  };
+};
