@@ -60,12 +60,12 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       const taskID = newID("task");
       return write("create", [directory, body, once], { task_id: taskID, taskID, directory, squad });
     },
-    list: async (_directory, query) => {
+    list: async (directory, query) => {
       if (failWith !== undefined) throw failWith;
       return Array.from({ length: query.limit }, (_, index) => ({
         taskID: knownTask,
         updated: 1000 - index,
-        query,
+        query: { directory, ...query },
       })) as never;
     },
     get: async (taskID) => find(taskID) as never,
