@@ -4,7 +4,7 @@ import { makeProject, writeFiles } from "../test/harness.ts";
 import { createCaller } from "./client.ts";
 import type { Floor } from "./floor.ts";
 import type { Mock } from "./mock.ts";
-import { type Listener, startService } from "./service.ts";
+import { type Listener, type ServiceOptions, startService } from "./service.ts";
 import type { Round, Row } from "./table.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
@@ -17,7 +17,7 @@ export type Bench = AsyncDisposable & {
   mock: Worker<Mock>;
   floor: Worker<Floor>;
   /** A service over a data folder of this name. */
-  service(name: string, env?: Record<string, string>): Promise<Listener>;
+  service(name: string, options?: Pick<ServiceOptions, "env" | "nodeArgs">): Promise<Listener>;
   /** A folder with ten small files, in Git or not. Made once per name. */
   project(name: string, kind: "plain" | "git"): string;
   /** An id that was never used. */
@@ -41,8 +41,8 @@ export const createBench = async (root: string, quick: boolean): Promise<Bench> 
   await floor.call("open", join(root, "floor.db"));
   const projects = new Map<string, string>();
   let serial = 0;
-  const service = (name: string, env: Record<string, string> = {}) =>
-    startService({ dataDir: join(root, name), baseURL, env });
+  const service: Bench["service"] = (name, options = {}) =>
+    startService({ dataDir: join(root, name), baseURL, ...options });
   const project: Bench["project"] = (name, kind) => {
     const path = projects.get(name) ?? join(root, "projects", name);
     if (projects.has(name)) return path;

@@ -7,7 +7,7 @@ import { type Row, rowOf } from "./table.ts";
 /** Resident memory when nothing is to do, and with Tasks that wait for their model. */
 export const memory: Figure = async (bench) => {
   await using hello = await startHello(bench.root);
-  await using service = await bench.service("memory", { SERVICE_MAX_RUNNING: "600" });
+  await using service = await bench.service("memory", { env: { SERVICE_MAX_RUNNING: "600" } });
   await pause(bench.quick ? 500 : 3000);
   const floor = residentMB(hello.child.pid);
   const idle = residentMB(service.child.pid);

@@ -1,6 +1,6 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createCaller, type TaskOptions } from "./client.ts";
 import { type Bench, type Figure, inTurns } from "./figure.ts";
 import { rowOf } from "./table.ts";
@@ -62,19 +62,15 @@ export const throughput: Figure = async (bench) => {
 
 /** What the worktree adds that the floor has not: git processes of one such Task, and what one takes here. */
 const gitNote = async (bench: Bench): Promise<string> => {
-  const folder = join(bench.root, "counted");
-  const log = join(folder, "log");
-  const real = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim();
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(log, "");
-  writeFileSync(join(folder, "git"), `#!/bin/sh\necho "$*" >> ${log}\nexec ${real} "$@"\n`);
-  chmodSync(join(folder, "git"), 0o755);
-  await using service = await bench.service("counted", { PATH: `${folder}:${process.env["PATH"]}` });
+  const file = join(bench.root, "spawns");
+  const hook = new URL("spawns.ts", import.meta.url).href;
+  await using service = await bench.service("counted", { env: { BENCH_SPAWNS: file }, nodeArgs: ["--import", hook] });
   using caller = await createCaller(service.url);
   const repository = bench.project("repository", "git");
+  writeFileSync(file, "");
   await caller.settled(await caller.create(repository, `bench shell ${steps} ${bench.id("counted")}`));
-  const count = readFileSync(log, "utf8").split("\n").length - 1;
+  const count = readFileSync(file, "utf8").match(/^git /gm)?.length ?? 0;
   const begun = performance.now();
-  for (let index = 0; index < 10; index += 1) execFileSync(real, ["rev-parse", "HEAD"], { cwd: repository });
+  for (let index = 0; index < 10; index += 1) execFileSync("git", ["rev-parse", "HEAD"], { cwd: repository });
   return `${count} git processes a Task, rev-parse takes ${((performance.now() - begun) / 10).toFixed(1)} ms`;
 };
