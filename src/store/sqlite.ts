@@ -168,6 +168,20 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     blobs: createBlobs(join(dataDir, "blobs")),
     live: createLive(),
     ...reads,
+    // What followers, the engine and every POST ask again and again.
+    async since(after, limit, filter = {}) {
+      const simple = filter.types === undefined && filter.project === undefined;
+      return simple ? rows.since(after, limit, filter.stream) : reads.since(after, limit, filter);
+    },
+    async due(at, limit) {
+      return rows.due(at.getTime(), limit);
+    },
+    async nextDue() {
+      return rows.nextDue();
+    },
+    async waiting() {
+      return rows.waiting();
+    },
     async state(stream) {
       return stateOf(stream);
     },

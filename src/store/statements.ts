@@ -1,10 +1,10 @@
 import type Database from "better-sqlite3";
-import type { StreamID } from "../domain/event.ts";
+import type { Position, Recorded, StreamID } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { Answer, Changes } from "./batch.ts";
-import { eventRow, foldRows, fromSnapshot, metadataRows, searchText, snapshotRow, taskRow } from "./fold.ts";
+import { eventOf, eventRow, foldRows, fromSnapshot, metadataRows, searchText, snapshotRow, taskRow } from "./fold.ts";
 import type { Head, Tables } from "./schema.ts";
-import type { Json } from "./store.ts";
+import type { DueStream, Json } from "./store.ts";
 
 /** SQLite's hot statements, prepared once. Ten times quicker than a query builder, which does the rest. */
 export const prepare = (database: Database.Database) => {
@@ -63,6 +63,20 @@ export const prepare = (database: Database.Database) => {
   const tail = database.prepare<[string, number], Tables["events"]>(
     "select * from events where stream = ? and version > ? order by version",
   );
+  const sinceAny = database.prepare<[number, number], Tables["events"]>(
+    "select * from events where position > ? order by position limit ?",
+  );
+  const sinceOne = database.prepare<[string, number, number], Tables["events"]>(
+    "select * from events where stream = ? and position > ? order by position limit ?",
+  );
+  const waits = "due_at is not null and holder is null";
+  const getDue = database.prepare<[number, number], Pick<Head, "stream" | "due_at" | "rank" | "due_seq">>(
+    `select stream, due_at, rank, due_seq from streams where ${waits} and due_at <= ? order by rank, due_at, stream limit ?`,
+  );
+  const getNextDue = database.prepare<[], Pick<Head, "due_at">>(
+    `select due_at from streams where ${waits} order by due_at limit 1`,
+  );
+  const countWaiting = database.prepare<[], { count: number }>(`select count(*) as count from streams where ${waits}`);
   const markActive = run(
     "update streams set due_at = ?, due_seq = due_seq + 1 where lifecycle = 'active' and due_at is null",
   );
@@ -86,6 +100,21 @@ export const prepare = (database: Database.Database) => {
       const row = getAnswer.get(id);
       return row && { bodyHash: row.body_hash, stored: { status: row.status, body: JSON.parse(row.body) as Json } };
     },
+    since(after: Position, limit: number, stream: StreamID | undefined): Recorded[] {
+      const found = stream === undefined ? sinceAny.all(after, limit) : sinceOne.all(stream, after, limit);
+      return found.map(eventOf);
+    },
+    due: (now: number, limit: number): DueStream[] =>
+      getDue.all(now, limit).map(({ stream, due_at, rank, due_seq }) => ({
+        stream,
+        due: { at: new Date(due_at ?? 0), rank },
+        seq: due_seq,
+      })),
+    nextDue(): Date | undefined {
+      const at = getNextDue.get()?.due_at;
+      return at == null ? undefined : new Date(at);
+    },
+    waiting: (): number => countWaiting.get()?.count ?? 0,
     /** At the start nobody can hold anything: everything active is due again. */
     freeAll(now: number): void {
       freeHeld();
