@@ -10,7 +10,7 @@ export interface Channel {
   /** Aborts when the reader has gone or was cut. */
   readonly signal: AbortSignal;
   write(text: string): void;
-  /** Written only when nothing waits before it. */
+  /** Written only when the reader takes what is sent. */
   offer(text: string): void;
   /** While replaying: waits until the reader has taken what was written. */
   room(): Promise<void>;
@@ -71,7 +71,7 @@ export const openChannel = (
     signal: gone.signal,
     write,
     offer(text) {
-      if (waiting === 0) write(text);
+      if (outgoing.writableLength < limits.streamQueueBytes / 16) write(text);
     },
     async room() {
       if (outgoing.writableLength < limits.streamQueueBytes / 2 || gone.signal.aborted) return;

@@ -38,6 +38,7 @@ export type StreamDeps = {
 
 const retry = "retry: 2000\n\n";
 const pageSize = 100;
+const earlyFrames = 1000;
 
 const durable = (event: Recorded): string => `id: ${event.position}\ndata: ${JSON.stringify(frameOf(event))}\n\n`;
 const passing = (frame: object): string => `data: ${JSON.stringify(frame)}\n\n`;
@@ -111,11 +112,22 @@ export const createStreams = (deps: StreamDeps): Streams => {
     if (await isOver()) return;
 
     const present = status.lastEventID;
-    using _live = store.live.subscribe(taskID, (live) => {
-      if (last >= present) channel.offer(passing(live));
+    /** Live frames that came before the fact they follow. */
+    let early: { text: string; after: number }[] = [];
+    using _live = store.live.subscribe(taskID, (live, after) => {
+      if (last < present) return;
+      if (after <= last && early.length === 0) channel.offer(passing(live));
+      else if (early.length < earlyFrames) early.push({ text: passing(live), after });
     });
+    const offerEarly = () => {
+      const ready = early.findIndex((frame) => frame.after > last);
+      const frames = ready < 0 ? early : early.slice(0, ready);
+      early = early.slice(frames.length);
+      for (const { text } of frames) channel.offer(text);
+    };
     await follow(channel, { after: last, present }, { stream: taskID }, async (event) => {
       last = event.position;
+      offerEarly();
       settled ||= event.type === "task.settled";
       return isOver();
     });

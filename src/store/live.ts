@@ -1,17 +1,19 @@
-import type { StreamID } from "../domain/event.ts";
+import type { Position, StreamID } from "../domain/event.ts";
 import type { LiveFrame } from "../protocol/event.ts";
 import type { Live } from "./store.ts";
 
+type Listener = (frame: LiveFrame, after: Position) => void;
+
 /** Within one process. A listener must not throw and must not wait: it is called in the middle of a reply. */
 export const createLive = (): Live => {
-  const listeners = new Map<StreamID, Set<(frame: LiveFrame) => void>>();
+  const listeners = new Map<StreamID, Set<Listener>>();
   return {
-    publish(frame) {
-      for (const listener of listeners.get(frame.taskID) ?? []) listener(frame);
+    publish(frame, after) {
+      for (const listener of listeners.get(frame.taskID) ?? []) listener(frame, after);
     },
     subscribe(stream, listener) {
       // A function of its own, so that the same listener may subscribe twice.
-      const entry = (frame: LiveFrame) => listener(frame);
+      const entry: Listener = (frame, after) => listener(frame, after);
       const set = listeners.get(stream) ?? new Set();
       listeners.set(stream, set.add(entry));
       return {

@@ -147,6 +147,7 @@ export interface Blobs {
 
 /** What may be lost: deltas of a reply and of a running command, to whoever listens now. */
 export interface Live {
-  publish(frame: LiveFrame): void;
-  subscribe(stream: StreamID, listener: (frame: LiveFrame) => void): Disposable;
+  /** `after`: the newest fact it follows; a reader that has not seen that yet is shown it first. */
+  publish(frame: LiveFrame, after: Position): void;
+  subscribe(stream: StreamID, listener: (frame: LiveFrame, after: Position) => void): Disposable;
 }

@@ -21,12 +21,15 @@ const runAll = async (run: Run, checks: readonly CheckSpec[], on: "base" | "work
       limits: run.limits,
       signal: run.signal,
       onOutput: (text) =>
-        run.store.live.publish({
-          type: "tool.output",
-          taskID: run.stream,
-          at: run.now().toISOString(),
-          data: { callID: spec.id, text },
-        }),
+        run.store.live.publish(
+          {
+            type: "tool.output",
+            taskID: run.stream,
+            at: run.now().toISOString(),
+            data: { callID: spec.id, text },
+          },
+          run.state().position,
+        ),
     });
     const log = await run.store.blobs.put(Buffer.from(result.output));
     // What a check leaves behind must not reach the next one, nor the project.

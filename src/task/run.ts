@@ -119,7 +119,7 @@ const move = async (run: Run): Promise<void> => {
       last,
       workspace: run.workspace,
       slot: run.slot,
-      live: (type, id, text) => run.store.live.publish(frame(run, type, id, text)),
+      live: (type, id, text) => run.store.live.publish(frame(run, type, id, text), run.state().position),
       sleep: (ms) => sleep(ms, run.signal),
       now: run.now,
     };

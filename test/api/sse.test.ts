@@ -222,8 +222,8 @@ describe("a Task's stream", () => {
     const reader = await read(`/task/${taskID}/events`);
     await reader.seen(1);
     const at = new Date().toISOString();
-    store.live.publish({ type: "message.delta", taskID, sessionID: "s", at, data: { messageID: "m", text: "Hel" } });
-    store.live.publish({ type: "tool.output", taskID: await begin(), at, data: { callID: "c", text: "elsewhere" } });
+    store.live.publish({ type: "message.delta", taskID, sessionID: "s", at, data: { messageID: "m", text: "Hel" } }, 0);
+    store.live.publish({ type: "tool.output", taskID: await begin(), at, data: { callID: "c", text: "elsewhere" } }, 0);
     await reader.seen(2);
     await append(taskID, message("x"), settled());
     await reader.ended();
@@ -329,7 +329,7 @@ describe("slow readers", () => {
     const slow = await stuck(double, `/task/${taskID}/events`);
     const text = "y".repeat(30_000);
     for (let count = 0; count < 600; count += 1) {
-      store.live.publish({ type: "tool.output", taskID, at: "", data: { callID: "c", text } });
+      store.live.publish({ type: "tool.output", taskID, at: "", data: { callID: "c", text } }, 0);
       if (count % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     expect(double.app.openStreams()).toBe(1);

@@ -226,6 +226,34 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(data?.messages.flatMap(({ calls }) => calls)).toMatchObject([{ tool: "shell", state: "interrupted" }]);
     });
 
+    test("the stream: snapshot first, deltas live, every fact once, settled, end", async () => {
+      const client = clientFor(project());
+      const taskID = await scripted(client, [
+        { text: "I look. ", calls: [{ tool: "shell", input: { command: "echo out; sleep 0.3" } }], latencyMs: 400 },
+        { text: "All is well.", latencyMs: 200 },
+      ]);
+      const { data: frames, error } = await client.task.events({ path: { taskID } });
+      if (frames === undefined) throw new Error(JSON.stringify(error));
+      const seen: { type: string; id?: number; data: unknown }[] = [];
+      for await (const frame of frames) seen.push(frame as (typeof seen)[number]);
+      const types = seen.map(({ type }) => type);
+      expect(types[0]).toBe("task.snapshot");
+      expect(types.slice(-2)).toEqual(["task.settled", "stream.end"]);
+      const at = (type: string, nth = 0) => types.flatMap((each, index) => (each === type ? [index] : []))[nth] ?? -1;
+      expect(at("message.delta")).toBeGreaterThan(0);
+      expect(at("message.delta")).toBeLessThan(at("reply.finished"));
+      expect(at("tool.output")).toBeGreaterThan(at("tool.started"));
+      expect(at("tool.output")).toBeLessThan(at("tool.finished"));
+      const text = seen.flatMap(({ type, data }) =>
+        type === "message.delta" ? [(data as { text: string }).text] : [],
+      );
+      expect(text.join("")).toBe("I look. All is well.");
+      const page = await fetch(`${service.url}/task/${taskID}/events?format=json&after=0`);
+      const { events } = (await page.json()) as { events: { id: number }[] };
+      const ids = seen.flatMap(({ id }) => (id === undefined ? [] : [id]));
+      expect(ids).toEqual(events.map(({ id }) => id).filter((id) => id >= (ids[0] ?? 0)));
+    });
+
     test("wrap up: one last word without tools, then cancelled", async () => {
       const directory = project();
       const client = clientFor(directory);

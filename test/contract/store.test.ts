@@ -391,10 +391,10 @@ const cases: Case[] = [
       const frame = (taskID: string, text: string) =>
         ({ type: "message.delta", taskID, sessionID: "s", at: "", data: { messageID: "m", text } }) as const;
       const listening = store.live.subscribe("a", ({ data }) => heard.push(data.text));
-      store.live.publish(frame("a", "1"));
-      store.live.publish(frame("b", "2"));
+      store.live.publish(frame("a", "1"), 0);
+      store.live.publish(frame("b", "2"), 0);
       listening[Symbol.dispose]();
-      store.live.publish(frame("a", "3"));
+      store.live.publish(frame("a", "3"), 0);
       expect(heard).toEqual(["1"]);
     },
   },
