@@ -164,13 +164,15 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
         record.remove(pid);
         resolve(result(ended, ended === "exit" ? exitCode : null));
       };
+      // Again while a pipe is open: a process in the middle of an exec shows no mark for a moment.
       const search = async () => {
-        const left = await killMarked((found) => found === mark);
-        if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
-        if (done) return;
-        drain = setTimeout(() => {
-          for (const stream of child.stdio) stream?.destroy();
-        }, lastDrainMs);
+        const deadline = performance.now() + lastDrainMs;
+        while (!done) {
+          const left = await killMarked((found) => found === mark);
+          if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
+          if (performance.now() > deadline) for (const stream of child.stdio) stream?.destroy();
+          await wait(10);
+        }
       };
       child.once("exit", (code) => {
         exitCode = code;

@@ -24,6 +24,11 @@ export type Rebased =
   | { ok: true; baseCommit: string; baseTree: string; commit: string; tree: string }
   | { ok: false; paths: string[] };
 
+/** The files a Task worked in, or the repository they belong to, are gone; the message says which. */
+export class WorkspaceLost extends Error {
+  readonly code = "workspace_lost";
+}
+
 export interface Workspace {
   readonly prepared: Prepared;
   /** Absolute real path; the tools' working directory and their confinement. */

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../errors.ts";
@@ -6,17 +6,26 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { commitTree, diffOf, resetTo } from "./commit.ts";
 import { createFiles } from "./files.ts";
-import { type Author, createGit, type CreateGitOptions, type Git } from "./git.ts";
+import { type Author, createGit, type CreateGitOptions, type Git, GitError } from "./git.ts";
 import { indexStampOf, landPlan, type Step } from "./land.ts";
 import { makePlan } from "./plan.ts";
 import type { Command, Processes, Ran } from "./process.ts";
 import { gitDirOf, inspectProject } from "./project.ts";
 import { rebaseOnto } from "./rebase.ts";
+import { expectRepository, register } from "./register.ts";
 import { createOrigins, type Origin } from "./origin.ts";
 import { findRepository, looseCommit } from "./repository.ts";
 import { createTurns } from "./turn.ts";
 import { openFolder } from "./walk.ts";
-import type { Commit, Prepared, PrepareRequest, Project, Workspace, Workspaces } from "./workspace.ts";
+import {
+  type Commit,
+  type Prepared,
+  type PrepareRequest,
+  type Project,
+  type Workspace,
+  WorkspaceLost,
+  type Workspaces,
+} from "./workspace.ts";
 
 /**
  * A Task's own worktree under the data folder, on the branch `sortie/<taskID>`. It is made by hand in git's documented
@@ -78,6 +87,15 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const gitOf = (origin: Origin): Git =>
     createGit(origin.toplevel, { ...gitOptions, toplevel: origin.toplevel, gitDir: origin.projectGitDir });
 
+  /** What git keeps of the worktree, made anew after an agent broke it. The files are the work; they stay. */
+  const mend = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
+    log.warn({ taskID }, "what git keeps of the worktree was broken; made again");
+    made.delete(taskID);
+    register(worktreeOf(taskID), origin, branchOf(taskID));
+    rmSync(join(origin.gitDir, "index"), { force: true });
+    await gitIn(worktreeOf(taskID), worktreeOf(taskID), origin).run(["reset", "-q", "--mixed", commit]);
+  };
+
   /** Registers the worktree and fills it with the commit. What stood there of an earlier try is completed. */
   const fill = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
     const worktree = worktreeOf(taskID);
@@ -85,12 +103,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     made.delete(taskID);
     if (existsSync(join(origin.commonDir, "reftable"))) return addByGit(taskID, origin, commit);
     mkdirSync(worktree, { recursive: true, mode: 0o700 });
-    mkdirSync(origin.gitDir, { recursive: true });
-    for (const lock of ["index.lock", "HEAD.lock"]) rmSync(join(origin.gitDir, lock), { force: true });
-    writeFileSync(join(origin.gitDir, "commondir"), "../..\n");
-    writeFileSync(join(origin.gitDir, "gitdir"), `${worktree}/.git\n`);
-    writeFileSync(join(origin.gitDir, "HEAD"), `ref: refs/heads/${branchOf(taskID)}\n`);
-    writeFileSync(join(worktree, ".git"), `gitdir: ${origin.gitDir}\n`);
+    register(worktreeOf(taskID), origin, branchOf(taskID));
     const git = gitIn(worktree, worktree, origin);
     await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
     if (again) await git.run(["clean", "-q", "-d", "-f", "-f"]);
@@ -109,7 +122,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return inPlace(taskID, prepared);
     const origin = origins.of(taskID);
     if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
-    if (!existsSync(join(prepared.worktree, ".git"))) {
+    expectRepository(origin);
+    const mendable = existsSync(prepared.worktree) && !existsSync(join(origin.commonDir, "reftable"));
+    if (!existsSync(join(prepared.worktree, ".git")) && mendable) await mend(taskID, origin, prepared.baseCommit);
+    else if (!existsSync(join(prepared.worktree, ".git"))) {
       log.warn({ taskID }, "worktree is gone; made again from its branch");
       const tip = await gitOf(origin).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
         ok: [0, 1],
@@ -144,8 +160,14 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       run: (command) => runInside(taskID, prepared.root, command),
       async commit(message) {
         const last = made.get(taskID);
-        const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID) };
-        const commit = await commitTree({ ...place, base, message, last });
+        const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message };
+        const commit = await commitTree({ ...place, last }).catch(async (error: unknown) => {
+          expectRepository(origin);
+          if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
+          if (!(error instanceof GitError) || existsSync(join(origin.commonDir, "reftable"))) throw error;
+          await mend(taskID, origin, base.commit);
+          return commitTree({ ...place, last: undefined });
+        });
         if (commit === undefined) made.delete(taskID);
         else made.set(taskID, commit);
         return commit;

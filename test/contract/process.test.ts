@@ -29,8 +29,10 @@ const command = (run: string, more: Partial<Command> = {}): Command => ({
   ...more,
 });
 
+/** A process on its way out has no environment any more, and is a zombie a moment later. */
 const lives = (pid: number): boolean => {
   try {
+    readFileSync(`/proc/${pid}/environ`);
     return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
   } catch {
     return false;

@@ -362,7 +362,7 @@ describe("model: given the conversation, what comes next", () => {
     const failure = failureOf(await reply([user("run the tests and find the cause")], test_));
     expect(failure?.code).toBe("needs_model");
     expect(failure?.message).toMatch(
-      /^NEEDS_MODEL: this Task needs a language model\. The built-in rules understood: \*run the tests\*\. Not understood: \*find the cause\*\. Nothing was done\. Set ANTHROPIC_API_KEY or run `sortie model detect`; or say all of it/,
+      /^NEEDS_MODEL: this Task needs a language model\. The built-in rules understood: \*run the tests\*\. Not understood: \*find the cause\*\. Nothing was done\. Use a model: set ANTHROPIC_API_KEY \(or the key of another provider\), or name one in config\.jsonc; or say all of it/,
     );
     expect(failureOf(await reply([user("find it")]))?.message).toContain(
       "understood: nothing. Not understood: *find it*",
@@ -607,7 +607,8 @@ describe("model: arbitrary requests", () => {
     ])
       for (const head of ["", "```diff\n", "```ts "])
         parse(head + piece.repeat(Math.floor(200_000 / piece.length)), []);
-    expect(performance.now() - started).toBeLessThan(5000);
+    // Quadratic work on 200,000 characters takes minutes; a busy machine, some seconds.
+    expect(performance.now() - started).toBeLessThan(15_000);
   });
 });
 

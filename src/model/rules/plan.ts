@@ -116,6 +116,8 @@ const stopped = (reports: readonly string[], left: readonly Instruction[]): stri
   [...reports, ...(left.length === 0 ? [] : [`Not done: ${left.map(({ said }) => said).join("; ")}.`])].join("\n") ||
   "Nothing was done.";
 
+const ownModel = "set ANTHROPIC_API_KEY (or the key of another provider), or name one in config.jsonc";
+
 const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
   kind: "failed",
   code: "instruction_failed",
@@ -123,8 +125,7 @@ const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
     `${why.replace(/[.\s]+$/, "")}.`,
     ...(reports.length === 0 ? [] : [`Before it: ${reports.join(" ")}`]),
   ].join("\n"),
-  remedy:
-    "Correct the instruction and send it as a message, or use a model: set ANTHROPIC_API_KEY or run `sortie model detect`.",
+  remedy: `Correct the instruction and send it as a message, or use a model: ${ownModel}.`,
 });
 
 const forms =
@@ -133,7 +134,7 @@ const forms =
 const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown"], begun: boolean): Plan => {
   const known = some(understood.map(({ said }) => `*${short(said)}*`));
   const not = some(unknown.map(({ said, why }) => `*${short(said)}*${why === undefined ? "" : ` (${why})`}`));
-  const ways = `Set ANTHROPIC_API_KEY or run \`sortie model detect\`; or say all of it in the rules' own forms, one a line: ${forms}.`;
+  const ways = `Use a model: ${ownModel}; or say all of it in the rules' own forms, one a line: ${forms}.`;
   return {
     kind: "failed",
     code: "needs_model",

@@ -93,9 +93,14 @@ const commandsFor = (what: Runnable, { checks, detected }: Facts): Command[] | {
   );
   if (own.length > 0) return own;
   const command = detected[kind];
-  return command === undefined
-    ? { why: `looked for a check of the request and for a command of the project that runs the ${what}, found neither` }
-    : [{ run: command }];
+  if (command !== undefined) return [{ run: command }];
+  // Bare commands are the request's tests, whatever their words.
+  const plain = what === "tests" ? checks.filter((check) => check.kind === "command") : [];
+  return plain.length > 0
+    ? plain
+    : {
+        why: `looked for a check of the request and for a command of the project that runs the ${what}, found neither`,
+      };
 };
 
 const commandSeconds = 600;
