@@ -8,6 +8,7 @@ import { messageOf, ServiceError } from "../errors.ts";
 import type { LiveFrame } from "../protocol/event.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
 import { createFiles } from "../workspace/files.ts";
+import { WorkspaceLost } from "../workspace/workspace.ts";
 import { baseline, check, feedback } from "./check.ts";
 import { land } from "./land.ts";
 import { ClaimLost, openRun, type Run, type RunDeps } from "./open.ts";
@@ -135,7 +136,7 @@ const fault = async (run: Run, error: unknown): Promise<void> => {
     "a Task failed unexpectedly",
   );
   await failNow(run, {
-    code: error instanceof ServiceError ? error.code : "internal",
+    code: error instanceof ServiceError || error instanceof WorkspaceLost ? error.code : "internal",
     message: messageOf(error),
     retryable: true,
     remedy: "Read the service's log, then send a message to try again.",

@@ -1,0 +1,431 @@
+import { execFileSync } from "node:child_process";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { git, makeProject, readText, writeFiles } from "../harness.ts";
+import { at, createTask, expectWhole, makeLab, post, refsOf, send, settledTask, shell } from "../hostile.ts";
+import type { MockTurn } from "../mock-provider.ts";
+import { startService, type TestService } from "../service.ts";
+
+/** Odd projects on the whole road: POST, work, check, land, ZIP. */
+
+let lab: Awaited<ReturnType<typeof makeLab>>;
+let service: TestService;
+beforeAll(async () => {
+  lab = await makeLab({ archives: 100 });
+  service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await lab[Symbol.asyncDispose]();
+});
+
+const project = (files: Record<string, string> = { "a.txt": "one\n" }) => makeProject(lab.folder(), files);
+
+const run = async (directory: string, turns: MockTurn[], body: Record<string, unknown> = {}) => {
+  const taskID = await createTask(service.url, directory, { ...lab.request(turns), ...body });
+  return settledTask(service.url, taskID);
+};
+const completed = { lifecycleStatus: "completed" };
+const write = (path: string, content: string): MockTurn => ({ calls: [{ tool: "write", input: { path, content } }] });
+/** What every call gave back, in order. */
+const outputs = async (taskID: string): Promise<{ state: string; output: string }[]> => {
+  const { body } = await send(service.url, `/task/${taskID}/messages?limit=200`);
+  return (body["messages"] as { calls: { state: string; output: string }[] }[]).flatMap(({ calls }) => calls);
+};
+
+/** The entries of the Task's archive, as unzip and as Python read them: [name, is a link]. */
+const archive = async (directory: string, taskID: string): Promise<string[]> => {
+  const response = await fetch(`${service.url}${at(`/task/${taskID}/project-archive`, directory)}`);
+  expect(response.status).toBe(200);
+  const file = `${lab.folder("zip")}.zip`;
+  writeFileSync(file, Buffer.from(await response.arrayBuffer()));
+  execFileSync("unzip", ["-tqq", file]);
+  const script = "import sys,json,zipfile;print(json.dumps(zipfile.ZipFile(sys.argv[1]).namelist()))";
+  return JSON.parse(execFileSync("python3", ["-c", script, file]).toString()) as string[];
+};
+const manifest = async (directory: string, taskID: string): Promise<string> => {
+  const response = await fetch(`${service.url}${at(`/task/${taskID}/project-archive`, directory)}`);
+  const file = `${lab.folder("zip")}.zip`;
+  writeFileSync(file, Buffer.from(await response.arrayBuffer()));
+  return execFileSync("unzip", ["-p", file, "*execution-flow/manifest.json"]).toString();
+};
+
+describe.concurrent("what a repository can be", () => {
+  test("a submodule stays where it is, and the archive leaves it out and says so", async () => {
+    const inner = project();
+    const directory = project();
+    git(directory, "-c", "protocol.file.allow=always", "submodule", "add", "-q", inner, "sub");
+    git(directory, "commit", "-q", "-m", "with a submodule");
+    const link = git(directory, "ls-files", "-s", "sub");
+    const { taskID, ...status } = await run(directory, [shell("echo n > n.txt; mkdir -p sub; echo x > sub/x.txt")]);
+    expect(status, status.error).toMatchObject(completed);
+    expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe("n.txt");
+    expect(git(directory, "ls-files", "-s", "sub")).toBe(link);
+    expect(readText(directory, "sub/a.txt")).toBe("one\n");
+    expectWhole(directory);
+    const names = await archive(directory, taskID);
+    expect(names.some((name) => name.endsWith("n.txt"))).toBe(true);
+    expect(names.filter((name) => /(^|\/)sub(\/|$)/.test(name))).toEqual([]);
+    expect(await manifest(directory, taskID)).toContain('"sub"');
+  });
+
+  test("a symlink out of the project: nothing through it, and not in the archive", async () => {
+    const outside = lab.folder("outside");
+    mkdirSync(outside);
+    writeFiles(outside, { "secret.txt": "SECRET\n" });
+    const directory = project();
+    symlinkSync(outside, join(directory, "out"));
+    symlinkSync("a.txt", join(directory, "in"));
+    git(directory, "add", "-A");
+    git(directory, "commit", "-q", "-m", "links");
+    const { taskID, ...status } = await run(directory, [
+      {
+        calls: [
+          { tool: "read", input: { path: "out/secret.txt" } },
+          { tool: "write", input: { path: "out/new.txt", content: "x" } },
+          { tool: "edit", input: { path: "out/secret.txt", old: "SECRET", new: "x" } },
+          { tool: "list", input: { path: "out" } },
+          { tool: "search", input: { pattern: "SECRET" } },
+          { tool: "shell", input: { command: "pwd", cwd: "out" } },
+          { tool: "read", input: { path: "a.txt" } },
+          { tool: "write", input: { path: "n.txt", content: "n\n" } },
+        ],
+      },
+    ]);
+    expect(status, status.error).toMatchObject(completed);
+    const said = await outputs(taskID);
+    expect(said.map(({ output }) => output).join()).not.toMatch(/SECRET\n/);
+    expect(said.slice(0, 4).map(({ state }) => state)).toEqual(["error", "error", "error", "error"]);
+    expect(said[5]?.state).toBe("error");
+    // The control: the same calls on what lies inside.
+    expect(said.slice(6).map(({ state }) => state)).toEqual(["ok", "ok"]);
+    expect(readdirSync(outside)).toEqual(["secret.txt"]);
+    expect(readText(outside, "secret.txt")).toBe("SECRET\n");
+    const names = await archive(directory, taskID);
+    expect(names.filter((name) => /\/out$|^out$|secret/.test(name))).toEqual([]);
+    expect(names.some((name) => /(^|\/)in$/.test(name))).toBe(true);
+  });
+
+  test("names with spaces, quotes, newlines and bytes that are no UTF-8 land as they are", async () => {
+    const directory = project();
+    const names = [" lead", "a b", "q\"uo'te", "new\nline", "tab\t", "back\\slash", "-n", "*", ":(top)x", "é"].map(
+      (name) => Buffer.from(name),
+    );
+    names.push(Buffer.from([0x66, 0xff, 0xfe, 0x2e]), Buffer.from([0xc3, 0x28]));
+    const { taskID, ...status } = await run(directory, [shell(`python3 -c '${python(names)}'`)], {
+      checks: [`test $(ls -A | wc -l) -ge ${names.length}`],
+    });
+    expect(status, status.error).toMatchObject(completed);
+    for (const [index, name] of names.entries())
+      expect(readFileSync(Buffer.concat([Buffer.from(`${directory}/`), name]))).toEqual(
+        Buffer.from([index, 0xff, 0x0d, 0x0a]),
+      );
+    expectWhole(directory);
+    expect((await archive(directory, taskID)).length).toBeGreaterThan(names.length);
+    // And changed, moved and deleted again by a follow-up.
+    await post(service.url, `/task/${taskID}/message`, directory, { source: "test", text: "again" });
+    expect(await settledTask(service.url, taskID)).toMatchObject(completed);
+    const second = await run(directory, [shell(`python3 -c '${python(names, "os.remove(n)")}'; mv a.txt 'b c.txt'`)]);
+    expect(second).toMatchObject(completed);
+    expect(readdirSync(directory).toSorted()).toEqual([".git", "b c.txt"]);
+    expectWhole(directory);
+  });
+
+  test("executable bits, deletions, renames, links, files for folders and folders for files", async () => {
+    const directory = project({
+      "a.sh": "a\n",
+      "b.sh": "b\n",
+      "gone/x": "x\n",
+      f: "file\n",
+      "d/1": "1\n",
+      "d/2/3": "3\n",
+      m: "m\n",
+    });
+    const work =
+      "chmod +x a.sh; rm -r gone; rm f; mkdir -p f/g; echo in > f/g/h; rm -r d; echo was a folder > d; git mv m 'n m'; ln -s a.sh link; : > empty";
+    const { taskID, ...status } = await run(directory, [shell(work)]);
+    expect(status, status.error).toMatchObject(completed);
+    expect(statSync(join(directory, "a.sh")).mode & 0o111).toBe(0o111);
+    expect(statSync(join(directory, "b.sh")).mode & 0o111).toBe(0);
+    expect(existsSync(join(directory, "gone"))).toBe(false);
+    expect(readText(directory, "f/g/h")).toBe("in\n");
+    expect(readText(directory, "d")).toBe("was a folder\n");
+    expect(readText(directory, "n m")).toBe("m\n");
+    expect(lstatSync(join(directory, "link")).isSymbolicLink()).toBe(true);
+    expectWhole(directory);
+    // A follow-up turns everything round.
+    const back = await run(directory, [
+      shell("chmod -x a.sh; rm -r f d link empty; echo file > f; mkdir -p d/2; echo 3 > d/2/3; ln -s d link"),
+    ]);
+    expect(back).toMatchObject(completed);
+    expect(readText(directory, "link/2/3")).toBe("3\n");
+    expectWhole(directory);
+    await archive(directory, back.taskID);
+    await archive(directory, taskID);
+  });
+
+  test("a nested folder as the project directory sees and lands its own part", async () => {
+    const directory = project({ "a.txt": "one\n", "pack/age/b.txt": "two\n" });
+    const nested = join(directory, "pack/age");
+    const { taskID, ...status } = await run(
+      nested,
+      [shell("echo three > c.txt; basename $PWD"), write("b.txt", "2\n")],
+      {
+        checks: ["test -f c.txt"],
+      },
+    );
+    expect(status, status.error).toMatchObject(completed);
+    expect((await outputs(taskID))[0]?.output).toContain("age");
+    expect(readText(nested, "c.txt")).toBe("three\n");
+    expect(readText(nested, "b.txt")).toBe("2\n");
+    expectWhole(directory);
+    await archive(nested, taskID);
+  });
+
+  test("a user's linked worktree, a detached HEAD, and a branch checked out elsewhere", async () => {
+    const directory = project();
+    const linked = lab.folder("linked");
+    git(directory, "worktree", "add", "-q", "-b", "side", linked);
+    const main = git(directory, "rev-parse", "main");
+    const onSide = await run(realpathSync(linked), [write("n.txt", "n\n")]);
+    expect(onSide).toMatchObject(completed);
+    expect(readText(linked, "n.txt")).toBe("n\n");
+    expect(git(directory, "rev-parse", "main")).toBe(main);
+    expect(git(linked, "rev-parse", "HEAD")).toBe(onSide.git.landedCommit);
+    expectWhole(linked);
+    expectWhole(directory);
+    git(linked, "checkout", "-q", "--detach");
+    const detached = await run(linked, [write("m.txt", "m\n")]);
+    expect(detached).toMatchObject(completed);
+    expect(existsSync(join(linked, "m.txt"))).toBe(false);
+    expect(git(directory, "show", `sortie/${detached.taskID}:m.txt`)).toBe("m");
+    expectWhole(linked);
+  });
+
+  test("the user switches branch while the Task works: the other branch is left alone", async () => {
+    const directory = project();
+    git(directory, "branch", "other");
+    const { lifecycleStatus, taskID, error } = await run(directory, [
+      shell(`echo n > n.txt; git -C ${directory} checkout -q other`),
+    ]);
+    expect(["completed", "failed"]).toContain(lifecycleStatus);
+    expect(git(directory, "symbolic-ref", "HEAD")).toBe("refs/heads/other");
+    expect(git(directory, "rev-list", "--count", "other")).toBe("1");
+    if (lifecycleStatus === "failed") expect(error).toContain(`sortie/${taskID}`);
+    expect(git(directory, "show", `sortie/${taskID}:n.txt`)).toBe("n");
+    expectWhole(directory);
+  });
+
+  test("CRLF by attribute, on disk and in the branch", async () => {
+    const directory = project({ ".gitattributes": "*.txt text eol=crlf\n*.bin -text\n", "a.txt": "one\ntwo\n" });
+    git(directory, "rm", "-q", "--cached", "a.txt");
+    writeFileSync(join(directory, "a.txt"), "one\r\ntwo\r\n");
+    git(directory, "add", "-A");
+    execFileSync("git", ["diff", "--cached", "--quiet"], { cwd: directory });
+    const status = await run(directory, [
+      { calls: [{ tool: "edit", input: { path: "a.txt", old: "two", new: "three" } }] },
+      shell("printf 'x\\r\\ny\\r\\n' > b.txt; printf '\\r\\n\\0' > c.bin"),
+    ]);
+    expect(status, status.error).toMatchObject(completed);
+    expect(readText(directory, "a.txt")).toMatch(/^one\r\n(two|three)\r\n$/);
+    expect(readText(directory, "b.txt")).toBe("x\r\ny\r\n");
+    expect(git(directory, "cat-file", "blob", "HEAD:b.txt")).toBe("x\ny");
+    expect(readText(directory, "c.bin")).toBe("\r\n\0");
+    expectWhole(directory);
+  });
+
+  test("hooks, filters, drivers and a file monitor of the project's do not run", async () => {
+    const directory = project({ ".gitattributes": "*.txt filter=evil diff=evil merge=evil\n", "a.txt": "one\n" });
+    const mark = lab.folder("mark");
+    const hook = `#!/bin/sh\necho $0 >> ${mark}\nexit 1\n`;
+    const hooks = join(directory, ".git/hooks");
+    for (const name of [
+      "pre-commit",
+      "commit-msg",
+      "post-checkout",
+      "post-index-change",
+      "reference-transaction",
+      "post-rewrite",
+    ])
+      writeFileSync(join(hooks, name), hook, { mode: 0o755 });
+    const evil = `echo filter >> ${mark}; cat`;
+    for (const [key, value] of [
+      ["filter.evil.clean", evil],
+      ["filter.evil.smudge", evil],
+      ["filter.evil.required", "true"],
+      ["diff.evil.command", evil],
+      ["diff.evil.textconv", `sh -c '${evil} "$1"' -`],
+      ["merge.evil.driver", evil],
+      ["core.fsmonitor", join(hooks, "pre-commit")],
+      ["core.pager", evil],
+      ["commit.gpgsign", "true"],
+      ["gpg.program", join(hooks, "pre-commit")],
+    ] as const)
+      git(directory, "config", key, value);
+    const status = await run(directory, [write("n.txt", "n\n")], { checks: ["test -f n.txt"] });
+    expect(status, status.error).toMatchObject(completed);
+    await send(service.url, at(`/task/${status.taskID}/diff`, directory));
+    await archive(directory, status.taskID);
+    expect(existsSync(mark) ? readText(mark) : "").toBe("");
+    // The control: the user's own git runs them.
+    expect(() => git(directory, "commit", "--allow-empty", "-m", "x")).toThrow();
+    expect(readText(mark)).not.toBe("");
+  });
+
+  test("sparse and shallow clones", async () => {
+    const origin = project({ "in/a.txt": "one\n", "out/b.txt": "two\n" });
+    writeFiles(origin, { "in/c.txt": "c\n" });
+    git(origin, "add", "-A");
+    git(origin, "commit", "-q", "-m", "second");
+    const directory = lab.folder("clone");
+    git(lab.root, "clone", "-q", "--depth=1", "--sparse", `file://${origin}`, directory);
+    git(directory, "sparse-checkout", "set", "in");
+    const status = await run(directory, [write("in/n.txt", "n\n"), shell("cat out/b.txt")]);
+    expect(status).toMatchObject(completed);
+    expect(readText(directory, "in/n.txt")).toBe("n\n");
+    expect(git(directory, "show", "HEAD:out/b.txt")).toBe("two");
+    expect(existsSync(join(directory, "out"))).toBe(false);
+    // What the user chose not to have on disk does not land there.
+    const outside = await run(directory, [shell("echo more >> out/b.txt")]);
+    expect(outside).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "landing_dirty" } });
+    expect(git(directory, "show", `sortie/${outside.taskID}:out/b.txt`)).toBe("two\nmore");
+    expectWhole(directory);
+    expect(git(directory, "rev-parse", "--is-shallow-repository")).toBe("true");
+    await archive(directory, status.taskID);
+  });
+
+  test("a large file, and ignored files that the Task made", async () => {
+    const directory = project({ ".gitignore": "junk/\n*.log\n", "a.txt": "one\n" });
+    const status = await run(directory, [
+      shell("head -c 80000000 /dev/zero > big.bin; mkdir junk; echo j > junk/j; echo l > x.log; echo k > kept.txt"),
+    ]);
+    expect(status, status.error).toMatchObject(completed);
+    expect(statSync(join(directory, "big.bin")).size).toBe(80_000_000);
+    expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe("big.bin\nkept.txt");
+    expect(existsSync(join(directory, "junk"))).toBe(false);
+    expect(existsSync(join(directory, "x.log"))).toBe(false);
+    expectWhole(directory);
+    expect((await archive(directory, status.taskID)).join("\n")).not.toMatch(/junk|x\.log/);
+  });
+
+  test("a repository without commits: in place, not for the archive", async () => {
+    const directory = lab.folder("fresh");
+    mkdirSync(directory);
+    git(directory, "init", "-q", "-b", "main");
+    const status = await run(directory, [write("n.txt", "n\n")], { checks: ["test -f n.txt"] });
+    expect(status, status.error).toMatchObject(completed);
+    expect(readText(directory, "n.txt")).toBe("n\n");
+    expect(git(directory, "status", "--porcelain")).toBe("?? n.txt");
+    const zip = await send(service.url, at(`/task/${status.taskID}/project-archive`, directory));
+    expect([200, 422]).toContain(zip.status);
+  });
+});
+
+describe.concurrent("what an agent can do to Git from its worktree", () => {
+  const tricks: [name: string, command: string, lands: string | null, refs?: RegExp][] = [
+    ["its own commit", "echo n > n.txt; git add -A; git -c user.name=x -c user.email=x@x commit -qm own", "n.txt"],
+    [
+      "a commit and its revert",
+      "echo n > n.txt; git add -A; git -c user.name=x -c user.email=x@x commit -qm own; git reset -q --hard HEAD~",
+      null,
+    ],
+    [
+      "a revert as a commit",
+      "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x; echo n > n.txt; git add -A; git commit -qm own; git revert --no-edit HEAD",
+      null,
+    ],
+    ["an empty commit", "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m nothing", null],
+    ["another branch", "git checkout -q -b x; echo n > n.txt", "n.txt", /^refs\/heads\/x /],
+    ["a detached HEAD", "git checkout -q --detach; echo n > n.txt", "n.txt"],
+    ["reset past the root", "echo n > n.txt; git update-ref -d HEAD; git rm -q --cached -r .", "n.txt"],
+    ["no .git file", "rm -rf .git; echo n > n.txt", "n.txt"],
+    [
+      "a .git folder of its own",
+      "rm -rf .git; git init -q; echo n > n.txt; git add -A; git -c user.name=x -c user.email=x@x commit -qm own",
+      "n.txt",
+    ],
+    ["a .git file that points away", "echo 'gitdir: /nonexistent' > .git; echo n > n.txt", "n.txt"],
+    ["a broken index", "echo junk > $(git rev-parse --git-dir)/index; echo n > n.txt", "n.txt"],
+    ["an index lock", ": > $(git rev-parse --git-dir)/index.lock; echo n > n.txt", "n.txt"],
+    [
+      "a ref lock",
+      ": > $(git rev-parse --git-common-dir)/refs/heads/$(git symbolic-ref --short HEAD).lock; echo n > n.txt",
+      "n.txt",
+    ],
+    ["a HEAD of nonsense", "echo nonsense > $(git rev-parse --git-dir)/HEAD; echo n > n.txt", "n.txt"],
+    ["no git directory of the worktree", "rm -rf $(git rev-parse --git-dir); echo n > n.txt", "n.txt"],
+    [
+      "its branch deleted",
+      "git checkout -q --detach; git branch -D $(git branch --list --format='%(refname:short)' 'sortie/*' | head -1); echo n > n.txt",
+      "n.txt",
+    ],
+    [
+      "an unfinished merge",
+      "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x; git checkout -q --detach; echo 1 > a.txt; git commit -qam 1; A=$(git rev-parse HEAD); git checkout -q --detach HEAD~; echo 2 > a.txt; git commit -qam 2; git merge $A; echo n > n.txt; echo one > a.txt",
+      "n.txt",
+    ],
+    ["a nested repository", "git init -q nested; echo x > nested/x; echo n > n.txt", "n.txt"],
+    [
+      "a sparse index and skipped files",
+      "git update-index --skip-worktree a.txt; echo hidden > a.txt; echo n > n.txt",
+      null,
+    ],
+    ["assumed unchanged", "git update-index --assume-unchanged a.txt; echo hidden > a.txt; echo n > n.txt", null],
+    ["the worktree gone", "cd /; rm -rf $OLDPWD", null],
+    [
+      "a FIFO and a socket",
+      "mkfifo f; python3 -c 'import socket;socket.socket(socket.AF_UNIX).bind(\"s\")'; echo n > n.txt",
+      "n.txt",
+    ],
+    ["folders nobody may read", "mkdir d; echo x > d/x; chmod 000 d; echo n > n.txt", null],
+  ];
+  test.each(tricks)("%s", async (name, command, lands, more) => {
+    const directory = project();
+    const before = refsOf(directory);
+    const config = readText(directory, ".git/config");
+    const status = await run(directory, [shell(command)]);
+    expect(["completed", "failed"]).toContain(status.lifecycleStatus);
+    expect(`${status.errorInfo?.code} ${status.error}`).not.toMatch(/^internal/);
+    if (lands !== null) {
+      expect(status, name).toMatchObject(completed);
+      expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe(lands);
+    }
+    expectWhole(directory);
+    expect(readText(directory, ".git/config")).toBe(config);
+    const landed = status.git.landedCommit;
+    const after = refsOf(directory)
+      .split("\n")
+      .filter((line) => more?.test(line) !== true)
+      .join("\n");
+    if (landed == null || status.git.landedTree === git(directory, "rev-parse", `${before.split(" ")[1]}^{tree}`))
+      expect(after).toBe(before);
+    else expect(after).toBe(`refs/heads/main ${landed}`);
+    expect(git(directory, "symbolic-ref", "HEAD")).toBe("refs/heads/main");
+    // What is said to have happened is what happened: nothing on disk that the branch does not know.
+    await archive(directory, status.taskID);
+    const answer = await post(service.url, `/task/${status.taskID}/message`, directory, { source: "t", text: "again" });
+    expect(answer.status).toBe(202);
+    await settledTask(service.url, status.taskID);
+    expectWhole(directory);
+    const deleted = await send(service.url, at(`/task/${status.taskID}`, directory), { method: "DELETE" });
+    expect(deleted.status).toBe(200);
+    expect(git(directory, "worktree", "list", "--porcelain").match(/^worktree /gm)).toHaveLength(1);
+  });
+});
+
+/** A program that makes each file with two bytes that tell it from the others, or does something else with it. */
+function python(names: Buffer[], act = 'open(n,"wb").write(bytes([i,255,13,10]))'): string {
+  const list = names.map((name) => `bytes.fromhex("${name.toString("hex")}")`).join(",");
+  return `import os\nfor i,n in enumerate([${list}]):\n  ${act}\n`;
+}
