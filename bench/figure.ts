@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { makeProject, writeFiles } from "../test/harness.ts";
 import { createCaller } from "./client.ts";
@@ -20,6 +20,8 @@ export type Bench = AsyncDisposable & {
   service(name: string, options?: Pick<ServiceOptions, "env" | "nodeArgs">): Promise<Listener>;
   /** A folder with ten small files, in Git or not. Made once per name. */
   project(name: string, kind: "plain" | "git"): string;
+  /** Another process of the floor's, as new as a service that was just started. */
+  fresh(): Promise<Worker<Floor>>;
   /** An id that was never used. */
   id(prefix: string): string;
 };
@@ -63,8 +65,13 @@ export const createBench = async (root: string, quick: boolean): Promise<Bench> 
     await caller.settled(task);
   }
   const template = await mock.call("template");
-  writeFileSync(join(root, "template.json"), JSON.stringify(template));
   await floor.call("model", baseURL, template);
+  const fresh = async (): Promise<Worker<Floor>> => {
+    const worker = startWorker<Floor>("./floor.ts");
+    await worker.call("open", join(root, "fresh.db"));
+    await worker.call("model", baseURL, template);
+    return worker;
+  };
 
   const owned = scope.move();
   return {
@@ -75,6 +82,7 @@ export const createBench = async (root: string, quick: boolean): Promise<Bench> 
     floor,
     service,
     project,
+    fresh,
     id,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -124,6 +124,12 @@ const methods = {
     if (!server.listening) await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     return (server.address() as AddressInfo).port;
   },
+  /** Requests that the model keeps back, all at once. */
+  hold(ids: string[]): void {
+    const sent = ids.map((id) => ask([{ role: "user", content: `bench hold 1 ${id}` }]));
+    // They end with this process.
+    for (const answer of sent) answer.catch(() => {});
+  },
   /** So many events one after another, each with the time before its commit, written to every reader after it. */
   async publish(count: number): Promise<void> {
     for (let index = 0; index < count; index += 1) {

@@ -1,60 +1,62 @@
-import { join } from "node:path";
 import { createCaller } from "./client.ts";
 import { type Figure, inTurns, pause, until } from "./figure.ts";
-import { type Listener, residentMB, startHello } from "./service.ts";
+import { residentMB, startHello } from "./service.ts";
 import { type Row, rowOf } from "./table.ts";
 
 /** Resident memory when nothing is to do, and with Tasks that wait for their model. */
 export const memory: Figure = async (bench) => {
+  const rows: Row[] = [];
+  const put = (figure: string, service: number, floor: number, more: Partial<Row> = {}) =>
+    rows.push({ figure, unit: "MB", service, floor, ratio: service / floor, ...more });
   await using hello = await startHello(bench.root);
   await using service = await bench.service("memory", { env: { SERVICE_MAX_RUNNING: "600" } });
-  await pause(bench.quick ? 500 : 3000);
-  const floor = residentMB(hello.child.pid);
-  const idle = residentMB(service.child.pid);
-  const rows: Row[] = [
-    {
-      figure: "memory, idle",
-      unit: "MB",
-      service: idle,
-      floor,
-      ratio: idle / floor,
-      goal: { kind: "atMost", value: 120 },
-    },
-  ];
+  await using floor = await bench.fresh();
+  const idle = await restingMB(service.child.pid);
+  const [bare, fresh] = [residentMB(hello.child.pid), residentMB(floor.pid)];
+  put("memory, idle", idle, bare, {
+    goal: { kind: "atMost", value: 120 },
+    note: "floor: node:http, hello",
+  });
+
   using caller = await createCaller(service.url);
   const repository = bench.project("memory", "git");
-  let before = idle;
-  let running = 0;
-  for (const count of bench.quick ? [1, 10] : [1, 10, 50, 500]) {
-    for (; running < count; running += 1) await caller.create(repository, `bench hold 1 ${bench.id("held")}`);
+  let [before, running, held] = [idle, 0, 0];
+  const holding = async (more: number) => {
+    held += more;
     await until(
       () => bench.mock.call("held"),
-      (held) => held >= count,
+      (waiting) => waiting >= held,
       100,
     );
-    // The worktrees are made meanwhile; the figure is that of those who wait.
-    await settledMemory(service);
-    const now = residentMB(service.child.pid);
-    const more = count === 1 ? "" : `${((1000 * (now - before)) / (count - rowsOf(rows))).toFixed(0)} kB for each more`;
-    rows.push({ figure: `memory, ${count} waiting on the model`, unit: "MB", service: now, note: more });
-    before = now;
+  };
+  for (const count of bench.quick ? [1, 10] : [1, 10, 50, 500]) {
+    const more = count - running;
+    const ids = Array.from({ length: more }, () => bench.id("held"));
+    for (const id of ids) await caller.create(repository, `bench hold 1 ${id}`);
+    await holding(more);
+    await floor.call("hold", ids);
+    await holding(more);
+    const now = await restingMB(service.child.pid);
+    // The floor's process strips its own types, which takes memory that a bare one does not: only its growth counts.
+    const open = bare + residentMB(floor.pid) - fresh;
+    const note = running === 0 ? {} : { note: `${((1000 * (now - before)) / more).toFixed(0)} kB for each more` };
+    put(`memory, ${count} waiting on the model`, now, open, note);
+    [before, running] = [now, count];
   }
   await service.kill("SIGKILL");
   return rows;
 };
 
-/** How many Tasks waited in the last row. */
-const rowsOf = (rows: readonly Row[]): number => Number(/, (\d+) waiting/.exec(rows.at(-1)?.figure ?? "")?.[1] ?? 0);
-
-/** Waits until the process has been at rest for a second. */
-const settledMemory = async ({ child }: Listener): Promise<void> => {
-  let last = residentMB(child.pid);
+/** What a process keeps once it has come to rest, which is after the worktrees were made. */
+const restingMB = async (pid: number | undefined): Promise<number> => {
+  let last = residentMB(pid);
   for (let quiet = 0; quiet < 4; ) {
     await pause(250);
-    const now = residentMB(child.pid);
+    const now = residentMB(pid);
     quiet = Math.abs(now - last) < 0.5 ? quiet + 1 : 0;
     last = now;
   }
+  return last;
 };
 
 /** From the start of the process to the first 200, with a data folder that has been used before. */
@@ -69,7 +71,7 @@ export const cold: Figure = async (bench) => {
   const rounds = await inTurns(
     bench.quick ? 1 : 9,
     async () => {
-      await using hello = await startHello(join(bench.root));
+      await using hello = await startHello(bench.root);
       return hello.coldMs;
     },
     start,
