@@ -11,6 +11,7 @@ import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { Claim, Due, Store, Write } from "../store/store.ts";
+import { createFiles } from "../workspace/files.ts";
 import type { Processes } from "../workspace/process.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
 import { openWorkspace } from "./prepare.ts";
@@ -150,6 +151,9 @@ export const openRun = async (
     scope.use(hold);
   }
 
+  // In a worktree the commit leaves them out; here nobody else would.
+  if (state.isolation === "directory" && state.open.length > 0)
+    await tidy(state.directory).catch((error: unknown) => log.warn({ stream, error: messageOf(error) }, "not tidied"));
   const killed = state.startedAt === null ? [] : await deps.processes.killAll(stream);
   if (state.crashes >= crashLoop) {
     await failNow(run, {
@@ -170,6 +174,8 @@ export const openRun = async (
     run.workspace().catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;
 };
+
+const tidy = async (directory: string): Promise<void> => createFiles(directory).tidy();
 
 /** Directories in which a Task works in place now: one at a time. */
 const held = new Set<string>();

@@ -33,10 +33,14 @@ export interface Files {
   remove(path: string): Promise<void>;
   /** Entries of one folder by name; with `depth`, of the folders below too. `.git` is never listed. */
   list(path: string, options?: { depth?: number; limit?: number }): Promise<{ entries: Entry[]; truncated: boolean }>;
+  /** Takes away the half-written files of a service that was killed; nobody else may be writing here. */
+  tidy(): Promise<void>;
 }
 
 /** Half-written files begin with this; a service that was killed may leave one, and commits leave them out. */
 export const tempPrefix = ".sortie-tmp-";
+
+const tempNames = /^\.sortie-tmp-[0-9a-f]{16}$/;
 
 export const tempName = (): string => `${tempPrefix}${randomBytes(8).toString("hex")}`;
 
@@ -239,5 +243,24 @@ export const createFiles = (root: string, { protect = true }: { protect?: boolea
     return { entries, truncated };
   };
 
-  return { root: real, read, write, remove, list };
+  const tidy: Files["tidy"] = async () => {
+    const visit = (components: readonly string[]): void => {
+      using folder = openFolder(real, components);
+      for (const entry of readdirSync(folder.self, { encoding: "buffer", withFileTypes: true })) {
+        const name = decodePath(entry.name);
+        if (entry.isFile() && tempNames.test(name)) unlinkSync(folder.at(name));
+        else if (entry.isDirectory() && !isGit(name)) below([...components, name]);
+      }
+    };
+    const below = (components: readonly string[]): void => {
+      try {
+        visit(components);
+      } catch (error) {
+        if (!(error instanceof FileRefused) && codeOf(error) !== "EACCES" && codeOf(error) !== "ENOENT") throw error;
+      }
+    };
+    below([]);
+  };
+
+  return { root: real, read, write, remove, list, tidy };
 };
