@@ -1,5 +1,5 @@
 import { loadConfig } from "../src/config.ts";
-import { silent } from "../src/log.ts";
+import { createLog, silent } from "../src/log.ts";
 import { createService, type Service } from "../src/service.ts";
 
 /** A real service on a real port over a data folder of the test's. */
@@ -9,6 +9,6 @@ export type TestService = AsyncDisposable & Service & { dataDir: string };
 /** Starts a service with an empty environment but for PATH and what is given. */
 export const startService = async (dataDir: string, env: Record<string, string> = {}): Promise<TestService> => {
   const config = loadConfig({ port: 0, dataDir }, { PATH: process.env["PATH"] ?? "", HOME: dataDir, ...env });
-  const service = await createService(config, silent);
+  const service = await createService(config, process.env["TEST_LOG"] === undefined ? silent : createLog("debug"));
   return { ...service, dataDir, [Symbol.asyncDispose]: () => service.close() };
 };

@@ -224,8 +224,10 @@ export const releaseMember =
   };
 
 export const eraseMember =
-  (stream: StreamID): Member<void> =>
-  (_world, changes) => {
+  (stream: StreamID, expected?: number): Member<boolean> =>
+  (world, changes) => {
+    if (expected !== undefined && world.head(stream)?.version !== expected) return false;
     changes.erased.add(stream);
     changes.revoked.add(stream);
+    return true;
   };

@@ -212,7 +212,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
     },
     follow: (after, signal, filter) => createFollow(bell, reads)(after, signal, filter),
-    erase: (stream) => submit({ streams: [stream] }, eraseMember(stream)),
+    erase: (stream, expected) => submit({ streams: [stream] }, eraseMember(stream, expected)),
     async forget(before) {
       await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
     },

@@ -203,7 +203,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       return claim;
     },
     follow: (after, signal, filter) => createFollow(bell, store)(after, signal, filter),
-    erase: (stream) => submit(eraseMember(stream)),
+    erase: (stream, expected) => submit(eraseMember(stream, expected)),
     async forget(before) {
       await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
     },

@@ -128,8 +128,11 @@ export interface Store extends AsyncDisposable {
   /** The stored answer of an idempotency key. */
   once(scope: string, key: string): Promise<{ bodyHash: string; stored: StoredAnswer } | undefined>;
 
-  /** Removes a stream with its events, rows and due mark. Positions of others do not change. */
-  erase(stream: StreamID): Promise<void>;
+  /**
+   * Removes a stream with its events, rows and due mark; positions of others do not change. False: it stands at
+   * another version than expected, and stays.
+   */
+  erase(stream: StreamID, expected?: number): Promise<boolean>;
 
   /** Forgets idempotency keys older than the date. */
   forget(before: Date): Promise<void>;

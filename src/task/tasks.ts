@@ -290,11 +290,16 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     },
 
     async remove(directory, taskID) {
-      const state = await own(directory, taskID);
-      if (isActive(state))
-        throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
+      for (;;) {
+        const state = await own(directory, taskID);
+        if (isActive(state))
+          throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
+        // A message that came in between restarted it; then it is not inactive any more.
+        if (await store.erase(taskID, state.version)) break;
+      }
+      // Its last run may still be at its end, with the files open.
+      await engine.interrupt(taskID);
       await workspaces.remove(taskID);
-      await store.erase(taskID);
     },
 
     async archive(directory, taskID, signal) {

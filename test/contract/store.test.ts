@@ -349,6 +349,10 @@ const cases: Case[] = [
       const next = await begin(store);
       expect(positions(await store.read(next))).toEqual([3]);
       await store.erase("task_none");
+      expect(await store.erase(next, 2)).toBe(false);
+      expect(positions(await store.read(next))).toEqual([3]);
+      expect(await store.erase(next, 1)).toBe(true);
+      expect(await store.read(next)).toEqual([]);
     },
   },
   {
