@@ -77,6 +77,12 @@ export type Flags = {
   model?: string;
 };
 
+/** Variables of the interface whose feature is not built yet: refused rather than ignored. */
+const later = ["SERVICE_SAME_USER", "SERVICE_ALLOW_SQUAD_PRODUCTION"];
+/** Lists may be empty. */
+const lists = new Set(["SERVICE_ALLOWED_HOSTS", "SERVICE_ALLOWED_ORIGINS", "SERVICE_PROJECT_ROOTS"]);
+const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
+
 const bad = (message: string) => new StartError(78, message);
 
 const list = (text: string | undefined) =>
@@ -109,15 +115,23 @@ const readFile = (path: string): z.infer<typeof configFile> => {
 };
 
 export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Config => {
-  for (const name of ["SERVICE_SERVER_PASSWORD", "SERVICE_SERVER_USERNAME", "SERVICE_DATA_DIR", "SERVICE_DATABASE_URL"])
-    if (env[name]?.trim() === "") throw bad(`${name} is set but empty. Give it a value, or unset it.`);
+  for (const [name, value] of Object.entries(env))
+    if (name.startsWith("SERVICE_") && value?.trim() === "" && !lists.has(name))
+      throw bad(`${name} is set but empty. Give it a value, or unset it.`);
+  for (const name of later)
+    if (env[name] !== undefined) throw bad(`${name} is not available in this version. Unset it.`);
 
   const home = env["HOME"] ?? homedir();
   const dataDir = resolve(
     flags.dataDir ?? env["SERVICE_DATA_DIR"] ?? join(env["XDG_DATA_HOME"] ?? join(home, ".local/share"), "sortie"),
   );
   const configPath = resolve(flags.config ?? env["SERVICE_CONFIG"] ?? join(dataDir, "config.jsonc"));
+  const named = flags.config ?? env["SERVICE_CONFIG"];
+  if (named !== undefined && !existsSync(configPath))
+    throw bad(`Expected a configuration file at ${configPath}, found none. Create it, or unset SERVICE_CONFIG.`);
   const file = readFile(configPath);
+  if (file.sandbox?.network === false)
+    throw bad(`${configPath}: sandbox.network: false needs a sandbox, which this version does not have. Remove it.`);
 
   const host = flags.host ?? env["SERVICE_HOST"] ?? "127.0.0.1";
   const password = env["SERVICE_SERVER_PASSWORD"];
@@ -144,6 +158,12 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
           ? { ref: file.model, source: configPath }
           : undefined;
 
+  if (model !== undefined && model.ref !== "none" && !/^[^/]+\/./.test(model.ref))
+    throw bad(`Expected ${model.source} to name a model as provider/model (or "none"), got "${model.ref}".`);
+  const logLevel = env["SERVICE_LOG_LEVEL"] ?? "info";
+  if (!logLevels.includes(logLevel))
+    throw bad(`Expected SERVICE_LOG_LEVEL to be one of ${logLevels.join(", ")}, got "${logLevel}".`);
+
   const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
   return {
     host,
@@ -168,7 +188,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     allowedHosts: list(env["SERVICE_ALLOWED_HOSTS"]),
     allowedOrigins: list(env["SERVICE_ALLOWED_ORIGINS"]),
     projectRoots,
-    logLevel: env["SERVICE_LOG_LEVEL"] ?? "info",
+    logLevel,
     env,
   };
 };

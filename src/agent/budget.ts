@@ -28,6 +28,13 @@ const exceeded = (state: TaskState, limits: Limits, now: Date): TurnFailure | un
     ["maxMinutes", minutes, budget?.maxMinutes ?? limits.minutes, "minutes"],
     ["maxCostUSD", usage.costUSD ?? 0, budget?.maxCostUSD, "USD"],
   ];
+  if (budget?.maxCostUSD !== undefined && usage.costUSD === null)
+    return {
+      code: "budget_reached",
+      message: `The price of ${state.model} is unknown, so maxCostUSD cannot be kept. Everything done so far is kept.`,
+      retryable: false,
+      remedy: `Replace the budget with PATCH /task/${state.taskID}, e.g. by maxTokens, then send a message to continue.`,
+    };
   const reached = caps.find(([, used, cap]) => cap !== undefined && used >= cap);
   if (reached === undefined) return undefined;
   const [name, used, cap, unit] = reached;

@@ -2,7 +2,7 @@ import type { AssistantMessage, Conversation } from "../domain/conversation.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../errors.ts";
 import type { EventData } from "../protocol/event.ts";
-import { keepText, loadInput } from "../store/text.ts";
+import { keepText, loadInput, outputBytes } from "../store/text.ts";
 import type { Tool, ToolResult } from "../tool/tool.ts";
 import type { Turn } from "./loop.ts";
 
@@ -36,7 +36,7 @@ const runCall = async (turn: Turn, call: Call, tool: Tool | undefined): Promise<
   await turn.record([
     finished(turn, call, {
       outcome: result.outcome,
-      output: await keepText(turn.store.blobs, output),
+      output: await keepText(turn.store.blobs, output, outputBytes),
       exitCode: result.exitCode ?? null,
       durationMs: Math.round(performance.now() - started),
       ...(sandbox ? { sandbox: "process-group" } : {}),

@@ -1,6 +1,6 @@
 import type { EventData, LongText } from "../protocol/event.ts";
 import type { Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/task.ts";
-import type { Recorded } from "./event.ts";
+import { type Recorded, requestMessageID } from "./event.ts";
 
 /** What a front end shows first: messages with their calls, and a timeline of the newest facts. */
 
@@ -27,7 +27,7 @@ export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
   for (const event of events)
     switch (event.type) {
       case "task.created":
-        messages.push(user(event, `msg_${event.stream}`, event.data.sessionID, event.data.source, event.data));
+        messages.push(user(event, requestMessageID(event.stream), event.data.sessionID, event.data.source, event.data));
         break;
       case "message.received":
         messages.push(user(event, event.data.messageID, event.data.sessionID, event.data.source, event.data));

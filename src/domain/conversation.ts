@@ -1,5 +1,5 @@
 import type { AttachmentRef, EventData, LongText } from "../protocol/event.ts";
-import type { Recorded } from "./event.ts";
+import { type Recorded, requestMessageID } from "./event.ts";
 
 /**
  * What one session's model reads, as a fold. A message that came while the model was answering, or while its calls
@@ -62,7 +62,7 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       const { request, attachments, source } = event.data;
       const message: UserMessage = {
         role: "user",
-        messageID: `msg_${event.stream}`,
+        messageID: requestMessageID(event.stream),
         source,
         text: request,
         attachments,

@@ -19,5 +19,8 @@ export type Recorded = DomainEvent & {
   at: string;
 };
 
+/** The id of a Task's first message, its request. */
+export const requestMessageID = (taskID: string): string => taskID.replace(/^task_/, "msg_");
+
 export const sessionOf = (event: DomainEvent): string | undefined =>
   "sessionID" in event.data ? event.data.sessionID : undefined;

@@ -1,7 +1,11 @@
 import type { Phase, TaskSummary } from "../protocol/task.ts";
+import { checksOf } from "./checks.ts";
 import { isCurrent, type TaskState } from "./task.ts";
 
-/** The list row of a Task: what lists, boards and filters show, derived from the fold and stored beside it. */
+/**
+ * The list row of a Task: what lists, boards and filters show, derived from the fold and stored beside it. Its place in
+ * the queue is no fact of its own and is filled in by whoever reads the row.
+ */
 
 export const isActive = (state: TaskState): boolean => state.lifecycle === "active";
 
@@ -79,10 +83,14 @@ const checkedTree = (state: TaskState): string | null => {
 
 export const summarise = (state: TaskState): TaskSummary => {
   const counts = { total: state.checks.length, passed: 0, failed: 0, error: 0, pending: 0 };
-  for (const check of state.checks) counts[state.results[check.id]?.state ?? "pending"] += 1;
+  const checks = checksOf(state);
+  for (const { state: found, stale } of checks)
+    counts[stale || found === "running" || found === "pending" ? "pending" : found] += 1;
   return {
     ...commonOf(state),
     updated: Date.parse(state.updatedAt),
+    queue: null,
+    checks,
     checkCounts: counts,
     pendingCount: 0,
   };

@@ -303,7 +303,8 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "landing.withdrawn":
       return { ...state, landingStarted: null };
     case "landing.finished":
-      return { ...state, landingStarted: null, landed: event.data };
+      // On a branch of its own nothing has gone anywhere: with a message unread the work simply goes on.
+      return { ...state, landingStarted: null, landed: staysOnBranch(state) && !isRead(state) ? null : event.data };
     case "cancel.requested":
       return { ...state, cancel: event.data };
     case "task.settled":
@@ -339,18 +340,27 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
         error: null,
         errorInfo: null,
         round: 0,
-        ...(state.landed === null ? {} : { ...fresh, workspace: null }),
+        // What made a check red may be mended outside the tree: a new attempt is checked anew.
+        results: {},
+        ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...fresh, workspace: null }),
       };
 
 /** Landing renews the base: what comes after it starts from a new workspace. */
 const fresh = { tree: null, touched: false, results: {}, landed: null };
 
-/** The agent said its last word and has nothing unread: the Task is at its checks, or waits to settle. */
-const isIdle = (state: TaskState): boolean =>
-  state.reply !== null && state.reply.finish === "end" && state.input <= state.reply.read;
+/** The result is kept on the Task's branch, not on one of the user's. */
+const staysOnBranch = (state: TaskState): boolean => state.workspace?.targetRef === null;
 
-/** Whether the result still speaks of the present tree (or, in place, of the present edits). */
+/** The model has read every message. */
+const isRead = (state: TaskState): boolean => state.reply !== null && state.input <= state.reply.read;
+
+/** The agent said its last word and has nothing unread: the Task is at its checks, or waits to settle. */
+const isIdle = (state: TaskState): boolean => state.reply?.finish === "end" && isRead(state);
+
+/**
+ * Whether a result still speaks of what is there: no call has changed anything since (ignored files count too), and
+ * in a worktree the tree is the one that was checked.
+ */
 export const isCurrent = (state: TaskState, result: CheckRun & { edits: number }): boolean =>
-  state.workspace?.kind === "worktree"
-    ? result.tree === (state.tree?.tree ?? state.workspace.baseTree)
-    : result.edits === state.edits;
+  result.edits === state.edits &&
+  (state.workspace?.kind !== "worktree" || result.tree === (state.tree?.tree ?? state.workspace.baseTree));

@@ -286,7 +286,12 @@ const common = {
   squad: squadRef,
   model: z.string(),
   attempt: z.number().int(),
+  queue: z
+    .object({ position: z.number().int(), notBefore: time.nullable(), reason: z.string() })
+    .nullable()
+    .describe("null unless queued"),
   pending: z.array(z.never()).describe("Questions that wait for an answer"),
+  checks: z.array(checkState),
   git: z.object({
     baseCommit: z.string().nullable(),
     headCommit: z.string().nullable(),
@@ -335,11 +340,6 @@ export const taskStatus = z
     ...common,
     goals: z.array(goal),
     sessionInvocationTopology: topology,
-    queue: z
-      .object({ position: z.number().int(), notBefore: time.nullable(), reason: z.string() })
-      .nullable()
-      .describe("null unless queued"),
-    checks: z.array(checkState),
   })
   .meta({ id: "TaskStatus" });
 

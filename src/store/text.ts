@@ -1,13 +1,17 @@
 import type { LongText } from "../protocol/event.ts";
 import type { Blobs, Json } from "./store.ts";
 
-/** Long texts in events: up to 16 KiB as they are, else a blob with its first characters. */
+/**
+ * Long texts in events: up to 16 KiB as they are, else a blob with its first characters. A tool's output is alone in its
+ * event and stays up to 60 KiB, so that no event exceeds 64.
+ */
 
+export const outputBytes = 60 * 1024;
 const inline = 16 * 1024;
 const head = 500;
 
-export const keepText = async (blobs: Blobs, text: string): Promise<LongText> =>
-  text.length <= inline / 4 || Buffer.byteLength(text) <= inline
+export const keepText = async (blobs: Blobs, text: string, max = inline): Promise<LongText> =>
+  text.length <= max / 4 || Buffer.byteLength(text) <= max
     ? text
     : { blob: await blobs.put(Buffer.from(text)), head: text.slice(0, head) };
 

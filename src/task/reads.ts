@@ -61,7 +61,10 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
 
     async list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]> {
       const { project } = await workspaces.inspect(directory);
-      return store.list({ ...query, project });
+      const rows = await store.list({ ...query, project });
+      return Promise.all(
+        rows.map(async (row) => (row.phase === "queued" ? { ...row, queue: await queue(row.taskID) } : row)),
+      );
     },
 
     status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),
@@ -118,7 +121,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
       const bytes = run === undefined ? undefined : await store.blobs.get(run.log.sha256);
       if (bytes !== undefined) return bytes;
       throw new ServiceError(
-        "task_not_found",
+        "route_not_found",
         task.checks.some((check) => check.id === checkID)
           ? `Check ${checkID} has no log yet.`
           : `Expected one of the Task's checks (${task.checks.map((check) => check.id).join(", ") || "it has none"}), got ${JSON.stringify(checkID)}.`,

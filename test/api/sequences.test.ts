@@ -51,7 +51,7 @@ const open = async (folder: string) => {
     reply: ({ messages, signal }) =>
       new Promise((resolve, reject) => {
         const first = messages[0];
-        const taskID = first?.role === "user" ? first.messageID.replace(/^msg_/, "") : "";
+        const taskID = first?.role === "user" ? first.messageID.replace(/^msg_/, "task_") : "";
         const entry: Held = {
           taskID,
           answer(reply) {

@@ -50,7 +50,7 @@ const write = (path: string, content: string): MockTurn => ({ calls: [{ tool: "w
 const fence = "```";
 
 const stores: [name: string, env: () => Promise<Record<string, string>>][] = [["sqlite", () => Promise.resolve({})]];
-if (postgresURL === undefined) saySkipped("Tasks over HTTP", 25);
+if (postgresURL === undefined) saySkipped("Tasks over HTTP", 31);
 else {
   const url = new URL(postgresURL);
   const schema = freshSchema(postgresURL);
@@ -162,6 +162,29 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(status).toMatchObject({ lifecycleStatus: "failed", checks: [{ state: "failed" }] });
       const { data } = await client.task.messages({ path: { taskID } });
       expect(data?.messages.filter(({ source }) => source === "checks")).toHaveLength(3);
+    });
+
+    test("what made a check red may be mended elsewhere: a message checks anew", async () => {
+      const client = clientFor(project());
+      const flag = join(root.path, `flag-${(count += 1)}`);
+      const taskID = await scripted(client, [write("n.txt", "1\n")], { checks: [`test -f ${flag}`] });
+      expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "failed" });
+      writeFileSync(flag, "");
+      await client.task.message({ path: { taskID }, body: { source: "test", text: "try again" } });
+      expect(await settled(client, taskID)).toMatchObject({
+        lifecycleStatus: "completed",
+        checks: [{ state: "passed" }],
+      });
+    });
+
+    test("an ignored file that a call makes counts for the next round", async () => {
+      const client = clientFor(project({ ".gitignore": "ignored\n", "a.txt": "one\n" }));
+      const taskID = await scripted(
+        client,
+        [write("n.txt", "1\n"), { text: "Done." }, { calls: [{ tool: "shell", input: { command: "touch ignored" } }] }],
+        { checks: ["test -f ignored"] },
+      );
+      expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed", checks: [{ round: 1 }] });
     });
 
     test("what a check leaves behind does not land", async () => {
@@ -283,6 +306,14 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed", usage: { modelCalls: 3 } });
     });
 
+    test("a cost cap with an unknown price stops, rather than not braking", async () => {
+      const client = clientFor(project());
+      const taskID = await scripted(client, [write("n.txt", "1\n"), { text: "ok" }], { budget: { maxCostUSD: 1 } });
+      const status = await settled(client, taskID);
+      expect(status).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "budget_reached" } });
+      expect(status.error).toContain("price of mock/large is unknown");
+    });
+
     test("malformed arguments and unknown tools come back to the model", async () => {
       const client = clientFor(project());
       const taskID = await scripted(client, [
@@ -398,6 +429,26 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(await settled(client, detached)).toMatchObject({ lifecycleStatus: "completed" });
       expect(git(directory, "rev-list", "--count", "HEAD")).toBe("1");
       expect(git(directory, "show", `sortie/${detached}:n.txt`)).toBe("2");
+    });
+
+    test("a follow-up to a branch landing goes on from that branch", async () => {
+      const directory = project();
+      const client = clientFor(directory);
+      const taskID = await scripted(
+        client,
+        [
+          write("n.txt", "1\n"),
+          { text: "One." },
+          { calls: [{ tool: "shell", input: { command: "cat n.txt; echo 2 >> n.txt" } }] },
+        ],
+        { landing: "branch" },
+      );
+      await settled(client, taskID);
+      await client.task.message({ path: { taskID }, body: { source: "test", text: "and two" } });
+      expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed", attempt: 2 });
+      expect(git(directory, "show", `sortie/${taskID}:n.txt`)).toBe("1\n2");
+      expect(git(directory, "rev-list", "--count", `main..sortie/${taskID}`)).toBe("1");
+      expect(git(directory, "rev-list", "--count", "main")).toBe("1");
     });
 
     test("in place: edits at once, no commit; landing with it is refused", async () => {

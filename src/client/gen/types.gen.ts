@@ -133,9 +133,18 @@ export type TaskSummary = {
     model: string;
     attempt: number;
     /**
+     * null unless queued
+     */
+    queue: {
+        position: number;
+        notBefore: string | null;
+        reason: string;
+    } | null;
+    /**
      * Questions that wait for an answer
      */
     pending: Array<unknown>;
+    checks: Array<CheckState>;
     git: {
         baseCommit: string | null;
         headCommit: string | null;
@@ -201,6 +210,33 @@ export type SquadRef = {
     scope: 'builtin' | 'user' | 'project';
 };
 
+export type CheckState = {
+    id: string;
+    name: string;
+    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck';
+    required: boolean;
+    origin: 'request' | 'project';
+    state: 'pending' | 'running' | 'passed' | 'failed' | 'error';
+    flaky: boolean;
+    /**
+     * The result is of an earlier tree
+     */
+    stale: boolean;
+    exitCode: number | null;
+    durationMs: number | null;
+    commit: string | null;
+    tree: string | null;
+    round: number;
+    /**
+     * The result on the base tree, before the work
+     */
+    baseline: {
+        state: 'passed' | 'failed' | 'error';
+        exitCode: number | null;
+        durationMs: number;
+    } | null;
+};
+
 export type Usage = {
     inputTokens: number;
     outputTokens: number;
@@ -239,9 +275,18 @@ export type TaskDetail = {
     model: string;
     attempt: number;
     /**
+     * null unless queued
+     */
+    queue: {
+        position: number;
+        notBefore: string | null;
+        reason: string;
+    } | null;
+    /**
      * Questions that wait for an answer
      */
     pending: Array<unknown>;
+    checks: Array<CheckState>;
     git: {
         baseCommit: string | null;
         headCommit: string | null;
@@ -278,15 +323,6 @@ export type TaskDetail = {
     settledAt: string | null;
     goals: Array<Goal>;
     sessionInvocationTopology: SessionInvocationTopology;
-    /**
-     * null unless queued
-     */
-    queue: {
-        position: number;
-        notBefore: string | null;
-        reason: string;
-    } | null;
-    checks: Array<CheckState>;
     request: string;
     attachments: Array<{
         filename: string;
@@ -362,33 +398,6 @@ export type SessionInvocationTopology = {
     }>;
 };
 
-export type CheckState = {
-    id: string;
-    name: string;
-    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck';
-    required: boolean;
-    origin: 'request' | 'project';
-    state: 'pending' | 'running' | 'passed' | 'failed' | 'error';
-    flaky: boolean;
-    /**
-     * The result is of an earlier tree
-     */
-    stale: boolean;
-    exitCode: number | null;
-    durationMs: number | null;
-    commit: string | null;
-    tree: string | null;
-    round: number;
-    /**
-     * The result on the base tree, before the work
-     */
-    baseline: {
-        state: 'passed' | 'failed' | 'error';
-        exitCode: number | null;
-        durationMs: number;
-    } | null;
-};
-
 export type TaskStatus = {
     taskID: string;
     title: string;
@@ -414,9 +423,18 @@ export type TaskStatus = {
     model: string;
     attempt: number;
     /**
+     * null unless queued
+     */
+    queue: {
+        position: number;
+        notBefore: string | null;
+        reason: string;
+    } | null;
+    /**
      * Questions that wait for an answer
      */
     pending: Array<unknown>;
+    checks: Array<CheckState>;
     git: {
         baseCommit: string | null;
         headCommit: string | null;
@@ -453,15 +471,6 @@ export type TaskStatus = {
     settledAt: string | null;
     goals: Array<Goal>;
     sessionInvocationTopology: SessionInvocationTopology;
-    /**
-     * null unless queued
-     */
-    queue: {
-        position: number;
-        notBefore: string | null;
-        reason: string;
-    } | null;
-    checks: Array<CheckState>;
 };
 
 export type TaskDeleted = {
