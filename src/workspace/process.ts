@@ -167,7 +167,8 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
       // Again while a pipe is open: a process in the middle of an exec shows no mark for a moment.
       const search = async () => {
         const deadline = performance.now() + lastDrainMs;
-        while (!done) {
+        const isOpen = () => !done;
+        while (isOpen()) {
           const left = await killMarked((found) => found === mark);
           if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
           if (performance.now() > deadline) for (const stream of child.stdio) stream?.destroy();
