@@ -58,7 +58,12 @@ export const createService = async (
       `A sandbox is required (${isLoopback(config.host) ? "SERVICE_SANDBOX=required" : `listening on ${config.host}`}), and this version has none: commands run as the service's user. Set SERVICE_SANDBOX=auto to accept that.`,
     );
   const { dataDir, limits } = config;
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+    throw new StartError(
+      78,
+      `The data folder ${dataDir} could not be made: ${messageOf(error)}. Start with another (--data-dir or SERVICE_DATA_DIR).`,
+    );
+  });
 
   const scope = new AsyncDisposableStack();
   try {

@@ -2,7 +2,6 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect } from "vitest";
-import type { Recorded } from "../src/domain/event.ts";
 import { summarise } from "../src/domain/summary.ts";
 import { evolve, type TaskState } from "../src/domain/task.ts";
 import type { Frame } from "../src/protocol/event.ts";
@@ -36,7 +35,7 @@ export const digestOf = (folder: string): string =>
 const foldOf = (frames: readonly Frame[]): TaskState => {
   let state: TaskState | undefined;
   for (const [index, { id, taskID, ...frame }] of frames.entries())
-    state = evolve(state, { ...frame, position: id, stream: taskID, version: index + 1 } as unknown as Recorded);
+    state = evolve(state, { ...frame, position: id, stream: taskID, version: index + 1 });
   if (state === undefined) throw new Error("Expected events, got none");
   return state;
 };

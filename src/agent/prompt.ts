@@ -3,7 +3,7 @@ import { type ChatMessage, type Conversation, messagesOf } from "../domain/conve
 import type { TaskState } from "../domain/task.ts";
 import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
 import type { AttachmentRef } from "../protocol/event.ts";
-import { loadInput, loadText } from "../store/text.ts";
+import { loadInput, loadText, requireText } from "../store/text.ts";
 import type { Blobs } from "../store/store.ts";
 
 /**
@@ -51,7 +51,7 @@ const load = async (message: ChatMessage, blobs: Blobs): Promise<PromptMessage> 
       const { messageID, source } = message;
       const files = await Promise.all(message.attachments.map((ref) => loadFile(ref, blobs)));
       const restarted = message.restarted === true ? { restarted: true } : {};
-      return { role: "user", messageID, source, text: await loadText(blobs, message.text), files, ...restarted };
+      return { role: "user", messageID, source, text: await requireText(blobs, message.text), files, ...restarted };
     }
     case "assistant": {
       const calls = await Promise.all(

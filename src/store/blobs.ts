@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { messageOf, ServiceError } from "../errors.ts";
 import type { Blobs } from "./store.ts";
 
 /**
@@ -17,9 +18,9 @@ export const createBlobs = (folder: string): Blobs => {
     const found = await stat(path).catch(absent);
     if (found?.size === bytes.byteLength) return;
     const shelf = join(folder, sha256.slice(0, 2));
-    if ((await mkdir(shelf, { recursive: true, mode: 0o700 })) !== undefined) await syncFolder(folder);
     const temporary = join(shelf, `${sha256}.${randomBytes(6).toString("hex")}.tmp`);
     try {
+      if ((await mkdir(shelf, { recursive: true, mode: 0o700 })) !== undefined) await syncFolder(folder);
       const file = await open(temporary, "wx", 0o600);
       try {
         await file.writeFile(bytes);
@@ -31,7 +32,9 @@ export const createBlobs = (folder: string): Blobs => {
       await syncFolder(shelf);
     } catch (error) {
       await rm(temporary, { force: true });
-      throw error;
+      throw new ServiceError("store_unavailable", `The store could not be written: ${messageOf(error)}.`, {
+        cause: error,
+      });
     }
   };
 

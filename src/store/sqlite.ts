@@ -55,10 +55,12 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     await database.backup(copy);
     chmodSync(copy, 0o600);
     log.info({ copy }, "the database was copied before its migration");
+  }).catch((error: unknown) => {
+    throw notStarted(file, error);
   });
 
-  const rows = prepare(database);
-  let { position, clean } = rows.log();
+  const rows = starting(file, () => prepare(database));
+  let { position, clean } = starting(file, () => rows.log());
   const unclean = clean === 0;
   const cache = createCache();
   const bell = createBell();
@@ -266,13 +268,18 @@ const starting = <T>(file: string, step: () => T): T => {
   try {
     return step();
   } catch (error) {
-    if (error instanceof Database.SqliteError && /NOTADB|CORRUPT/.test(error.code))
-      throw new StartError(70, `The database ${file} is damaged: ${error.message}. Put back a copy of it.`);
-    throw new StartError(
-      78,
-      `The database ${file} could not be opened: ${messageOf(error)}. Is there room, and may this user write there?`,
-    );
+    throw notStarted(file, error);
   }
+};
+
+const notStarted = (file: string, error: unknown): StartError => {
+  if (error instanceof StartError) return error;
+  return error instanceof Database.SqliteError && /NOTADB|CORRUPT/.test(error.code)
+    ? new StartError(70, `The database ${file} is damaged: ${error.message}. Put back a copy of it.`)
+    : new StartError(
+        78,
+        `The database ${file} could not be opened: ${messageOf(error)}. Is there room, and may this user write there?`,
+      );
 };
 
 const unavailable = (cause: unknown): ServiceError =>

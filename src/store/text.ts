@@ -22,6 +22,21 @@ export const loadText = async (blobs: Blobs, text: LongText): Promise<string> =>
   return bytes?.toString("utf8") ?? `${text.head}… [the rest of ${text.blob.bytes} bytes is gone from the data folder]`;
 };
 
+/** What somebody asked for is not acted on by half. */
+export class TextLost extends Error {
+  readonly code = "text_lost";
+}
+
+/** The whole text, or a refusal. */
+export const requireText = async (blobs: Blobs, text: LongText): Promise<string> => {
+  if (typeof text === "string") return text;
+  const bytes = await blobs.get(text.blob.sha256);
+  if (bytes !== undefined) return bytes.toString("utf8");
+  throw new TextLost(
+    `Expected the ${text.blob.bytes} bytes of "${text.head.slice(0, 60)}…" in the data folder, got nothing there.`,
+  );
+};
+
 type KeptInput = { blob: { sha256: string; bytes: number }; head: string };
 
 /** A call's arguments; kept like a long text when their JSON is long. */
@@ -31,8 +46,14 @@ export const keepInput = async (blobs: Blobs, input: unknown): Promise<Json> => 
   return typeof kept === "string" ? (JSON.parse(kept) as Json) : kept;
 };
 
-export const loadInput = async (blobs: Blobs, input: Json): Promise<Json> =>
-  isKept(input) ? (JSON.parse(await loadText(blobs, input)) as Json) : input;
+/** The arguments; in the form of invalid ones (`$invalid`) when they are gone. */
+export const loadInput = async (blobs: Blobs, input: Json): Promise<Json> => {
+  if (!isKept(input)) return input;
+  const bytes = await blobs.get(input.blob.sha256);
+  if (bytes === undefined)
+    return { $invalid: `The ${input.blob.bytes} bytes of arguments are gone from the data folder.` };
+  return JSON.parse(bytes.toString("utf8")) as Json;
+};
 
 const isKept = (input: unknown): input is KeptInput =>
   typeof input === "object" &&

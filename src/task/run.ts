@@ -6,6 +6,7 @@ import { next, type Step } from "../domain/next.ts";
 import type { TaskState } from "../domain/task.ts";
 import { messageOf, ServiceError } from "../errors.ts";
 import type { LiveFrame } from "../protocol/event.ts";
+import { TextLost } from "../store/text.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
 import { createFiles } from "../workspace/files.ts";
 import { WorkspaceLost } from "../workspace/workspace.ts";
@@ -135,8 +136,9 @@ const fault = async (run: Run, error: unknown): Promise<void> => {
     { task: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
     "a Task failed unexpectedly",
   );
+  const named = error instanceof ServiceError || error instanceof WorkspaceLost || error instanceof TextLost;
   await failNow(run, {
-    code: error instanceof ServiceError || error instanceof WorkspaceLost ? error.code : "internal",
+    code: named ? error.code : "internal",
     message: messageOf(error),
     retryable: true,
     remedy: "Read the service's log, then send a message to try again.",

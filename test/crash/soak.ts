@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect } from "vitest";
 import { makeProject, readText, writeFiles } from "../harness.ts";
-import { createTask, expectWhole, makeLab, post, send, shell } from "../hostile.ts";
+import { expectWhole, makeLab, post, send, shell } from "../hostile.ts";
 import { alwaysHolds, digestOf, invariants, type Watched } from "../invariants.ts";
 import type { MockTurn } from "../mock-provider.ts";
 import { startProcess } from "./process.ts";

@@ -123,9 +123,11 @@ test("30 messages at once to a running Task and to a settled one: each read exac
     expect(new Set(sent.map(({ body }) => body["messageID"])).size).toBe(30);
     await settled(taskID);
     const frames = await logOf(service.url, taskID);
-    const texts = frames.flatMap((frame) => (frame.type === "message.received" ? [String(frame.data.text)] : []));
+    const texts = frames.flatMap((frame) =>
+      frame.type === "message.received" ? [JSON.stringify(frame.data.text)] : [],
+    );
     for (let index = 0; index < 30; index += 1)
-      expect(texts.filter((text) => text === `${name}-${index}`)).toHaveLength(1);
+      expect(texts.filter((text) => text === `"${name}-${index}"`)).toHaveLength(1);
     // The last word was said with all of them read.
     const lastMessage = frames.findLastIndex(({ type }) => type === "message.received");
     expect(frames.slice(lastMessage).some(({ type }) => type === "reply.finished")).toBe(true);
@@ -242,7 +244,7 @@ test("300 Tasks at five places: all end, never more than five at once", { timeou
   expect(new Set(ids).size).toBe(300);
   let most = 0;
   for (;;) {
-    const text = String((await send(service.url, "/metrics")).body);
+    const text = await (await fetch(`${service.url}/metrics`)).text();
     const running = Number(/^sortie_tasks?_running(?:\{[^}]*\})? (\d+)/m.exec(text)?.[1] ?? Number.NaN);
     expect(running, text.slice(0, 2000)).not.toBeNaN();
     most = Math.max(most, running);
