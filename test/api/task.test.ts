@@ -258,7 +258,7 @@ describe.each(stores)("on %s", (_name, env) => {
       const { data: frames, error } = await client.task.events({ path: { taskID } });
       if (frames === undefined) throw new Error(JSON.stringify(error));
       const seen: { type: string; id?: number; data: unknown }[] = [];
-      for await (const frame of frames) seen.push(frame as (typeof seen)[number]);
+      for await (const frame of frames) seen.push(frame);
       const types = seen.map(({ type }) => type);
       expect(types[0]).toBe("task.snapshot");
       expect(types.slice(-2)).toEqual(["task.settled", "stream.end"]);
