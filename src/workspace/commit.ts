@@ -1,8 +1,9 @@
-import { copyFileSync, lstatSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, lstatSync, readFileSync, rmSync } from "node:fs";
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { tempPrefix } from "./files.ts";
 import { type Git, GitError, type GitOptions, type GitResult } from "./git.ts";
+import { hiddenPaths } from "./hidden.ts";
 import { decodePath, encodePath, osPath } from "./path.ts";
 import { looseCommit } from "./repository.ts";
 import type { Commit } from "./workspace.ts";
@@ -98,6 +99,8 @@ export const commitTree = async (request: CommitRequest): Promise<Commit | undef
   for (const name of [...unfinished, ...unfinishedFolders])
     rmSync(join(dirs.gitDir, name), { recursive: true, force: true });
 
+  await showHidden(git, worktree, dirs.gitDir, base.commit.length / 2);
+
   let status = await statusOf(git);
   const ours = status.oid === last?.commit && last?.parent === base.commit;
   if (status.head !== branch || (status.oid !== base.commit && !ours)) {
@@ -140,6 +143,18 @@ export const commitTree = async (request: CommitRequest): Promise<Commit | undef
     deletions: counted(/ (\d+) deletions?\(-\)/),
     omitted,
   };
+};
+
+/** What stands on disk is what is committed, whatever the index was told to overlook. */
+const showHidden = async (git: Git, worktree: string, gitDir: string, idBytes: number): Promise<void> => {
+  const index = join(gitDir, "index");
+  const hidden = existsSync(index) ? hiddenPaths(readFileSync(index), idBytes) : [];
+  // What is not on disk either may be left out by a sparse checkout.
+  const there = hidden.filter((path) => existsSync(Buffer.concat([Buffer.from(`${worktree}/`), path])));
+  if (there.length === 0) return;
+  const input = Buffer.concat(there.flatMap((path) => [path, Buffer.of(0)]));
+  for (const mark of ["--no-assume-unchanged", "--no-skip-worktree"])
+    await git.run(["update-index", "-z", mark, "--stdin"], { input });
 };
 
 /** Which changes enter the commit, which cannot, and which must leave the index again. */

@@ -376,12 +376,17 @@ describe.concurrent("what an agent can do to Git from its worktree", () => {
       "n.txt",
     ],
     ["a nested repository", "git init -q nested; echo x > nested/x; echo n > n.txt", "n.txt"],
+    ["skipped files", "git update-index --skip-worktree a.txt; echo hidden > a.txt; echo n > n.txt", "a.txt\nn.txt"],
     [
-      "a sparse index and skipped files",
-      "git update-index --skip-worktree a.txt; echo hidden > a.txt; echo n > n.txt",
-      null,
+      "marks in an index of version 4",
+      "git update-index --index-version 4; mkdir -p b/c; echo x > b/c/d; git add b; git update-index --assume-unchanged a.txt b/c/d; echo hidden > a.txt; echo hidden > b/c/d",
+      "a.txt\nb/c/d",
     ],
-    ["assumed unchanged", "git update-index --assume-unchanged a.txt; echo hidden > a.txt; echo n > n.txt", null],
+    [
+      "assumed unchanged",
+      "git update-index --assume-unchanged a.txt; echo hidden > a.txt; echo n > n.txt",
+      "a.txt\nn.txt",
+    ],
     ["the worktree gone", "cd /; rm -rf $OLDPWD", null],
     [
       "a FIFO and a socket",

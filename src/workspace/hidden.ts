@@ -1,0 +1,39 @@
+/**
+ * Paths that an index keeps git from looking at: "assume unchanged" and "skip worktree" (gitformat-index(5)). With
+ * such a mark on a file, what was checked on disk and what is committed could differ. Read here, because asking git
+ * costs a process for each commit; an index that is not understood has none, and git says what is wrong with it.
+ */
+export const hiddenPaths = (index: Buffer, idBytes: number): Buffer[] => {
+  const hidden: Buffer[] = [];
+  try {
+    if (index.toString("latin1", 0, 4) !== "DIRC") return [];
+    const version = index.readUInt32BE(4);
+    let name: Buffer = Buffer.alloc(0);
+    for (let at = 12, left = index.readUInt32BE(8); left > 0; left -= 1) {
+      const flagsAt = at + 40 + idBytes;
+      const flags = index.readUInt16BE(flagsAt);
+      const extended = (flags & 0x4000) !== 0;
+      const skipped = extended && (index.readUInt16BE(flagsAt + 2) & 0x4000) !== 0;
+      let from = flagsAt + (extended ? 4 : 2);
+      // Version 4 says how much of the name before falls away, in git's offset encoding, and does not pad.
+      let strip = 0;
+      if (version === 4) {
+        let byte = index.readUInt8(from++);
+        strip = byte & 0x7f;
+        while ((byte & 0x80) !== 0) {
+          byte = index.readUInt8(from++);
+          strip = ((strip + 1) << 7) | (byte & 0x7f);
+        }
+      }
+      const end = index.indexOf(0, from);
+      if (end === -1) return hidden;
+      const own = index.subarray(from, end);
+      name = version === 4 ? Buffer.concat([name.subarray(0, name.length - strip), own]) : own;
+      at = version === 4 ? end + 1 : at + ((end - at + 8) & ~7);
+      if ((flags & 0x8000) !== 0 || skipped) hidden.push(name);
+    }
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+  return hidden;
+};
