@@ -177,11 +177,12 @@ export const openRun = async (
 
 const tidy = async (directory: string): Promise<void> => createFiles(directory).tidy();
 
-/** Directories in which a Task works in place now: one at a time. */
+/** Directories in which a Task works in place now: one at a time, folders inside each other too. */
 const held = new Set<string>();
 
 const holdDirectory = (directory: string): Disposable | undefined => {
-  if (held.has(directory)) return undefined;
+  const contains = (outer: string, inner: string) => inner === outer || inner.startsWith(`${outer}/`);
+  if ([...held].some((other) => contains(other, directory) || contains(directory, other))) return undefined;
   held.add(directory);
   return { [Symbol.dispose]: () => held.delete(directory) };
 };

@@ -257,13 +257,17 @@ test("300 Tasks at five places: all end, never more than five at once", { timeou
   for (const taskID of ids) expect(await statusOf(service.url, taskID)).toMatchObject(completed);
 });
 
-test("in place on one directory: one at a time", { timeout: 60_000 }, async () => {
+test("in place on one directory and on one inside it: one at a time", { timeout: 60_000 }, async () => {
   const directory = lab.folder("place");
   mkdirSync(directory);
-  const guard = "mkdir busy || { echo overlap >> overlaps; exit 1; }; sleep 0.15; rmdir busy";
-  const ids = await Promise.all(Array.from({ length: 8 }, () => create(directory, lab.request([shell(guard)]))));
+  const sub = join(directory, "sub");
+  mkdirSync(sub);
+  const guard = `cd ${directory}; mkdir busy || { echo overlap >> overlaps; exit 1; }; sleep 0.15; rmdir busy`;
+  const ids = await Promise.all(
+    Array.from({ length: 8 }, (_, index) => create(index % 2 === 0 ? directory : sub, lab.request([shell(guard)]))),
+  );
   for (const taskID of ids) expect(await settled(taskID)).toMatchObject(completed);
-  expect(readdirSync(directory)).toEqual([]);
+  expect(readdirSync(directory)).toEqual(["sub"]);
   // The control: the guard sees two at once.
   expect(() =>
     execFileSync("bash", ["-c", `(${guard}) & sleep 0.02; (${guard}); wait`], { cwd: directory }),
