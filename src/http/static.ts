@@ -61,7 +61,7 @@ export const referenceScript = async (entry: Entry): Promise<Response> =>
   answer(entry, 200, await readScript(), "text/javascript; charset=utf-8");
 
 const readScript = async (): Promise<Uint8Array<ArrayBuffer>> => {
-  const built = new URL("./static/reference.js", import.meta.url);
+  const built = new URL("../static/reference.js", import.meta.url);
   const found = await readFile(built).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
     throw error;
