@@ -17,15 +17,8 @@ import { createOrigins, type Origin } from "./origin.ts";
 import { findRepository, looseCommit } from "./repository.ts";
 import { createTurns } from "./turn.ts";
 import { openFolder } from "./walk.ts";
-import {
-  type Commit,
-  type Prepared,
-  type PrepareRequest,
-  type Project,
-  type Workspace,
-  WorkspaceLost,
-  type Workspaces,
-} from "./workspace.ts";
+import { WorkspaceLost } from "./workspace.ts";
+import type { Commit, Prepared, PrepareRequest, Project, Workspace, Workspaces } from "./workspace.ts";
 
 /**
  * A Task's own worktree under the data folder, on the branch `sortie/<taskID>`. It is made by hand in git's documented
@@ -123,9 +116,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     const origin = origins.of(taskID);
     if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
     expectRepository(origin);
+    const whole = existsSync(join(prepared.worktree, ".git"));
     const mendable = existsSync(prepared.worktree) && !existsSync(join(origin.commonDir, "reftable"));
-    if (!existsSync(join(prepared.worktree, ".git")) && mendable) await mend(taskID, origin, prepared.baseCommit);
-    else if (!existsSync(join(prepared.worktree, ".git"))) {
+    if (!whole && mendable) await mend(taskID, origin, prepared.baseCommit);
+    else if (!whole) {
       log.warn({ taskID }, "worktree is gone; made again from its branch");
       const tip = await gitOf(origin).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
         ok: [0, 1],
