@@ -1,10 +1,9 @@
-import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
-import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { createRecord, killGroup, killMarked, reapRecords, wait } from "./orphans.ts";
+import { createSpawner } from "./spawner.ts";
 import { createTail } from "./tail.ts";
 
 /** Commands in their own process group, on record from spawn to death. */
@@ -76,6 +75,7 @@ const findBash = (path: string): string => {
 
 export const createProcesses = ({ folder, runID = folder, keepEnv, log }: ProcessOptions): Processes => {
   const record = createRecord(folder, log);
+  const spawner = createSpawner(log);
   const baseEnv: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", TERM: "dumb", CI: "1" };
   for (const name of keptNames) {
     const value = keepEnv[name];
@@ -83,8 +83,9 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
   }
   const bash = findBash(baseEnv["PATH"] ?? "");
 
-  /** Live groups by their leader's pid; `mark` is the command's own SERVICE_RUN_ID. */
-  const live = new Map<number, { taskID: string; mark: string; stop: () => void; gone: Promise<unknown> }>();
+  /** Commands that run now; `pid` is their group's once they are started, `mark` their own SERVICE_RUN_ID. */
+  type Entry = { taskID: string; mark: string; pid: number | undefined; stop: () => void; gone: Promise<unknown> };
+  const live = new Set<Entry>();
   /** Tasks with commands since their last killAll: only these can have left something. */
   const used = new Set<string>();
   let serial = 0;
@@ -94,110 +95,102 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
     const begun = performance.now();
     const output = createTail(command.keepBytes);
     const stdout = createTail(command.keepBytes);
-    const result = (ended: Ran["ended"], exitCode: number | null): Ran => ({
-      exitCode,
+    const decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
+    let ended: Ran["ended"] = "exit";
+    let exitCode: number | null = null;
+    const result = (): Ran => ({
+      exitCode: ended === "exit" ? exitCode : null,
       output: output.text(),
       stdout: stdout.text(),
       dropped: output.dropped(),
       ended,
       durationMs: performance.now() - begun,
     });
-    if (command.signal.aborted) return Promise.resolve(result("aborted", null));
+    if (command.signal.aborted) {
+      ended = "aborted";
+      return Promise.resolve(result());
+    }
 
     const mark = `${markOf(taskID)}${(serial += 1)}`;
-    let child: ReturnType<typeof spawn>;
-    try {
-      child = spawn(bash, ["-c", command.run], {
-        cwd: command.cwd,
-        env: { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark },
-        detached: true,
-        // The fourth is written by nobody. It closes when the last process that inherited it is gone, whatever became
-        // of its output and its group: the cheap evidence that something stayed behind.
-        stdio: ["ignore", "pipe", "pipe", "pipe"],
-      });
-    } catch (error) {
-      output.add(Buffer.from(messageOf(error)));
-      return Promise.resolve(result("not-started", null));
-    }
-    const pid = child.pid;
-    if (pid === undefined)
-      return new Promise((resolve) => {
-        child.once("error", (error) => {
-          output.add(Buffer.from(messageOf(error)));
-          resolve(result("not-started", null));
-        });
-      });
-
-    record.add(pid, taskID);
-    used.add(taskID);
-    let ended: Ran["ended"] = "exit";
+    const entry: Entry = { taskID, mark, pid: undefined, stop: () => stop("aborted"), gone: Promise.resolve() };
     const stop = (why: Ran["ended"]) => {
       if (ended === "exit") ended = why;
-      killGroup(pid);
+      // Asked to stop before it was started: it is ended as soon as it is.
+      if (entry.pid !== undefined) killGroup(entry.pid);
     };
-
-    const outDecoder = new StringDecoder("utf8");
-    const errDecoder = new StringDecoder("utf8");
-    child.stdout?.on("data", (chunk: Buffer) => {
-      output.add(chunk);
-      stdout.add(chunk);
-      command.onOutput?.(outDecoder.write(chunk));
-    });
-    child.stderr?.on("data", (chunk: Buffer) => {
-      output.add(chunk);
-      command.onOutput?.(errDecoder.write(chunk));
-    });
-    (child.stdio[3] as NodeJS.ReadableStream).resume();
-
     const timer = setTimeout(stop, command.timeoutMs, "timeout");
     const abort = () => stop("aborted");
     command.signal.addEventListener("abort", abort, { once: true });
+    used.add(taskID);
+    live.add(entry);
 
     const gone = new Promise<Ran>((resolve) => {
-      let done = false;
-      let exitCode: number | null = null;
       let drain: NodeJS.Timeout | undefined;
+      const isOpen = () => live.has(entry);
       const finish = () => {
-        done = true;
+        clearTimeout(timer);
         clearTimeout(drain);
-        live.delete(pid);
-        record.remove(pid);
-        resolve(result(ended, ended === "exit" ? exitCode : null));
+        command.signal.removeEventListener("abort", abort);
+        live.delete(entry);
+        if (entry.pid !== undefined) record.remove(entry.pid);
+        resolve(result());
       };
       // Again while a pipe is open: a process in the middle of an exec shows no mark for a moment.
       const search = async () => {
         const deadline = performance.now() + lastDrainMs;
-        const isOpen = () => !done;
         while (isOpen()) {
           const left = await killMarked((found) => found === mark);
           if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
-          if (performance.now() > deadline) for (const stream of child.stdio) stream?.destroy();
+          if (performance.now() > deadline) child.drop();
           await wait(10);
         }
       };
-      child.once("exit", (code) => {
-        exitCode = code;
-        clearTimeout(timer);
-        command.signal.removeEventListener("abort", abort);
-        killGroup(pid);
-        drain = setTimeout(() => void search(), drainMs);
-      });
-      child.once("close", finish);
-      // A kill that fails after the spawn: the exit event still comes.
-      child.once("error", (error) => log.warn({ taskID, pid, error: error.message }, "child process error"));
+      const child = spawner.start(
+        {
+          file: bash,
+          args: ["-c", command.run],
+          cwd: command.cwd,
+          env: { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark },
+        },
+        {
+          started(pid) {
+            entry.pid = pid;
+            record.add(pid, taskID);
+            if (ended !== "exit") killGroup(pid);
+          },
+          output(from, chunk) {
+            output.add(chunk);
+            if (from === "stdout") stdout.add(chunk);
+            command.onOutput?.(decoders[from].write(chunk));
+          },
+          exit(code) {
+            exitCode = code;
+            clearTimeout(timer);
+            command.signal.removeEventListener("abort", abort);
+            if (entry.pid !== undefined) killGroup(entry.pid);
+            drain = setTimeout(() => void search(), drainMs);
+          },
+          close: finish,
+          failed(message) {
+            ended = "not-started";
+            output.add(Buffer.from(message));
+            finish();
+          },
+        },
+      );
     });
-    live.set(pid, { taskID, mark, stop: () => stop("aborted"), gone });
+    entry.gone = gone;
     return gone;
   };
 
   const killAll = async (taskID: string): Promise<number[]> => {
     if (!used.has(taskID)) return [];
-    const groups = [...live].filter(([, entry]) => entry.taskID === taskID);
-    for (const [, entry] of groups) entry.stop();
-    await Promise.all(groups.map(([, entry]) => entry.gone));
+    const groups = [...live].filter((entry) => entry.taskID === taskID);
+    for (const entry of groups) entry.stop();
+    await Promise.all(groups.map(({ gone }) => gone));
     const strays = await killMarked((mark) => mark.startsWith(markOf(taskID)));
     used.delete(taskID);
-    return [...groups.map(([pid]) => pid), ...strays];
+    return [...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])), ...strays];
   };
 
   return {
@@ -205,7 +198,7 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
     killAll,
     async reap() {
       const killed = await reapRecords(folder, record.name, log);
-      const own = new Set([...live.values()].map((entry) => entry.mark));
+      const own = new Set([...live].map(({ mark }) => mark));
       const taskOf = (mark: string) => mark.slice(runID.length + 1).split("/")[0] ?? "";
       await killMarked(
         (mark) => mark.startsWith(`${runID}/`) && !own.has(mark),
@@ -214,8 +207,9 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
       return killed;
     },
     async stop() {
-      const tasks = new Set([...live.values()].map((entry) => entry.taskID));
+      const tasks = new Set([...live].map(({ taskID }) => taskID));
       await Promise.race([Promise.all([...tasks].map(killAll)), wait(5000)]);
+      spawner.close();
       record.close();
     },
   };

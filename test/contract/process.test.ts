@@ -252,7 +252,32 @@ describe.runIf(process.platform === "linux")("leaves nothing behind", () => {
     expect((await other).ended).toBe("aborted");
   });
 
-  test("after a kill -9 of the service the next one ends what is left, by Task, and nothing of others", async () => {
+  /** Ids of the processes that a process started itself. */
+  const childrenOf = (pid: number): number[] =>
+    readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").split(" ").filter(Boolean).map(Number);
+
+  test("after a kill -9 of the service its runner ends every group at once", async () => {
+    const script = join(folder, "lone.ts");
+    const source = fileURLToPath(new URL("../../src", import.meta.url));
+    writeFileSync(
+      script,
+      `import { createProcesses } from ${JSON.stringify(`${source}/workspace/process.ts`)};
+       import { silent } from ${JSON.stringify(`${source}/log.ts`)};
+       const processes = createProcesses({ folder: ${JSON.stringify(join(folder, "processes"))}, runID: "lone", keepEnv: process.env, log: silent });
+       const base = { cwd: ${JSON.stringify(folder)}, timeoutMs: 60000, keepBytes: 1000, signal: new AbortController().signal };
+       void processes.run("task_a", { ...base, run: "echo $$ >> pids; sleep 300 & echo $! >> pids; trap '' TERM; sleep 300" });
+      `,
+    );
+    const service = spawn(process.execPath, [script], { stdio: "inherit" });
+    await until(() => pidsIn("pids").length >= 2, 8000);
+    const runners = childrenOf(service.pid ?? 0);
+    expect(runners).toHaveLength(1);
+    expect(pidsIn("pids").filter(lives)).toHaveLength(2);
+    service.kill("SIGKILL");
+    expect(await until(() => [...runners, ...pidsIn("pids")].every((pid) => !lives(pid)), 2000)).toBe(true);
+  });
+
+  test("with its runner ended too, the next service ends what is left, by Task, and nothing of others", async () => {
     const owner = join(folder, "owner.ts");
     const source = fileURLToPath(new URL("../../src", import.meta.url));
     writeFileSync(
@@ -274,6 +299,9 @@ describe.runIf(process.platform === "linux")("leaves nothing behind", () => {
     });
     const service = spawn(process.execPath, [owner], { stdio: "inherit" });
     await until(() => pidsIn("pids").length >= 6, 8000);
+    // Stopped first, so that it does not see its runner go.
+    service.kill("SIGSTOP");
+    for (const runner of childrenOf(service.pid ?? 0)) process.kill(runner, "SIGKILL");
     service.kill("SIGKILL");
     await new Promise((resolve) => service.once("exit", resolve));
     // Control: they are alive without their service.

@@ -65,7 +65,8 @@ test("kill -9: what is left is killed at the next start, before the Task goes on
   const first = await startProcess(place.env);
   const taskID = await running(first, place);
   await first.kill("SIGKILL");
-  expect(processesOf(place.dataDir).length).toBeGreaterThanOrEqual(3);
+  // The runner ends the group; the child that left it lives on until the next start.
+  expect(processesOf(place.dataDir).length).toBeGreaterThanOrEqual(1);
 
   await using second = await startProcess(place.env);
   expect(processesOf(place.dataDir)).toEqual([]);

@@ -1,0 +1,49 @@
+/** What the service and its runner say to each other: type, id of the command, length, bytes. */
+
+export const frames = {
+  /** To the runner: begin a command (JSON of `Start`); stop listening to it. */
+  start: 1,
+  drop: 2,
+  /** From the runner: its process id, its outputs, its exit code ("" = by a signal), its pipes closed, or why not. */
+  started: 3,
+  stdout: 4,
+  stderr: 5,
+  exit: 6,
+  closed: 7,
+  failed: 8,
+} as const;
+
+export type Frame = { type: (typeof frames)[keyof typeof frames]; id: number; payload: Buffer };
+
+export type Start = { file: string; args: string[]; cwd: string; env: Record<string, string> };
+
+const headBytes = 9;
+
+export const frameOf = (type: Frame["type"], id: number, payload: Buffer | string): Buffer => {
+  const bytes = typeof payload === "string" ? Buffer.from(payload) : payload;
+  const frame = Buffer.allocUnsafe(headBytes + bytes.length);
+  frame.writeUInt8(type, 0);
+  frame.writeUInt32LE(id, 1);
+  frame.writeUInt32LE(bytes.length, 5);
+  bytes.copy(frame, headBytes);
+  return frame;
+};
+
+/** Takes chunks as they come and gives whole frames. */
+export const createReader = (take: (frame: Frame) => void): ((chunk: Buffer) => void) => {
+  let rest: Buffer = Buffer.alloc(0);
+  return (chunk) => {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    while (rest.length >= headBytes) {
+      const end = headBytes + rest.readUInt32LE(5);
+      if (rest.length < end) return;
+      const frame = {
+        type: rest.readUInt8(0) as Frame["type"],
+        id: rest.readUInt32LE(1),
+        payload: rest.subarray(headBytes, end),
+      };
+      rest = rest.subarray(end);
+      take(frame);
+    }
+  };
+};

@@ -1,0 +1,108 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Socket } from "node:net";
+import { extname } from "node:path";
+import type { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { Log } from "../log.ts";
+import { createReader, frameOf, frames, type Start } from "./frames.ts";
+
+/** Starts commands through the runner, a small process of our own that is started with the first of them. */
+
+export type Listener = {
+  started(pid: number): void;
+  output(from: "stdout" | "stderr", chunk: Buffer): void;
+  /** The shell has ended; null: by a signal, or unknown because the runner itself was ended. */
+  exit(code: number | null): void;
+  /** Nobody holds the command's pipes any more; the last call. */
+  close(): void;
+  /** It could not be started; the last call. */
+  failed(message: string): void;
+};
+
+export interface Spawner {
+  /** `drop` stops listening to a command whose pipes stay open. */
+  start(start: Start, listener: Listener): { drop(): void };
+  close(): void;
+}
+
+type Runner = ChildProcessByStdio<Writable, Readable, null>;
+
+// The same file beside the sources and in the bundle, which lies as deep.
+const script = fileURLToPath(new URL(`../workspace/runner${extname(import.meta.url)}`, import.meta.url));
+
+export const createSpawner = (log: Log): Spawner => {
+  const listeners = new Map<number, Listener>();
+  let runner: Runner | undefined;
+  let serial = 0;
+
+  const begin = (): Runner => {
+    // A group of its own, so that a Ctrl-C in the service's terminal does not end it before the service has stopped.
+    const child = spawn(process.execPath, ["--max-semi-space-size=1", script], {
+      detached: true,
+      env: { NODE_NO_WARNINGS: "1" },
+      stdio: ["pipe", "pipe", "ignore"],
+    });
+    child.stdout.on(
+      "data",
+      createReader(({ type, id, payload }) => hear(type, id, payload)),
+    );
+    child.stdin.on("error", () => {});
+    child.once("error", (error) => lose(child, error.message));
+    child.once("close", () => lose(child, "its runner was ended"));
+    return child;
+  };
+
+  const hear = (type: number, id: number, payload: Buffer): void => {
+    const listener = listeners.get(id);
+    if (listener === undefined) return;
+    if (type === frames.started) listener.started(Number(payload.toString("latin1")));
+    else if (type === frames.stdout) listener.output("stdout", payload);
+    else if (type === frames.stderr) listener.output("stderr", payload);
+    else if (type === frames.exit) listener.exit(payload.length === 0 ? null : Number(payload.toString("latin1")));
+    else {
+      forget(id);
+      if (type === frames.failed) listener.failed(payload.toString("utf8"));
+      else listener.close();
+    }
+  };
+
+  const forget = (id: number): void => {
+    listeners.delete(id);
+    if (listeners.size === 0) hold(false);
+  };
+
+  /** The runner keeps this process alive only while a command runs. */
+  const hold = (held: boolean): void => {
+    for (const end of [runner, runner?.stdin as Socket | undefined, runner?.stdout as Socket | undefined])
+      if (held) end?.ref();
+      else end?.unref();
+  };
+
+  /** Commands of a runner that is gone: its groups are ended by whoever listens. */
+  const lose = (lost: Runner, why: string): void => {
+    if (runner !== lost) return;
+    runner = undefined;
+    if (listeners.size > 0) log.error({ commands: listeners.size, why }, "the runner of commands is gone");
+    const orphans = [...listeners.values()];
+    listeners.clear();
+    for (const listener of orphans) {
+      listener.exit(null);
+      listener.close();
+    }
+  };
+
+  return {
+    start(start, listener) {
+      runner ??= begin();
+      const id = (serial += 1);
+      listeners.set(id, listener);
+      hold(true);
+      runner.stdin.write(frameOf(frames.start, id, JSON.stringify(start)));
+      return { drop: () => void runner?.stdin.write(frameOf(frames.drop, id, "")) };
+    },
+    close() {
+      runner?.stdin.end();
+      runner?.unref();
+    },
+  };
+};
