@@ -63,6 +63,8 @@ export type Config = {
   allowedHosts: string[];
   allowedOrigins: string[];
   projectRoots: string[];
+  /** Refuse other users of this machine. */
+  sameUser: boolean;
   logLevel: string;
   /** The process environment, for provider keys (`env:NAME` and the usual variables) and for PATH, HOME, LANG. */
   env: Readonly<Record<string, string | undefined>>;
@@ -78,7 +80,7 @@ export type Flags = {
 };
 
 /** Variables of the interface whose feature is not built yet: refused rather than ignored. */
-const later = ["SERVICE_SAME_USER", "SERVICE_ALLOW_SQUAD_PRODUCTION"];
+const later = ["SERVICE_ALLOW_SQUAD_PRODUCTION"];
 /** Lists may be empty. */
 const lists = new Set(["SERVICE_ALLOWED_HOSTS", "SERVICE_ALLOWED_ORIGINS", "SERVICE_PROJECT_ROOTS"]);
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
@@ -164,6 +166,11 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   if (!logLevels.includes(logLevel))
     throw bad(`Expected SERVICE_LOG_LEVEL to be one of ${logLevels.join(", ")}, got "${logLevel}".`);
 
+  const sameUser = env["SERVICE_SAME_USER"] ?? "0";
+  if (sameUser !== "0" && sameUser !== "1") throw bad(`Expected SERVICE_SAME_USER to be 1 or 0, got "${sameUser}".`);
+  if (sameUser === "1" && (process.platform !== "linux" || !loopback))
+    throw bad("SERVICE_SAME_USER is available on Linux, listening on a loopback address. Unset it.");
+
   const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
   return {
     host,
@@ -188,6 +195,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     allowedHosts: list(env["SERVICE_ALLOWED_HOSTS"]),
     allowedOrigins: list(env["SERVICE_ALLOWED_ORIGINS"]),
     projectRoots,
+    sameUser: sameUser === "1",
     logLevel,
     env,
   };

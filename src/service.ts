@@ -156,7 +156,12 @@ export const createService = async (
       version,
       log,
     });
-    const server = await listen(app, { host: config.host, port: config.port, socket: config.socket });
+    const server = await listen(app, {
+      host: config.host,
+      port: config.port,
+      socket: config.socket,
+      sameUser: config.sameUser,
+    });
     scope.defer(() => server.close());
     engine.start(runTask);
     scope.use(forgetKeys(store, log));

@@ -1,8 +1,9 @@
 import { chmodSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createConnection, type Socket } from "node:net";
-import { StartError } from "../errors.ts";
+import { type ErrorCode, StartError } from "../errors.ts";
 import type { App } from "./app.ts";
+import { isAllowed, peerUser } from "./peer.ts";
 import { failure, openEntry, send } from "./reply.ts";
 
 /**
@@ -18,13 +19,18 @@ export type Listening = {
   close(): Promise<void>;
 };
 
+export type Address = {
+  host: string;
+  port: number;
+  socket?: string | undefined;
+  /** Refuses other users of this machine; asked once for a connection. */
+  sameUser?: boolean;
+};
+
 const graceMs = 5_000;
 const requestsPerSocket = 1_000;
 
-export const listen = async (
-  app: App,
-  { host, port, socket }: { host: string; port: number; socket?: string | undefined },
-): Promise<Listening> => {
+export const listen = async (app: App, { host, port, socket, sameUser = false }: Address): Promise<Listening> => {
   const server = createServer({
     // A missing Host is refused by the guard, with a body.
     requireHostHeader: false,
@@ -38,7 +44,9 @@ export const listen = async (
   });
   server.maxConnections = 256;
   const sockets = new Set<Socket>();
+  const strangers = new WeakSet<Socket>();
   server.on("connection", (opened) => {
+    if (sameUser && !isAllowed(peerUser(opened), process.getuid?.())) strangers.add(opened);
     sockets.add(opened);
     opened.once("close", () => sockets.delete(opened));
   });
@@ -48,6 +56,7 @@ export const listen = async (
     const count = (counts.get(incoming.socket) ?? 0) + 1;
     counts.set(incoming.socket, count);
     if (count >= requestsPerSocket) outgoing.shouldKeepAlive = false;
+    if (strangers.has(incoming.socket)) return refuse(outgoing, 403, strangerWords, incoming, "origin_not_allowed");
     app.listener(incoming, outgoing);
   });
   // Only a body that is wanted is asked for: body.ts writes the 100.
@@ -151,9 +160,17 @@ const words: Record<number, string> = {
   431: "Request Header Fields Too Large",
 };
 
-const refuse = (outgoing: ServerResponse, status: number, message: string, incoming: IncomingMessage): void => {
+const strangerWords = "Expected a caller of the service's own user or root (SERVICE_SAME_USER), got another user.";
+
+const refuse = (
+  outgoing: ServerResponse,
+  status: number,
+  message: string,
+  incoming: IncomingMessage,
+  code: ErrorCode = "invalid_request",
+): void => {
   const entry = openEntry(incoming.socket.remoteAddress ?? "socket");
-  const refusal = failure("invalid_request", status, message, entry.requestID);
+  const refusal = failure(code, status, message, entry.requestID);
   send(outgoing, entry, { ...refusal, headers: { connection: "close" } });
 };
 

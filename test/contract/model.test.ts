@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { knownKinds } from "../../src/model/kinds.ts";
 import { createProviderModel } from "../../src/model/provider.ts";
+import { createRulesModel } from "../../src/model/rules/rules.ts";
+import { toolSpecs, tools } from "../../src/tool/select.ts";
 import { startFront } from "./model-front.ts";
 import { arrived, connectionOf, failureOf, front, key, mock, open, wires } from "./model-lab.ts";
 import { answered, modelSuite, replyOf, requestOf, user } from "./model-suite.ts";
@@ -12,6 +14,14 @@ const png = Buffer.from(
   "base64",
 );
 const pdf = Buffer.from("%PDF-1.4\n%%EOF\n");
+
+modelSuite("the built-in rules", async () => ({
+  model: createRulesModel(),
+  text: "```txt file=a.txt\nx\n```",
+  request: { tools: toolSpecs(Object.values(tools)) },
+  output: () => "Created a.txt (2 bytes).",
+  close: async () => {},
+}));
 
 for (const wire of wires) {
   modelSuite(wire.name, async () => ({ model: open(wire), text: "read two", close: async () => {} }));

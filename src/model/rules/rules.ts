@@ -3,12 +3,14 @@ import { plan } from "./plan.ts";
 
 /**
  * `builtin/rules-1`: no language model. It carries out what a request spells out in the grammar of grammar.ts, by the
- * same tool calls a language model would make, and refuses the rest. It streams nothing, since it does not think.
+ * same tool calls a language model would make, and refuses the rest. Its report comes in one piece: nothing is streamed
+ * that was not thought in pieces.
  */
 export const createRulesModel = (): Model => ({
   ref: "builtin/rules-1",
   retries: false,
-  reply({ messages, facts, tools, signal }) {
+  reply(request) {
+    const { messages, facts, tools, signal } = request;
     return new Promise((resolve) => {
       signal.throwIfAborted();
       const next = plan(
@@ -21,6 +23,7 @@ export const createRulesModel = (): Model => ({
           resolve({ ok: true, text: "", calls: next.calls, finish: "calls", usage: noUsage });
           break;
         case "done":
+          request.onText(next.report);
           resolve({ ok: true, text: next.report, calls: [], finish: "end", usage: noUsage });
           break;
         case "failed": {
