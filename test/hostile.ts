@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Frame } from "../src/protocol/event.ts";
-import type { TaskStatus } from "../src/protocol/task.ts";
+import type { TaskStatus } from "../src/protocol/status.ts";
 import { git, temporary, until } from "./harness.ts";
 import { type MockTurn, startMockProvider } from "./mock-provider.ts";
 

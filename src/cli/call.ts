@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { createServiceClient } from "../client/client.ts";
 import { messageOf } from "../errors.ts";
-import type { TaskStatus } from "../protocol/task.ts";
+import type { TaskStatus } from "../protocol/status.ts";
 import { Exit, exit } from "./exit.ts";
 import { clean } from "./print.ts";
 

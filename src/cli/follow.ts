@@ -1,5 +1,5 @@
 import { messageOf } from "../errors.ts";
-import type { TaskStatus } from "../protocol/task.ts";
+import type { TaskStatus } from "../protocol/status.ts";
 import { exitOf, need, type Service, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { watchInterrupts } from "./interrupt.ts";

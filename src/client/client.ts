@@ -1,4 +1,4 @@
-import type { TaskStatus } from "../protocol/task.ts";
+import type { TaskStatus } from "../protocol/status.ts";
 import { type CallError, openEvents, type Result, type StreamFrame } from "./events.ts";
 import { createClient } from "./gen/client/index.ts";
 import { type Options, Service, Task } from "./gen/sdk.gen.ts";

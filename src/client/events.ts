@@ -1,6 +1,6 @@
 import type { ErrorBody } from "../protocol/error.ts";
 import type { Frame, LiveFrame } from "../protocol/event.ts";
-import type { TaskStatus } from "../protocol/task.ts";
+import type { TaskStatus } from "../protocol/status.ts";
 
 /**
  * A Task's events as an async iterable that resumes by itself: a lost connection is opened again after the last id

@@ -1,5 +1,5 @@
 import type { EventData, LongText } from "../protocol/event.ts";
-import type { Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/task.ts";
+import type { Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/status.ts";
 import { type Recorded, requestMessageID } from "./event.ts";
 
 /** What a front end shows first: messages with their calls, and a timeline of the newest facts. */

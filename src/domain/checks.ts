@@ -1,4 +1,4 @@
-import type { CheckState } from "../protocol/task.ts";
+import type { CheckState } from "../protocol/status.ts";
 import { isCurrent, type TaskState } from "./task.ts";
 
 /** The checks of a Task with their newest results, as status, board and archive show them. */

@@ -1,5 +1,5 @@
 import type { Frame } from "../protocol/event.ts";
-import type { Message, TaskBoard, TaskDetail } from "../protocol/task.ts";
+import type { Message, TaskBoard, TaskDetail } from "../protocol/status.ts";
 import { type Recorded, sessionOf } from "./event.ts";
 import { checksOf } from "./checks.ts";
 import type { CheckRun, TaskState } from "./task.ts";

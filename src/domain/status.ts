@@ -1,4 +1,4 @@
-import type { TaskStatus, Topology } from "../protocol/task.ts";
+import type { TaskStatus, Topology } from "../protocol/status.ts";
 import { checksOf } from "./checks.ts";
 import { commonOf } from "./summary.ts";
 import type { TaskState } from "./task.ts";

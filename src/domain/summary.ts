@@ -1,4 +1,4 @@
-import type { Phase, TaskSummary } from "../protocol/task.ts";
+import type { Phase, TaskSummary } from "../protocol/status.ts";
 import { checksOf } from "./checks.ts";
 import { isCurrent, type TaskState } from "./task.ts";
 

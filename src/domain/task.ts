@@ -1,5 +1,6 @@
 import type { AttachmentRef, EventData, LongText, TurnFailure } from "../protocol/event.ts";
-import type { Budget, CheckSpec, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/task.ts";
+import type { Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/status.ts";
+import type { CheckSpec } from "../protocol/task.ts";
 import type { ModelRef, SquadRef } from "./agent.ts";
 import type { Recorded } from "./event.ts";
 

@@ -1,6 +1,6 @@
 import type { Registry as PromRegistry } from "prom-client";
 import type { Recorded } from "../domain/event.ts";
-import type { LifecycleStatus } from "../protocol/task.ts";
+import type { LifecycleStatus } from "../protocol/status.ts";
 
 /** Counters kept as plain numbers; prom-client is loaded when somebody asks for them. */
 

@@ -1,15 +1,6 @@
 import { z } from "zod";
-import {
-  budget,
-  checkKinds,
-  errorInfo,
-  lifecycleStatus,
-  modelRef,
-  priority,
-  productPillar,
-  squadRef,
-  taskStatus,
-} from "./task.ts";
+import { errorInfo, squadRef, taskStatus } from "./status.ts";
+import { budget, checkKinds, lifecycleStatus, modelRef, priority, productPillar } from "./task.ts";
 
 /**
  * The facts of a Task, as they stand in the log and as they go out on `GET /task/{taskID}/events`: one schema per

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { eventPage, streamFrame } from "./event.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
+import * as status from "./status.ts";
 import * as task from "./task.ts";
 
 /**
@@ -81,7 +82,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       directory: "required",
       body: bodies.taskCreate,
       bodySize: "large",
-      answers: [json(task.taskCreated, "Accepted; the Task runs by itself from here", 202)],
+      answers: [json(status.taskCreated, "Accepted; the Task runs by itself from here", 202)],
     },
     "task.list": {
       method: "GET",
@@ -101,7 +102,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
         cursorTaskID: z.string().optional(),
       }),
       queryPrefix: "metadata.",
-      answers: [json(z.array(task.taskSummary), 'Summaries; the next page also in `Link: …; rel="next"`')],
+      answers: [json(z.array(status.taskSummary), 'Summaries; the next page also in `Link: …; rel="next"`')],
     },
     "task.get": {
       method: "GET",
@@ -109,7 +110,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       summary: "The status record with the request",
       directory: "accepted",
       params: taskParams,
-      answers: [json(task.taskDetail, "The Task")],
+      answers: [json(status.taskDetail, "The Task")],
     },
     "task.update": {
       method: "PATCH",
@@ -118,7 +119,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       directory: "required",
       params: taskParams,
       body: bodies.taskPatch,
-      answers: [json(task.taskStatus, "The status record after the change")],
+      answers: [json(status.taskStatus, "The status record after the change")],
     },
     "task.delete": {
       method: "DELETE",
@@ -128,7 +129,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       params: taskParams,
       body: bodies.taskDelete,
       bodyOptional: true,
-      answers: [json(task.taskDeleted, "Deleted")],
+      answers: [json(status.taskDeleted, "Deleted")],
     },
     "task.status": {
       method: "GET",
@@ -136,7 +137,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       summary: "The status record",
       directory: "accepted",
       params: taskParams,
-      answers: [json(task.taskStatus, "The status record")],
+      answers: [json(status.taskStatus, "The status record")],
     },
     "task.board": {
       method: "GET",
@@ -144,7 +145,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       summary: "Everything a front end shows first; then the stream from lastEventID",
       directory: "accepted",
       params: taskParams,
-      answers: [json(task.board, "The board"), { status: 304, description: "Unchanged since If-None-Match" }],
+      answers: [json(status.board, "The board"), { status: 304, description: "Unchanged since If-None-Match" }],
     },
     "task.messages": {
       method: "GET",
@@ -153,7 +154,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       directory: "accepted",
       params: taskParams,
       query: z.object({ after: count(0, Number.MAX_SAFE_INTEGER).optional(), limit: count(1, 1000).optional() }),
-      answers: [json(task.messagePage, "Messages in order, by eventID")],
+      answers: [json(status.messagePage, "Messages in order, by eventID")],
     },
     "task.diff": {
       method: "GET",
@@ -192,7 +193,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       params: taskParams,
       body: bodies.taskMessage,
       bodySize: "large",
-      answers: [json(task.messageAccepted, "Accepted", 202)],
+      answers: [json(status.messageAccepted, "Accepted", 202)],
     },
     "task.cancel": {
       method: "POST",
@@ -203,8 +204,8 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       body: bodies.taskCancel,
       bodyOptional: true,
       answers: [
-        json(task.cancelAccepted, "Cancelled"),
-        json(task.cancelAccepted, "Accepted; active until its processes are dead", 202),
+        json(status.cancelAccepted, "Cancelled"),
+        json(status.cancelAccepted, "Accepted; active until its processes are dead", 202),
       ],
     },
     "task.projectArchive": {

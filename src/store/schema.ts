@@ -1,4 +1,4 @@
-import type { LifecycleStatus } from "../protocol/task.ts";
+import type { LifecycleStatus } from "../protocol/status.ts";
 
 /**
  * The tables, the same in both databases. `events` is the truth; `tasks`, `texts`, `metadata` and `snapshots` are

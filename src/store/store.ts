@@ -1,7 +1,7 @@
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { BlobRef, LiveFrame } from "../protocol/event.ts";
-import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task.ts";
+import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/status.ts";
 
 /**
  * The log and what stands beside it. One port, two implementations (`sqlite.ts`, `postgres.ts`), one contract suite

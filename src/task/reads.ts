@@ -4,7 +4,7 @@ import { phaseOf } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../errors.ts";
 import { isID } from "../id.ts";
-import type { Message, MessagePage, TaskBoard, TaskDetail, TaskStatus, TaskSummary } from "../protocol/task.ts";
+import type { Message, MessagePage, TaskBoard, TaskDetail, TaskStatus, TaskSummary } from "../protocol/status.ts";
 import type { Json, ListQuery, Store } from "../store/store.ts";
 import { loadInput, loadText } from "../store/text.ts";
 import type { Workspaces } from "../workspace/workspace.ts";

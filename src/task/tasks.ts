@@ -15,14 +15,11 @@ import type {
   MessageAccepted,
   MessagePage,
   TaskBoard,
-  TaskCancel,
-  TaskCreate,
   TaskDetail,
-  TaskMessage,
-  TaskPatch,
   TaskStatus,
   TaskSummary,
-} from "../protocol/task.ts";
+} from "../protocol/status.ts";
+import type { TaskCancel, TaskCreate, TaskMessage, TaskPatch } from "../protocol/task.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { ListQuery, Once, Store, Write } from "../store/store.ts";
 import { keepText } from "../store/text.ts";

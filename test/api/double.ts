@@ -6,7 +6,7 @@ import { newID } from "../../src/id.ts";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createRoutes } from "../../src/protocol/routes.ts";
-import type { TaskStatus } from "../../src/protocol/task.ts";
+import type { TaskStatus } from "../../src/protocol/status.ts";
 import type { Store, StoredAnswer } from "../../src/store/store.ts";
 import type { Tasks } from "../../src/task/tasks.ts";
 

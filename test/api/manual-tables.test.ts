@@ -11,7 +11,8 @@ import { createRegistry } from "../../src/model/registry.ts";
 import { eventData } from "../../src/protocol/event.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createRoutes } from "../../src/protocol/routes.ts";
-import * as protocol from "../../src/protocol/task.ts";
+import * as protocol from "../../src/protocol/status.ts";
+import { checkRequest, createRequests } from "../../src/protocol/task.ts";
 import { temporary } from "../harness.ts";
 import { blocksOf, firstNames, namesIn, page, tableOf } from "./manual.ts";
 
@@ -22,7 +23,7 @@ const settings = page("docs/configuration.md");
 const readme = page("README.md");
 
 const keysOf = (schema: unknown): string[] => (schema instanceof z.ZodObject ? Object.keys(schema.shape) : []);
-const bodies = protocol.createRequests();
+const bodies = createRequests();
 
 /** Name and default of each row that names a limit. */
 const limitsIn = (text: string): Record<string, number> =>
@@ -46,7 +47,7 @@ describe("the tables of the interface", () => {
     same("PATCH /task/{taskID}", keysOf(bodies.taskPatch));
     same("POST /task/{taskID}/message", keysOf(bodies.taskMessage));
     same("POST /task/{taskID}/cancel", keysOf(bodies.taskCancel));
-    same("Checks", keysOf(protocol.checkRequest));
+    same("Checks", keysOf(checkRequest));
     same("Status record", ["error", "errorInfo", ...keysOf(protocol.taskStatus)].filter(once));
     same("GET /task/{taskID}/board", keysOf(protocol.board));
     const list = keysOf(createRoutes()["task.list"].query);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../../src/cli/zip.ts";
-import type { TaskStatus } from "../../src/protocol/task.ts";
+import type { TaskStatus } from "../../src/protocol/status.ts";
 import { makeProject, temporary, until } from "../harness.ts";
 import { startService, type TestService } from "../service.ts";
 import { type Block, blocksOf, curlsOf, differences, framesOf, home, localAddress, page, send } from "./manual.ts";

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import type { TaskStatus } from "../../src/protocol/task.ts";
+import type { TaskStatus } from "../../src/protocol/status.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { freshSchema, postgresURL, saySkipped } from "../postgres.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";

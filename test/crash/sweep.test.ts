@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event.ts";
-import type { TaskStatus, TaskSummary } from "../../src/protocol/task.ts";
+import type { TaskStatus, TaskSummary } from "../../src/protocol/status.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockRequest, startMockProvider } from "../mock-provider.ts";
 import { freshSchema, postgresURL, saySkipped } from "../postgres.ts";
