@@ -8,6 +8,7 @@ export default defineConfig(({ mode }) => {
       include: ["test/**/*.test.ts"],
       exclude: [...configDefaults.exclude, "test/fixtures/**", ...(night ? [] : ["test/night/**"])],
       // The tests start services, shells and Git: more of them at once only wait for each other.
+      globalSetup: ["test/setup.ts"],
       pool: "forks",
       maxWorkers: 2,
       testTimeout: night ? 900_000 : 20_000,

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { appendFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { Client } from "pg";
 
@@ -31,13 +32,12 @@ export const postgresURL: string | undefined = await (async () => {
   return undefined;
 })();
 
-/** Says loudly, once per suite, what did not run. */
-export const saySkipped = (suite: string, count: number): void => {
-  process.stderr.write(
-    `\n!!! ${suite}: ${count} TESTS SKIPPED: no PostgreSQL answers at ${candidates()
-      .join(" or ")
-      .replaceAll(/:[^:@/]*@/g, ":***@")}. Set SERVICE_TEST_DATABASE_URL.\n\n`,
-  );
+/** Counts what does not run; test/setup.ts says the sum, loudly, at the end of the run. */
+export const countSkipped = (count: number): void => {
+  const where = candidates()
+    .join(" or ")
+    .replaceAll(/:[^:@/]*@/g, ":***@");
+  appendFileSync(process.env["TEST_SKIPS"] ?? "/dev/stderr", `${count} ${where}\n`);
 };
 
 /** A schema of its own for one test, dropped with everything in it. */

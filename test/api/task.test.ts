@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
-import { freshSchema, postgresURL, saySkipped } from "../postgres.ts";
+import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";
 
@@ -50,7 +50,7 @@ const write = (path: string, content: string): MockTurn => ({ calls: [{ tool: "w
 const fence = "```";
 
 const stores: [name: string, env: () => Promise<Record<string, string>>][] = [["sqlite", () => Promise.resolve({})]];
-if (postgresURL === undefined) saySkipped("Tasks over HTTP", 31);
+if (postgresURL === undefined) countSkipped(31);
 else {
   const url = new URL(postgresURL);
   const schema = freshSchema(postgresURL);

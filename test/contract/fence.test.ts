@@ -10,7 +10,7 @@ import { silent } from "../../src/log.ts";
 import { createPostgresStore } from "../../src/store/postgres.ts";
 import { created } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";
-import { freshSchema, postgresURL, saySkipped } from "../postgres.ts";
+import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";
 
 /** Two processes on PostgreSQL: what a worker that was away for too long may still do. Nothing. */
 
@@ -149,4 +149,4 @@ const cases: { name: string; run: (url: string, expect: ExpectStatic) => Promise
 describe.skipIf(postgresURL === undefined)("fence between processes on PostgreSQL", () => {
   for (const { name, run } of cases) test.concurrent(name, ({ expect }) => run(postgresURL ?? "", expect));
 });
-if (postgresURL === undefined) saySkipped("fence", cases.length);
+if (postgresURL === undefined) countSkipped(cases.length);

@@ -6,7 +6,7 @@ import { dueNow } from "../../src/engine/engine.ts";
 import type { Once, Store, Write } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";
-import { postgresURL, saySkipped } from "../postgres.ts";
+import { postgresURL, countSkipped } from "../postgres.ts";
 import { type Backend, backends, type Place } from "../store.ts";
 
 /** What every store keeps, on every implementation. What only a process can show is in store-process.test.ts. */
@@ -471,7 +471,7 @@ const suite = (backend: Backend): void => {
 
 for (const backend of backends) suite(backend);
 if (postgresURL === undefined) {
-  saySkipped("store", cases.length);
+  countSkipped(cases.length);
   describe.skip("PostgreSQL", () => {
     for (const { name } of cases) test(name, () => {});
   });

@@ -5,7 +5,7 @@ import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus, TaskSummary } from "../../src/protocol/status.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockRequest, startMockProvider } from "../mock-provider.ts";
-import { freshSchema, postgresURL, saySkipped } from "../postgres.ts";
+import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";
 import { processesOf, startProcess } from "./process.ts";
 
 /**
@@ -40,7 +40,7 @@ const script = ({ body, first }: MockRequest) => {
   return next === undefined ? { text: "The sum is right now." } : { calls: [{ tool: next.tool, input: next.input }] };
 };
 
-if (postgresURL === undefined) saySkipped("the kill sweep", 1);
+if (postgresURL === undefined) countSkipped(1);
 
 let provider: MockProvider;
 beforeAll(async () => {
