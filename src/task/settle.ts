@@ -1,6 +1,7 @@
 import { type End, settled } from "../domain/end.ts";
 import { messageOf } from "../errors.ts";
 import type { LongText, TurnFailure } from "../protocol/event.ts";
+import { titleOf } from "./create.ts";
 import type { Run } from "./open.ts";
 
 /** The tree on disk becomes one commit on the Task's branch; equal to the base, the base itself is on record. */
@@ -22,13 +23,17 @@ export const commitTree = async (run: Run): Promise<void> => {
   await run.record([{ type: "tree.committed", data: commit ?? unchanged }]);
 };
 
-/** Title, what the agent said, and the trailers by which a commit is found again. */
+/** What was asked (a follow-up's own first line), what the agent said, and the trailers by which it is found again. */
 export const messageFor = (run: Run): string => {
-  const { title, taskID, squad } = run.state();
+  const { taskID, squad } = run.state();
+  const again = run.chat.said.findLast((message) => message.role === "user" && message.restarted === true);
+  const title = again?.role === "user" ? titleOf(headOf(again.text)) : run.state().title;
   const said = lastWord(run);
-  const body = (typeof said === "string" ? said : said.head).trim().slice(0, 2000);
+  const body = headOf(said).trim().slice(0, 2000);
   return `${title}\n${body === "" ? "" : `\n${body}\n`}\nTask: ${taskID}\nSquad: ${squad.id}@${squad.version}\n`;
 };
+
+const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 
 const lastWord = (run: Run): LongText => run.chat.said.findLast((message) => message.role === "assistant")?.text ?? "";
 
