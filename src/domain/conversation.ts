@@ -90,10 +90,7 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       for (const { message } of chat.unread.filter(({ version }) => version <= read)) chat.said.push(message);
       chat.unread = chat.unread.filter(({ version }) => version > read);
       chat.idle = event.data.finish === "end";
-      if (event.data.finish !== "calls") {
-        for (const message of chat.queued) chat.unread.push({ version: event.version, message });
-        chat.queued = [];
-      }
+      if (event.data.finish !== "calls") deliver(chat, event.version);
       if (event.data.finish === "failed") return;
       const reply: AssistantMessage = {
         role: "assistant",
@@ -122,9 +119,16 @@ export const converse = (chat: Conversation, event: Recorded): void => {
     }
     case "task.settled":
       closeTurn(chat);
+      deliver(chat, event.version);
       return;
     default:
   }
+};
+
+/** The agent has finished, or was ended: what waited for that is read next. */
+const deliver = (chat: Conversation, version: number): void => {
+  for (const message of chat.queued) chat.unread.push({ version, message });
+  chat.queued = [];
 };
 
 /** The events that a conversation is made of. */

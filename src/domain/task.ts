@@ -334,6 +334,7 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
       : { input: event.version, round: event.data.source === "checks" ? state.round + 1 : state.round }
     : {
         input: event.version,
+        queued: false,
         lifecycle: "active",
         attempt: state.attempt + 1,
         attemptStartedAt: null,

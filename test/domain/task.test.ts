@@ -279,6 +279,22 @@ describe("next", () => {
     expect(next(fold(events), rules)).toMatchObject({ kind: "check" });
   });
 
+  test("a queued message that its Task did not live to read is read by the next attempt", () => {
+    const stop: DomainEvent = { type: "cancel.requested", data: { surface: "api", reason: "", mode: "stop" } };
+    const events = [
+      plain,
+      run,
+      reply(1, ["c1"]),
+      started("c1"),
+      message("api", "queued"),
+      stop,
+      settledAs("cancelled"),
+    ];
+    const state = fold([...events, message("api", "restarted"), run, reply(9)]);
+    expect(state.queued).toBe(false);
+    expect(next(state, rules)).toEqual({ kind: "settle", end: { lifecycleStatus: "completed" } });
+  });
+
   test("a queued message is read when the agent has finished", () => {
     const events = [
       plain,
