@@ -11,6 +11,14 @@ import { defaultLimits, type Limits } from "./protocol/limits.ts";
  * over `config.jsonc`. A wrong value ends the start with exit 78 and one line that names it and the remedy.
  */
 
+const modelConfig = z.strictObject({
+  id: z.string().min(1),
+  contextWindow: z.number().int().min(1_000).optional(),
+  images: z.boolean().optional(),
+  pdf: z.boolean().optional(),
+  tools: z.boolean().optional(),
+});
+
 const providerConfig = z.strictObject({
   kind: z.enum(["anthropic", "openai", "google", "openrouter", "openai-compatible"]),
   name: z.string().min(1).optional(),
@@ -19,7 +27,7 @@ const providerConfig = z.strictObject({
   headers: z.record(z.string(), z.string()).optional(),
   /** The Responses API instead of chat completions; `openai` only, where it is the default. */
   api: z.enum(["responses", "chat"]).optional(),
-  models: z.array(z.string().min(1)).optional(),
+  models: z.array(z.union([z.string().min(1), modelConfig])).optional(),
 });
 
 const limitsConfig = z.strictObject(

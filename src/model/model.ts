@@ -6,13 +6,19 @@ import type { EventData, ModelUsage, TurnFailure } from "../protocol/event.ts";
  * One language model (or the embedded rules) as the loop sees it. A provider's failure is a value. Implementations:
  * `provider.ts` over the AI SDK's provider packages, `rules/rules.ts`; both pass `test/contract/model.test.ts`.
  */
-export interface Model {
+export interface Model extends Readonly<Traits> {
   readonly ref: ModelRef;
   /** Whether another attempt can give another answer; the rules' cannot. */
   readonly retries: boolean;
   /** Never rejects but with the signal's abort. */
   reply(request: ModelRequest): Promise<ModelReply | ModelFailure>;
 }
+
+export type Traits = {
+  /** Tokens that a request and its reply may hold together. */
+  window: number;
+  takes: { images: boolean; pdf: boolean; tools: boolean };
+};
 
 export type ToolSpec = { name: string; description: string /** JSON Schema of the arguments. */; parameters: object };
 

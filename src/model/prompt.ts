@@ -5,7 +5,7 @@ import type {
   SharedV4ProviderOptions,
 } from "@ai-sdk/provider";
 import type { ProviderKind } from "./kinds.ts";
-import type { ModelReply, ModelRequest, PromptFile, PromptMessage } from "./model.ts";
+import type { ModelReply, ModelRequest, PromptFile, PromptMessage, Traits } from "./model.ts";
 
 /** From our conversation to a provider's prompt. The same conversation gives the same bytes, so that prefixes cache. */
 
@@ -33,11 +33,16 @@ export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
   return Buffer.byteLength(json) > keptBytes ? undefined : (JSON.parse(json) as ModelReply["provider"]);
 };
 
-export const promptFor = (request: ModelRequest, ref: string, kind: ProviderKind): LanguageModelV4Prompt => {
+export const promptFor = (
+  request: ModelRequest,
+  ref: string,
+  kind: ProviderKind,
+  takes: Traits["takes"],
+): LanguageModelV4Prompt => {
   const prompt: LanguageModelV4Prompt = [];
   if (request.system !== "") prompt.push({ role: "system", content: request.system });
   for (const message of request.messages) {
-    const turned = turn(message, ref, kind);
+    const turned = turn(message, ref, takes);
     if (turned.content.length > 0) prompt.push(turned);
   }
   return kind === "anthropic" || (kind === "openrouter" && ref.includes("/anthropic/")) ? marked(prompt) : prompt;
@@ -51,11 +56,11 @@ const marked = (prompt: LanguageModelV4Prompt): LanguageModelV4Prompt =>
       : message,
   );
 
-const turn = (message: PromptMessage, ref: string, kind: ProviderKind): LanguageModelV4Message => {
+const turn = (message: PromptMessage, ref: string, takes: Traits["takes"]): LanguageModelV4Message => {
   switch (message.role) {
     case "user": {
       const text = message.text.trim() === "" ? [] : [{ type: "text" as const, text: message.text }];
-      return { role: "user", content: [...text, ...message.files.map((file) => filePart(file, kind))] };
+      return { role: "user", content: [...text, ...message.files.map((file) => filePart(file, takes))] };
     }
     case "assistant":
       return { role: "assistant", content: assistantParts(message, ref) };
@@ -116,10 +121,9 @@ const images = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /** Characters of a text file that go into the message; the rest would crowd out the conversation. */
 const inlined = 100_000;
 
-const filePart = ({ filename, mime, bytes }: PromptFile, kind: ProviderKind): Content<"user">[number] => {
+const filePart = ({ filename, mime, bytes }: PromptFile, takes: Traits["takes"]): Content<"user">[number] => {
   const type = mime.split(";")[0]?.trim().toLowerCase() ?? "";
-  const pdf = type === "application/pdf" && kind !== "openai-compatible";
-  if (images.includes(type) || pdf)
+  if ((takes.images && images.includes(type)) || (takes.pdf && type === "application/pdf"))
     return { type: "file", filename, mediaType: type, data: { type: "data", data: bytes } };
   const text = type === "application/pdf" ? undefined : textIn(bytes);
   if (text === undefined)

@@ -11,7 +11,7 @@ import { messageOf } from "../errors.ts";
 import { cutShort, failureOf, refused } from "./failure.ts";
 import { createFetch } from "./fetch.ts";
 import { type Connection, loadLanguageModel } from "./kinds.ts";
-import type { Model, ModelFailure, ModelReply, ModelRequest } from "./model.ts";
+import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "./model.ts";
 import { keep, type KeptPart, promptFor, toolsFor } from "./prompt.ts";
 import { costOf, type Tokens } from "./usage.ts";
 
@@ -24,6 +24,7 @@ const defaultSilenceMs = 120_000;
 export const createProviderModel = (
   connection: Connection,
   modelID: string,
+  traits: Traits,
   options: { silenceMs?: number } = {},
 ): Model => {
   const ref: ModelRef = `${connection.id}/${modelID}`;
@@ -36,7 +37,7 @@ export const createProviderModel = (
     try {
       loaded ??= loadLanguageModel(connection, modelID, fetch);
       const model = await loaded;
-      const { stream } = await model.doStream(callOptions(request, ref, connection, abortSignal));
+      const { stream } = await model.doStream(callOptions(request, ref, connection, traits, abortSignal));
       // Not `for await`: its end would wait for the line to close.
       const reader = stream.getReader();
       for (let part = await reader.read(); !part.done; part = await reader.read()) gathered.take(part.value);
@@ -63,6 +64,7 @@ export const createProviderModel = (
   return {
     ref,
     retries: true,
+    ...traits,
     async reply(request) {
       request.signal.throwIfAborted();
       // The caller is let go at once, whatever the line does; the line is closed in every case.
@@ -87,11 +89,12 @@ const callOptions = (
   request: ModelRequest,
   ref: ModelRef,
   connection: Connection,
+  { takes }: Traits,
   abortSignal: AbortSignal,
 ): LanguageModelV4CallOptions => {
   const tools = toolsFor(request);
   return {
-    prompt: promptFor(request, ref, connection.kind),
+    prompt: promptFor(request, ref, connection.kind, takes),
     ...(tools.length === 0 ? {} : { tools }),
     abortSignal,
     // Nothing is left with the provider: reasoning comes back encrypted and we send it again.

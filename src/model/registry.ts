@@ -4,6 +4,7 @@ import type { Log } from "../log.ts";
 import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./kinds.ts";
 import type { Model } from "./model.ts";
 import { createProviderModel } from "./provider.ts";
+import { type ModelEntry, traitsOf } from "./traits.ts";
 
 /** Which models there are, which one is in use and why. Nothing is fetched and no package loaded until one is called. */
 
@@ -18,7 +19,8 @@ export type ProviderEntry = {
   apiKey?: string | undefined;
   headers?: Record<string, string> | undefined;
   api?: "responses" | "chat" | undefined;
-  models?: string[] | undefined;
+  /** Names to show; an object also says what the model can read. */
+  models?: (string | ModelEntry)[] | undefined;
 };
 
 export type ListedProvider = {
@@ -54,7 +56,7 @@ export type RegistryOptions = {
 };
 
 /** A provider with what is missing before it can be called, in words; undefined = nothing. */
-type Provider = Connection & { name: string; models: string[]; missing: string | undefined };
+type Provider = Connection & { name: string; models: string[]; entries: ModelEntry[]; missing: string | undefined };
 
 /** @throws StartError 78 where a provider's entry cannot be right. */
 export const createRegistry = (options: RegistryOptions): Registry => {
@@ -100,8 +102,11 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       if (known !== undefined) return known;
       const { provider, modelID } = find(ref);
       const silence = options.silenceMs === undefined ? {} : { silenceMs: options.silenceMs };
-      const model =
-        provider === undefined ? options.rules() : Promise.resolve(createProviderModel(provider, modelID, silence));
+      const open = async ({ kind, entries }: Provider) => {
+        const entry = entries.find(({ id }) => id === modelID);
+        return createProviderModel(provider as Provider, modelID, await traitsOf(kind, modelID, entry), silence);
+      };
+      const model = provider === undefined ? options.rules() : open(provider);
       models.set(ref, model);
       // A load that failed is tried again next time.
       model.catch(() => models.delete(ref));
@@ -172,7 +177,10 @@ const connect = (id: string, entry: ProviderEntry, env: RegistryOptions["env"]):
     keySource: key.value === undefined ? null : key.source,
     headers: entry.headers ?? {},
     api: entry.api ?? "responses",
-    models: entry.models ?? (known === undefined ? [] : [known.model]),
+    models:
+      entry.models?.map((model) => (typeof model === "string" ? model : model.id)) ??
+      (known === undefined ? [] : [known.model]),
+    entries: entry.models?.filter((model) => typeof model !== "string") ?? [],
     missing:
       key.value !== undefined || (known === undefined && entry.apiKey === undefined) ? undefined : key.missing(id),
   };

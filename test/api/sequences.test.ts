@@ -48,6 +48,8 @@ const open = async (folder: string) => {
   const model: Model = {
     ref: "test/held",
     retries: true,
+    window: 100_000,
+    takes: { images: false, pdf: false, tools: true },
     reply: ({ messages, signal }) =>
       new Promise((resolve, reject) => {
         const first = messages[0];

@@ -1,7 +1,7 @@
 import { LLMock } from "@copilotkit/aimock";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import type { Connection } from "../../src/model/kinds.ts";
-import type { ModelFailure, ModelRequest } from "../../src/model/model.ts";
+import type { ModelFailure, ModelRequest, Traits } from "../../src/model/model.ts";
 import { createProviderModel } from "../../src/model/provider.ts";
 import { startFront, type Front } from "./model-front.ts";
 import { requestOf, user } from "./model-suite.ts";
@@ -78,8 +78,13 @@ export const connectionOf = ({ kind, api, path }: Wire, origin = front.origin): 
   api: api ?? "responses",
 });
 
+export const traits = ({ kind }: Wire): Traits => ({
+  window: 100_000,
+  takes: { images: true, pdf: kind !== "openai-compatible", tools: true },
+});
+
 export const open = (wire: Wire, silenceMs?: number) =>
-  createProviderModel(connectionOf(wire), wire.model, silenceMs === undefined ? {} : { silenceMs });
+  createProviderModel(connectionOf(wire), wire.model, traits(wire), silenceMs === undefined ? {} : { silenceMs });
 
 export const failureOf = async (
   wire: Wire,

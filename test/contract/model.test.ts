@@ -4,7 +4,7 @@ import { createProviderModel } from "../../src/model/provider.ts";
 import { createRulesModel } from "../../src/model/rules/rules.ts";
 import { toolSpecs, tools } from "../../src/tool/select.ts";
 import { startFront } from "./model-front.ts";
-import { arrived, connectionOf, failureOf, front, key, mock, open, wires } from "./model-lab.ts";
+import { arrived, connectionOf, failureOf, front, key, mock, open, traits, wires } from "./model-lab.ts";
 import { answered, modelSuite, replyOf, requestOf, user } from "./model-suite.ts";
 
 /** Every kind of provider against a mock on a real port; the bodies checked are those that arrived. */
@@ -197,7 +197,7 @@ for (const wire of wires) {
     test("nothing answers", async () => {
       const gone = await startFront(mock.url);
       await gone.close();
-      const reply = await createProviderModel(connectionOf(wire, gone.origin), wire.model).reply(
+      const reply = await createProviderModel(connectionOf(wire, gone.origin), wire.model, traits(wire)).reply(
         requestOf([user("say hello")]),
       );
       expect(reply).toMatchObject({ ok: false, failure: { code: "provider_unavailable", retryable: true } });

@@ -8,7 +8,13 @@ import { costOf } from "../../src/model/usage.ts";
 import { startMockProvider } from "../mock-provider.ts";
 import { replyOf, requestOf, user } from "./model-suite.ts";
 
-const rules: Model = { ref: "builtin/rules-1", retries: false, reply: () => Promise.reject(new Error("not called")) };
+const rules: Model = {
+  ref: "builtin/rules-1",
+  retries: false,
+  window: 1_000,
+  takes: { images: false, pdf: false, tools: true },
+  reply: () => Promise.reject(new Error("not called")),
+};
 
 const registry = (options: Partial<RegistryOptions> = {}) =>
   createRegistry({ model: undefined, providers: {}, env: {}, rules: async () => rules, log: silent, ...options });
@@ -200,6 +206,29 @@ describe("load", () => {
     } finally {
       await mock.close();
     }
+  });
+
+  test("what a model can read: the operator's word, the table, a careful guess", async () => {
+    const small = { id: "small", contextWindow: 8_000, images: true, pdf: true, tools: false };
+    const models = registry({
+      providers: { acme: { ...acme, models: ["large", small, { id: "half", images: true }] } },
+      env: { ACME_KEY: "k", OPENROUTER_API_KEY: "k", ANTHROPIC_API_KEY: "k", OPENAI_API_KEY: "k" },
+    });
+    expect(models.list().find(({ id }) => id === "acme")?.models).toEqual(["large", "small", "half"]);
+    const traits = async (ref: `${string}/${string}`) => {
+      const { window, takes } = await models.load(ref);
+      return [window, takes.images, takes.pdf, takes.tools];
+    };
+    expect(await traits("acme/small")).toEqual([8_000, true, true, false]);
+    expect(await traits("acme/half")).toEqual([32_768, true, false, true]);
+    expect(await traits("acme/large")).toEqual([32_768, false, false, true]);
+    expect(await traits("acme/qwen2.5-vl:7b")).toEqual([32_768, true, false, true]);
+    expect(await traits("anthropic/claude-sonnet-4-5")).toEqual([200_000, true, true, true]);
+    expect(await traits("anthropic/claude-not-yet-known")).toEqual([200_000, true, true, true]);
+    expect(await traits("openai/gpt-4")).toEqual([8_192, false, false, true]);
+    expect(await traits("openai/gpt-4.1")).toEqual([1_000_000, true, true, true]);
+    expect(await traits("openrouter/anthropic/claude-sonnet-5")).toEqual([1_000_000, true, true, true]);
+    expect(await traits("openrouter/nobody/knows")).toEqual([64_000, false, true, true]);
   });
 
   test("a provider without a key sends none", async () => {

@@ -9,6 +9,8 @@ import { plan } from "./plan.ts";
 export const createRulesModel = (): Model => ({
   ref: "builtin/rules-1",
   retries: false,
+  window: Number.MAX_SAFE_INTEGER,
+  takes: { images: false, pdf: false, tools: true },
   reply(request) {
     const { messages, facts, tools, signal } = request;
     return new Promise((resolve) => {

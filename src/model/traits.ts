@@ -1,0 +1,55 @@
+import type { ProviderKind } from "./kinds.ts";
+import type { Traits } from "./model.ts";
+
+/**
+ * What a model can read. The operator's word counts; then the table that ships with the prices (window) and what the
+ * kind and the model's name tell (images, PDFs). Where nothing is known the guess is the careful one: a window too
+ * small costs an early summary, an image sent to a model without eyes costs the Task.
+ */
+
+/** A model as the operator wrote it down; what is absent is taken as known. */
+export type ModelEntry = {
+  id: string;
+  contextWindow?: number | undefined;
+  images?: boolean | undefined;
+  pdf?: boolean | undefined;
+  tools?: boolean | undefined;
+};
+
+/** Tokens. Local servers often run with a small window whatever the model could. */
+const windows: Record<ProviderKind, number> = {
+  anthropic: 200_000,
+  openai: 128_000,
+  google: 1_000_000,
+  openrouter: 64_000,
+  "openai-compatible": 32_768,
+};
+
+const blind = /(^|\/)(gpt-3|gpt-4(-\d|$)|o1-mini|o1-preview|o3-mini|claude-(2|instant)|gemma-?[12]\b)/;
+const seeing =
+  /gpt-4o|gpt-4\.|gpt-5|(^|[/-])o[134]([-/]|$)|claude|gemini|gemma-?3|llama-?4|pixtral|mistral-small-3|llava|vision|moondream|minicpm-v|(^|[-\d.])vl([-:]|$)/;
+
+export const traitsOf = async (kind: ProviderKind, modelID: string, entry: ModelEntry | undefined): Promise<Traits> => {
+  const name = modelID.toLowerCase();
+  const bought = kind === "anthropic" || kind === "openai" || kind === "google";
+  const images = !blind.test(name) && (bought || seeing.test(name));
+  return {
+    window: entry?.contextWindow ?? (await knownWindow(kind, modelID)) ?? windows[kind],
+    takes: {
+      images: entry?.images ?? images,
+      // OpenRouter reads PDFs out for models that cannot.
+      pdf: entry?.pdf ?? (kind === "openrouter" || (bought && images)),
+      tools: entry?.tools ?? true,
+    },
+  };
+};
+
+const knownWindow = async (kind: ProviderKind, modelID: string): Promise<number | undefined> => {
+  if (kind === "openai-compatible") return undefined;
+  const { calcPrice } = await import("@pydantic/genai-prices");
+  try {
+    return calcPrice({ input_tokens: 1 }, modelID, { providerId: kind })?.model.context_window;
+  } catch {
+    return undefined;
+  }
+};
