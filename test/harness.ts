@@ -5,6 +5,16 @@ import { dirname, join } from "node:path";
 
 /** Temporary folders, small real projects, and patience. */
 
+/** The part of a tool's context that only tools of effect `log` use. */
+export const callContext = {
+  callID: "call_1",
+  sessionID: "ses_1",
+  state: (): never => {
+    throw new Error("This test has no Task.");
+  },
+  record: () => Promise.resolve(),
+};
+
 /** A folder that is gone when the scope ends. */
 export const temporary = (name = "sortie-test-"): Disposable & { path: string } => {
   const path = realpathSync(mkdtempSync(join(tmpdir(), name)));

@@ -34,6 +34,7 @@ const runCall = async (turn: Turn, call: Call, tool: Tool | undefined): Promise<
   const { result, sandbox } = await attempt(turn, call, tool);
   const output = repeated(turn.chat, call, result, turn.limits.loopRepeats);
   await turn.record([
+    ...(result.facts ?? []),
     finished(turn, call, {
       outcome: result.outcome,
       output: await keepText(turn.store.blobs, output, outputBytes),
@@ -64,10 +65,14 @@ const attempt = async (
   using _slot = await turn.slot();
   const result = await tool
     .run(parsed.data, {
+      callID: call.callID,
+      sessionID: turn.sessionID,
       workspace,
       limits: turn.limits,
       signal: turn.signal,
       onOutput: (text) => turn.live("tool.output", call.callID, text),
+      state: turn.state,
+      record: turn.record,
     })
     .catch((error: unknown): ToolResult => {
       turn.signal.throwIfAborted();

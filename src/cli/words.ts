@@ -57,6 +57,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const why = good ? "" : ` ${dim(line(lastLine(textOf(output)), 120))}`;
         return `${dim("·")} ${call}: ${good ? result : red(result)}${why}`;
       }
+      case "note.written":
+        return undefined;
       case "tree.committed": {
         const { files, insertions, deletions } = event.data;
         if (files === 0) return "Nothing changed in the project";

@@ -41,6 +41,8 @@ export type Conversation = {
   unread: { version: number; message: UserMessage }[];
   /** Messages that wait for the agent to finish. */
   queued: UserMessage[];
+  /** What the agent noted last, word for word. */
+  note: string | null;
   /** Whether the last reply was the agent's last word. */
   idle: boolean;
   /** The last reply's calls that still miss a result, and the results so far, in call order. */
@@ -51,6 +53,7 @@ export const emptyConversation = (): Conversation => ({
   said: [],
   unread: [],
   queued: [],
+  note: null,
   idle: false,
   turn: undefined,
 });
@@ -117,6 +120,9 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       if (chat.turn.results.every((result) => result !== undefined)) closeTurn(chat);
       return;
     }
+    case "note.written":
+      chat.note = event.data.text;
+      return;
     case "task.settled":
       closeTurn(chat);
       deliver(chat, event.version);
@@ -138,6 +144,7 @@ export const conversationTypes = [
   "reply.finished",
   "tool.started",
   "tool.finished",
+  "note.written",
   "task.settled",
 ] as const;
 

@@ -277,6 +277,8 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         edits: edits ? state.edits + 1 : state.edits,
       };
     }
+    case "note.written":
+      return state;
     case "tree.committed":
       return { ...state, tree: event.data, touched: false };
     case "check.started":

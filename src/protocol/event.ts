@@ -158,6 +158,8 @@ export const eventData = {
     durationMs: z.number(),
     sandbox: z.string().exactOptional(),
   }),
+  /** The agent's plan, whole; the newest one counts. */
+  "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),
   "tree.committed": z.object({
     commit: gitID,
     tree: gitID,

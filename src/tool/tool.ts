@@ -1,4 +1,6 @@
 import type { z } from "zod";
+import type { DomainEvent } from "../domain/event.ts";
+import type { TaskState } from "../domain/task.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { FileRefused } from "../workspace/files.ts";
 import { GitError } from "../workspace/git.ts";
@@ -12,20 +14,35 @@ export interface Tool<I = unknown> {
   readonly name: string;
   readonly description: string;
   readonly input: z.ZodType<I>;
-  /** `none` may run again after a crash; `workspace` and `unknown` are not repeated by us. */
+  /**
+   * `none` may run again after a crash. `log` changes nothing but our own log and is run again too: its facts go with
+   * the result, or carry the call's id so that the second run finds them. `workspace` and `unknown` are not repeated.
+   */
   readonly effect: "none" | "log" | "workspace" | "unknown";
   run(input: I, context: ToolContext): Promise<ToolResult>;
 }
 
 export type ToolContext = {
+  callID: string;
+  sessionID: string;
   workspace: Workspace;
   limits: Limits;
   signal: AbortSignal;
   /** Output as it comes, for whoever listens; may be lost. */
   onOutput(text: string): void;
+  /** The Task's fold: what an earlier run of this call has recorded is in it. */
+  state(): TaskState;
+  /** Commits facts while the call is still open. For effect `log`. */
+  record(facts: readonly DomainEvent[]): Promise<void>;
 };
 
-export type ToolResult = { outcome: "ok" | "error"; output: string; exitCode?: number };
+export type ToolResult = {
+  outcome: "ok" | "error";
+  output: string;
+  exitCode?: number;
+  /** Committed with the result, all or nothing: a call that runs again has left none. For effect `log`. */
+  facts?: readonly DomainEvent[];
+};
 
 /** The longest text a tool result brings to the model, characters; longer is cut to head and tail. */
 export const maxOutput = 24_000;

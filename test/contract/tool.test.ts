@@ -20,6 +20,7 @@ import { fit, type ToolContext, type ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/workspace/process.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
+import { callContext } from "../harness.ts";
 
 /** The tools on real folders, with the real file access, git and processes. */
 
@@ -48,6 +49,7 @@ let root: string;
 let context: ToolContext;
 
 const contextOf = (workspace: Workspace): ToolContext => ({
+  ...callContext,
   workspace,
   limits: { ...defaultLimits },
   signal: new AbortController().signal,
@@ -110,7 +112,7 @@ const alive = (pid: number): boolean => {
 describe("specs", () => {
   test("every tool is an object schema with its required fields, made once", () => {
     const specs = toolSpecs(Object.values(tools));
-    expect(specs.map(({ name }) => name)).toEqual(["read", "list", "search", "write", "edit", "shell", "git"]);
+    expect(specs.map(({ name }) => name)).toEqual(["read", "list", "search", "write", "edit", "shell", "git", "note"]);
     for (const { parameters, description } of specs) {
       expect(parameters).toMatchObject({ type: "object", additionalProperties: false });
       expect(parameters).not.toHaveProperty("anyOf");
@@ -126,6 +128,7 @@ describe("specs", () => {
       "workspace",
       "unknown",
       "workspace",
+      "log",
     ]);
   });
   test("an unknown name throws, also one of Object.prototype", () => {
@@ -133,6 +136,20 @@ describe("specs", () => {
   });
   test("fit keeps head and tail and says what is missing", () => {
     expect(fit("a".repeat(50) + "b".repeat(50), "x", 10)).toBe(`aaaaa\n… 90 characters left out; x …\nbbbbb`);
+  });
+});
+
+describe("note", () => {
+  test("its fact goes with the result; one that is too long is refused with the bound", async () => {
+    expect(await call("note", { text: "1. read 2. write" })).toEqual({
+      outcome: "ok",
+      output: "Noted.",
+      facts: [{ type: "note.written", data: { sessionID: "ses_1", callID: "call_1", text: "1. read 2. write" } }],
+    });
+    expect(await call("note", { text: "é".repeat(4096) })).toMatchObject({ outcome: "ok" });
+    const { outcome, output } = await call("note", { text: "é".repeat(4097) });
+    expect(outcome).toBe("error");
+    expect(output).toContain("Expected at most 8192 bytes, got 8194");
   });
 });
 

@@ -18,6 +18,7 @@ const fixed = "export const sum = (a, b) => a + b;\n";
 /** What the model wants, in order. The two commands leave a mark each time they run. */
 const steps = (marks: string): { tool: string; input: Record<string, string>; repeatable: boolean }[] => [
   { tool: "read", input: { path: "sum.js" }, repeatable: true },
+  { tool: "note", input: { text: "1. first 2. write 3. second" }, repeatable: true },
   { tool: "shell", input: { command: `echo first >> ${marks}` }, repeatable: false },
   { tool: "write", input: { path: "sum.js", content: fixed }, repeatable: true },
   { tool: "shell", input: { command: `echo second >> ${marks}` }, repeatable: false },
@@ -123,6 +124,14 @@ const verify = async (url: string, taskID: string, place: Place): Promise<void> 
   expect(finished.toSorted()).toEqual(started.toSorted());
   expect(events.filter(({ type }) => type === "task.settled")).toHaveLength(1);
   expect(events.filter(({ type }) => type === "landing.started")).toHaveLength(1);
+
+  // A fact of ours stands once, with the result of its call, wherever the kill fell.
+  const noted = events.flatMap((event) => (event.type === "note.written" ? [event.data.callID] : []));
+  const notes = events.flatMap((event) =>
+    event.type === "tool.finished" && event.data.tool === "note" ? [event] : [],
+  );
+  expect(noted).toHaveLength(1);
+  expect(notes.map(({ data }) => [data.callID, data.outcome])).toEqual([[noted[0], "ok"]]);
 
   // No side effect repeated by us: at most one mark each, and one unless its call was interrupted.
   const marks = marksOf(place);

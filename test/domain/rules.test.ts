@@ -14,6 +14,7 @@ import { toolSpecs, tools } from "../../src/tool/select.ts";
 import { createProcesses } from "../../src/workspace/process.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
+import { callContext } from "../harness.ts";
 
 const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
 console.info(`rules: fast-check seed ${seed}; repeat with SEED=${seed} vitest run test/domain/rules.test.ts`);
@@ -682,7 +683,13 @@ describe("a request on a real project", () => {
         const result =
           interrupt && !cut.done
             ? undefined
-            : await tool.run(parsed, { workspace, limits: { ...defaultLimits }, signal, onOutput: () => undefined });
+            : await tool.run(parsed, {
+                ...callContext,
+                workspace,
+                limits: { ...defaultLimits },
+                signal,
+                onOutput: () => undefined,
+              });
         outcomes.push(interrupt || result === undefined ? { outcome: "interrupted" } : { exitCode: null, ...result });
       }
       messages.push(...turn(answer.calls, outcomes));

@@ -819,6 +819,17 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'note.written';
+    data: {
+        sessionID: string;
+        callID: string;
+        text: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'tree.committed';
     data: {
         commit: string;
