@@ -2,12 +2,15 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { createBackground } from "../src/tool/background.ts";
 
 /** Temporary folders, small real projects, and patience. */
 
-/** The part of a tool's context that only tools of effect `log` use. */
+/** The part of a tool's context that most tools do without. */
 export const callContext = {
   callID: "call_1",
+  kept: () => Promise.resolve(undefined),
+  background: createBackground(1),
   sessionID: "ses_1",
   state: (): never => {
     throw new Error("This test has no Task.");

@@ -73,6 +73,8 @@ export const shell = (command: string, more: object = {}): MockTurn => ({
   calls: [{ tool: "shell", input: { command, ...more } }],
 });
 
+export type Lab = Awaited<ReturnType<typeof makeLab>>;
+
 /** A mock provider whose conversations are named by a `[marker]` in the request, and a folder for everything. */
 export const makeLab = async (limits: Record<string, number> = {}) => {
   const root = temporary("sortie-hostile-");

@@ -38,6 +38,7 @@ const runCall = async (turn: Turn, call: Call, tool: Tool | undefined): Promise<
     finished(turn, call, {
       outcome: result.outcome,
       output: await keepText(turn.store.blobs, output, outputBytes),
+      ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(Buffer.from(result.full)) }),
       exitCode: result.exitCode ?? null,
       durationMs: Math.round(performance.now() - started),
       ...(sandbox ? { sandbox: "process-group" } : {}),
@@ -70,6 +71,8 @@ const attempt = async (
       workspace,
       limits: turn.limits,
       signal: turn.signal,
+      kept: (callID) => keptOutput(turn, callID),
+      background: turn.background,
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.state,
       record: turn.record,
@@ -81,6 +84,12 @@ const attempt = async (
     });
   turn.signal.throwIfAborted();
   return { result, sandbox: tool.name === "shell" };
+};
+
+/** The whole text behind an earlier result of this Task. */
+const keptOutput = async ({ chat, store }: Turn, callID: string): Promise<string | undefined> => {
+  const ref = chat.outputs.get(callID);
+  return ref === undefined ? undefined : (await store.blobs.get(ref.sha256))?.toString("utf8");
 };
 
 /** Arguments that were no JSON arrive as `{ "$invalid": why }` from the loop. */

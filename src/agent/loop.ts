@@ -10,6 +10,7 @@ import type { LiveFrame } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Store } from "../store/store.ts";
 import { keepInput, keepText } from "../store/text.ts";
+import type { Background } from "../tool/background.ts";
 import type { Tool } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { markInvalid, runCalls } from "./calls.ts";
@@ -38,6 +39,8 @@ export type Turn = {
   last: boolean;
   /** Made while the model answers first; a tool waits for it. */
   workspace: () => Promise<Workspace>;
+  /** What the agent left running; ended before anything else is done with its work. */
+  background: Background;
   /** The right to load this machine. */
   slot: () => Promise<Disposable>;
   live: (type: LiveFrame["type"], id: string, text: string) => void;

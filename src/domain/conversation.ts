@@ -1,4 +1,4 @@
-import type { AttachmentRef, EventData, LongText } from "../protocol/event.ts";
+import type { AttachmentRef, BlobRef, EventData, LongText } from "../protocol/event.ts";
 import { type Recorded, requestMessageID } from "./event.ts";
 
 /**
@@ -47,6 +47,8 @@ export type Conversation = {
   idle: boolean;
   /** The last reply's calls that still miss a result, and the results so far, in call order. */
   turn: { reply: AssistantMessage; results: (ToolMessage["results"][number] | undefined)[] } | undefined;
+  /** Whole texts behind results that were cut, by call. */
+  outputs: Map<string, BlobRef>;
 };
 
 export const emptyConversation = (): Conversation => ({
@@ -56,6 +58,7 @@ export const emptyConversation = (): Conversation => ({
   note: null,
   idle: false,
   turn: undefined,
+  outputs: new Map(),
 });
 
 /** Folds one event of the session in. The conversation belongs to the one run that folds it and is changed in place. */
@@ -113,7 +116,8 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       return;
     }
     case "tool.finished": {
-      const { callID, tool, outcome, output, exitCode } = event.data;
+      const { callID, tool, outcome, output, full, exitCode } = event.data;
+      if (full !== undefined) chat.outputs.set(callID, full);
       const at = chat.turn?.reply.calls.findIndex((call) => call.callID === callID) ?? -1;
       if (chat.turn === undefined || at < 0) return;
       chat.turn.results[at] = { callID, tool, outcome, output, exitCode };

@@ -154,6 +154,7 @@ export const eventData = {
     tool: z.string(),
     outcome: z.enum(["ok", "error", "interrupted"]),
     output: longText.describe("What the model reads"),
+    full: blobRef.exactOptional().describe("The whole text, when what the model reads is its head and tail"),
     exitCode: z.number().nullable(),
     durationMs: z.number(),
     sandbox: z.string().exactOptional(),

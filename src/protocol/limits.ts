@@ -36,6 +36,8 @@ export const defaultLimits = {
   commandOutputBytes: 1024 * 1024,
   commandSeconds: 120,
   commandMaxSeconds: 600,
+  /** Commands of one Task that may run in the background at the same time. */
+  backgroundCommands: 4,
   archiveFiles: 100_000,
   archiveBytes: 2 * 1024 ** 3,
   archiveFileBytes: 512 * 1024 ** 2,

@@ -11,6 +11,7 @@ import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { Claim, Due, Store, Write } from "../store/store.ts";
+import { type Background, createBackground } from "../tool/background.ts";
 import { createFiles } from "../workspace/files.ts";
 import type { Processes } from "../workspace/process.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
@@ -52,6 +53,8 @@ export type Run = RunDeps & {
   /** The project's landing turn, held from the first landing attempt to the end of the run. */
   landingTurn: () => Promise<void>;
   slot: () => Promise<Disposable>;
+  /** The agent's commands that go on between its calls. */
+  background: Background;
 };
 
 /** The claim is gone: whatever this run would still say is not wanted. */
@@ -135,9 +138,11 @@ export const openRun = async (
         scope.use(turn);
       })),
     slot: () => deps.slots.take(rank, signal),
+    background: createBackground(claim.fence.epoch),
   };
 
   scope.defer(run.workspaceMade);
+  scope.defer(() => run.background.end());
   if (state.lifecycle !== "active") {
     await record([], { due: null });
     return run;

@@ -63,6 +63,8 @@ const move = async (run: Run): Promise<void> => {
   for (;;) {
     run.signal.throwIfAborted();
     const step = nextStep();
+    // Whatever looks at the files, or ends the Task, finds nobody else at work in them.
+    if (step.kind !== "turn" && step.kind !== "recover") await run.background.end();
     switch (step.kind) {
       case "done":
         return;
@@ -120,6 +122,7 @@ const move = async (run: Run): Promise<void> => {
       },
       last,
       workspace: run.workspace,
+      background: run.background,
       slot: run.slot,
       live: (type, id, text) => run.store.live.publish(frame(run, type, id, text), run.state().position),
       sleep: (ms) => sleep(ms, run.signal),

@@ -3,7 +3,7 @@ import { componentsOf, decodePath } from "../workspace/files.ts";
 import type { Git } from "../workspace/git.ts";
 import { apply } from "./apply.ts";
 import { move, remove } from "./move.ts";
-import { answer, failed, fit, ok, shown, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
+import { answer, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 
 const actions = ["status", "diff", "log", "grep", "add", "commit", "apply", "mv", "rm"] as const;
 
@@ -60,7 +60,8 @@ export const git: Tool<Input> = {
   run: (call, context) => answer(context.signal, () => act(call, context)),
 };
 
-const act = async (call: Input, { workspace, signal }: ToolContext): Promise<ToolResult> => {
+const act = async (call: Input, context: ToolContext): Promise<ToolResult> => {
+  const { workspace } = context;
   switch (call.action) {
     // These three need no repository.
     case "apply":
@@ -77,11 +78,12 @@ const act = async (call: Input, { workspace, signal }: ToolContext): Promise<Too
     case "commit":
       return workspace.git === undefined
         ? failed("Not a Git worktree: only apply, mv and rm work here.")
-        : inRepository(call, workspace.git, signal);
+        : inRepository(call, workspace.git, context);
   }
 };
 
-const inRepository = async (call: Input, repository: Git, signal: AbortSignal): Promise<ToolResult> => {
+const inRepository = async (call: Input, repository: Git, context: ToolContext): Promise<ToolResult> => {
+  const { signal } = context;
   const inside = (path: string) =>
     componentsOf(path.startsWith(`${repository.root}/`) ? path.slice(repository.root.length + 1) : path).join("/") ||
     ".";
@@ -90,7 +92,7 @@ const inRepository = async (call: Input, repository: Git, signal: AbortSignal): 
   const say = async (args: string[], none: string) => {
     const { stdout } = await repository.run([...args, "--", ...paths], { signal });
     const text = stdout.toString("utf8").trimEnd();
-    return ok(text === "" ? none : fit(text, "narrow it with paths"));
+    return text === "" ? ok(none) : sized(text, context);
   };
   switch (call.action) {
     case "status":

@@ -1,26 +1,27 @@
 import { z } from "zod";
-import { FileRefused } from "../workspace/files.ts";
-import { answer, ok, shown, type Tool } from "./tool.ts";
+import { type Entry, FileRefused } from "../workspace/files.ts";
+import { answer, failed, ok, shown, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
-  path: z.string().optional().describe("Folder, relative to the project's root; default: the root"),
-  depth: z.number().int().min(1).max(10).optional().describe("Levels to show; default 1"),
+  path: z.string().optional().describe("Folder; default: the root"),
+  depth: z.number().int().min(1).max(10).optional().describe("Levels; default 1"),
+  offset: z.number().int().min(1).max(20_000).optional().describe("First entry, from 1"),
 });
 
-const limit = 500;
+const page = 500;
 
 export const list: Tool<z.infer<typeof input>> = {
   name: "list",
   description:
-    "Lists a folder of the project: one path a line, relative to the root, folders with a `/` at the end, files with their size in bytes. " +
-    `Hidden and ignored entries are shown, \`.git\` is not; at most ${limit} entries. To find a file by its name or content, use \`search\`.`,
+    "Lists a folder: one path a line, relative to the root, folders with a `/` at the end, files with their size in bytes; hidden and ignored entries too. " +
+    `${page} entries at a time. To find a file by name or content, use \`search\`.`,
   input,
   effect: "none",
-  run: ({ path = "", depth = 1 }, { workspace, signal }) =>
+  run: ({ path = "", depth = 1, offset = 1 }, { workspace, signal }) =>
     answer(signal, async () => {
       let found: Awaited<ReturnType<typeof workspace.files.list>>;
       try {
-        found = await workspace.files.list(path, { depth, limit });
+        found = await workspace.files.list(path, { depth, limit: offset - 1 + page });
       } catch (error) {
         // Asked for a file: say what it is.
         if (!(error instanceof FileRefused) || error.kind !== "not-a-file") throw error;
@@ -32,19 +33,26 @@ export const list: Tool<z.infer<typeof input>> = {
       }
       const { entries, truncated } = found;
       if (entries.length === 0) return ok(`${path === "" ? "The project's root" : shown(path)} is empty.`);
-      const lines = entries.map((entry) => {
-        switch (entry.kind) {
-          case "file":
-            return `${shown(entry.path)}  ${entry.bytes}`;
-          case "directory":
-            return `${shown(entry.path)}/`;
-          case "link":
-            return `${shown(entry.path)}  symbolic link`;
-          case "other":
-            return `${shown(entry.path)}  neither file nor folder`;
-        }
-      });
-      const rest = truncated ? [`… more than ${limit} entries; list a folder below, or use search …`] : [];
+      if (offset > entries.length)
+        return failed(`Expected offset of at most ${entries.length}, the number of entries, got ${offset}.`);
+      const lines = entries.slice(offset - 1).map(lineOf);
+      const last = offset - 1 + lines.length;
+      const rest = truncated
+        ? [`… entries ${offset} to ${last}; more: offset ${last + 1}, or list a folder below …`]
+        : [];
       return ok([...lines, ...rest].join("\n"));
     }),
+};
+
+const lineOf = (entry: Entry): string => {
+  switch (entry.kind) {
+    case "file":
+      return `${shown(entry.path)}  ${entry.bytes}`;
+    case "directory":
+      return `${shown(entry.path)}/`;
+    case "link":
+      return `${shown(entry.path)}  symbolic link`;
+    case "other":
+      return `${shown(entry.path)}  neither file nor folder`;
+  }
 };

@@ -1,13 +1,15 @@
 import { z } from "zod";
 import type { Files } from "../workspace/files.ts";
 import { FileRefused } from "../workspace/files.ts";
+import { kindOf } from "./kind.ts";
 import { likeness, linesOf, numbered, textOf } from "./text.ts";
-import { answer, counted, failed, maxOutput, ok, shown, type Tool } from "./tool.ts";
+import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult } from "./tool.ts";
 
 const input = z.strictObject({
-  path: z.string().min(1).describe("File, relative to the project's root"),
-  offset: z.number().int().min(1).optional().describe("First line to read, counted from 1"),
-  limit: z.number().int().min(1).max(5000).optional().describe("Number of lines; default 2000"),
+  path: z.string().min(1).describe("File, or `output:…` as a cut result named it"),
+  offset: z.number().int().min(1).max(1e9).optional().describe("First line, from 1"),
+  limit: z.number().int().min(1).max(5000).optional().describe("Lines; default 2000"),
+  column: z.number().int().min(1).max(1e9).optional().describe("First character of each line, for very long ones"),
 });
 
 /** Larger files are for `search` and `shell`. */
@@ -17,42 +19,57 @@ const maxLine = 2000;
 export const read: Tool<z.infer<typeof input>> = {
   name: "read",
   description:
-    "Reads a text file of the project. Returns its lines, each with its number and a tab before it; the numbers are not part of the file. " +
-    "Reads the first 2000 lines; for more, give `offset` and `limit`. Read a file before you edit it. A binary file is only named with its size.",
+    "Reads a text file, or the rest of a result that was cut. Returns its lines, each with its number and a tab before it, which are not part of the file; " +
+    "when there is more, the `offset` to go on with. Read a file before you edit it. Of a binary file or an image only kind and size are told.",
   input,
   effect: "none",
-  run: ({ path, offset = 1, limit = 2000 }, { workspace, signal }) =>
-    answer(signal, async () => {
+  run: (page, context) =>
+    answer(context.signal, async () => {
+      const { path } = page;
+      if (path.startsWith(outputPath)) {
+        const kept = await context.kept(path.slice(outputPath.length));
+        return kept === undefined ? failed(noOutput(path)) : paged(kept, page);
+      }
+      const { files } = context.workspace;
       let bytes: Buffer;
       try {
-        ({ bytes } = await workspace.files.read(path, maxBytes));
+        ({ bytes } = await files.read(path, maxBytes));
       } catch (error) {
-        if (!(error instanceof FileRefused) || (error.kind !== "missing" && error.kind !== "not-a-file")) throw error;
-        return failed(`${error.message}. ${await hint(workspace.files, path, error.kind)}`.trim());
+        if (!(error instanceof FileRefused)) throw error;
+        if (error.kind === "too-big") return failed(`${error.message}. Use \`search\`, or \`shell\` for a part of it.`);
+        if (error.kind !== "missing" && error.kind !== "not-a-file") throw error;
+        return failed(`${error.message}. ${await hint(files, path, error.kind)}`.trim());
       }
       if (bytes.length === 0) return ok(`${shown(path)} is empty.`);
       const text = textOf(bytes);
-      if (text === undefined) return ok(`${shown(path)} is a binary file of ${counted(bytes.length, "byte")}.`);
-
-      const all = linesOf(text);
-      if (offset > all.length)
-        return failed(
-          `Expected offset of at most ${all.length}, the number of lines in ${shown(path)}, got ${offset}.`,
-        );
-      const lines: string[] = [];
-      let size = 0;
-      for (const line of all.slice(offset - 1, offset - 1 + limit)) {
-        const cut =
-          line.length > maxLine ? `${line.slice(0, maxLine)}… ${line.length - maxLine} more characters` : line;
-        size += cut.length + 8;
-        if (size > maxOutput && lines.length > 0) break;
-        lines.push(cut);
-      }
-      const last = offset + lines.length - 1;
-      const rest =
-        last < all.length ? `\n… lines ${offset} to ${last} of ${all.length}; read on with offset ${last + 1} …` : "";
-      return ok(numbered(lines, offset) + rest);
+      return text === undefined ? ok(`${shown(path)} is ${kindOf(bytes)}.`) : paged(text, page);
     }),
+};
+
+/** What stands where no result is kept. */
+export const noOutput = (path: string): string =>
+  `Expected ${outputPath} and the id that a cut result of this Task named, got ${shown(path.slice(0, 100))}.`;
+
+const paged = (text: string, { path, offset = 1, limit = 2000, column = 1 }: z.infer<typeof input>): ToolResult => {
+  const all = linesOf(text);
+  if (offset > all.length)
+    return failed(`Expected offset of at most ${all.length}, the number of lines in ${shown(path)}, got ${offset}.`);
+  const lines: string[] = [];
+  let size = 0;
+  for (const line of all.slice(offset - 1, offset - 1 + limit)) {
+    const from = column - 1;
+    const left = line.length - from - maxLine;
+    const cut =
+      left > 0
+        ? `${line.slice(from, from + maxLine)}… ${left} more characters, from column ${column + maxLine}`
+        : line.slice(from);
+    size += cut.length + 8;
+    if (size > maxOutput && lines.length > 0) break;
+    lines.push(cut);
+  }
+  const last = offset + lines.length - 1;
+  const rest = last < all.length ? `\n… lines ${offset} to ${last} of ${all.length}; more: offset ${last + 1} …` : "";
+  return ok(numbered(lines, offset) + rest);
 };
 
 /** What a model may have meant by a name that is not there. */

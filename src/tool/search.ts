@@ -1,44 +1,57 @@
-import { spawn } from "node:child_process";
-import { rgPath } from "@vscode/ripgrep";
 import { z } from "zod";
-import { decodePath, FileRefused, type Files } from "../workspace/files.ts";
-import { answer, counted, failed, maxOutput, ok, shown, type Tool } from "./tool.ts";
+import { FileRefused, type Files } from "../workspace/files.ts";
+import { noOutput } from "./read.ts";
+import { type Group, groupsOf, ripgrep } from "./ripgrep.ts";
+import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult } from "./tool.ts";
 
 const input = z.strictObject({
-  pattern: z.string().min(1).max(8192).describe("Regular expression (Rust syntax), or plain text with `literal`"),
-  path: z.string().optional().describe("File or folder to search, relative to the project's root; default: all"),
-  glob: z.string().min(1).optional().describe("Only files whose path matches, e.g. `*.ts` or `src/**/*.test.ts`"),
-  literal: z.boolean().optional().describe("Take the pattern as plain text; default false"),
-  mode: z
-    .enum(["lines", "files", "count"])
+  pattern: z.string().min(1).max(8192).describe("Regular expression (Rust); `(?i)` in front ignores case"),
+  path: z.string().optional().describe("File, folder or `output:…`; default: all"),
+  glob: z.string().min(1).optional().describe("e.g. `*.ts`, `src/**/*.test.ts`, `!dist/**`"),
+  type: z
+    .string()
+    .regex(/^[a-z0-9]{1,20}$/)
     .optional()
-    .describe("Matching lines (default), file names, or matches a file"),
-  context: z.number().int().min(0).max(20).optional().describe("Lines around each match, for mode `lines`"),
+    .describe("e.g. ts, py, rust, go, md"),
+  literal: z.boolean().optional().describe("The pattern is plain text"),
+  mode: z.enum(["lines", "files", "count"]).optional().describe("Matching lines (default), files, or matches per file"),
+  context: z.number().int().min(0).max(20).optional().describe("Lines around each match"),
+  offset: z.number().int().min(1).max(1e6).optional().describe("First match (or file), from 1"),
+  limit: z.number().int().min(1).max(1000).optional().describe("Default 200"),
 });
 type Input = z.infer<typeof input>;
+type Mode = NonNullable<Input["mode"]>;
 
-const timeoutMs = 20_000;
-const maxBytes = 1024 * 1024;
-const maxFiles = 200;
+/** Files of which it is asked whether they may be read. */
+const maxFiles = 2000;
 
 export const search: Tool<Input> = {
   name: "search",
   description:
-    "Searches the text of the project's files with ripgrep, hidden ones included; ignored files (.gitignore), binary files and `.git` are left out. " +
-    "Returns the matching lines by file with their numbers, or with `mode` only the files, or the number of matches in each. " +
-    "Case matters; begin the pattern with `(?i)` when it should not. Output is bounded: narrow it with `path` and `glob`.",
+    "Searches file contents with ripgrep; hidden files too, but not ignored (.gitignore) or binary ones. " +
+    "Returns matching lines by file with their numbers, or with `mode` the files or counts; when there is more, the `offset` to go on with.",
   input,
   effect: "none",
-  run: (query, { workspace, signal }) =>
-    answer(signal, async () => {
-      const { files } = workspace;
+  run: (query, context) =>
+    answer(context.signal, async () => {
+      const { files } = context.workspace;
+      const mode = query.mode ?? "lines";
+      if (query.path?.startsWith(outputPath) === true) {
+        const kept = await context.kept(query.path.slice(outputPath.length));
+        if (kept === undefined) return failed(noOutput(query.path));
+        const { pattern, literal, context: around } = query;
+        const plain = { pattern, mode, ...(literal === undefined ? {} : { literal }) };
+        const options = optionsOf(around === undefined ? plain : { ...plain, context: around });
+        const found = await ripgrep(files.root, [...options, "-"], context.signal, kept);
+        if (found.error !== undefined) return failed(found.error);
+        const groups = groupsOf(found.output, mode).map((group) => ({ ...group, path: query.path ?? "" }));
+        return render(groups, query, found.stopped);
+      }
       const path = query.path === undefined ? "" : await within(files, query.path);
-      const found = await ripgrep(files.root, [...optionsOf(query), "--", path === "" ? "./" : `./${path}`], signal);
+      const options = [...optionsOf(query), "--", path === "" ? "./" : `./${path}`];
+      const found = await ripgrep(files.root, options, context.signal);
       if (found.error !== undefined) return failed(found.error);
-      const groups = await allowed(files, groupsOf(found.output, query.mode ?? "lines"));
-      if (groups.length === 0 && found.stopped === undefined)
-        return ok(`No match in ${path === "" ? "the project" : shown(path)}.`);
-      return ok(render(groups.slice(0, maxFiles), query.mode ?? "lines", found.stopped ?? groups.length > maxFiles));
+      return render(await allowed(files, groupsOf(found.output, mode)), { ...query, path }, found.stopped);
     }),
 };
 
@@ -63,7 +76,7 @@ const unlessTooBig = (error: unknown): undefined => {
   throw error;
 };
 
-const optionsOf = ({ pattern, glob, literal = false, mode = "lines", context = 0 }: Input): string[] => [
+const optionsOf = ({ pattern, glob, type, literal = false, mode = "lines", context = 0 }: Input): string[] => [
   "--no-config",
   "--color=never",
   "--hidden",
@@ -74,88 +87,31 @@ const optionsOf = ({ pattern, glob, literal = false, mode = "lines", context = 0
   "--null",
   "--with-filename",
   "--max-filesize=16M",
+  ...(type === undefined ? [] : [`--type=${type}`]),
+  ...(glob === undefined ? [] : [`--glob=${glob}`]),
+  // The last that matches counts.
   "--glob=!**/.git/**",
   "--glob=!**/.git",
-  ...(glob === undefined ? [] : [`--glob=${glob}`]),
   ...(literal ? ["--fixed-strings"] : []),
   ...(mode === "files" ? ["--files-with-matches"] : []),
   ...(mode === "count" ? ["--count-matches"] : []),
   ...(mode === "lines"
-    ? ["--line-number", "--no-heading", "--max-columns=400", "--max-columns-preview", "--no-context-separator"]
+    ? [
+        "--line-number",
+        "--no-heading",
+        "--max-columns=400",
+        "--max-columns-preview",
+        "--no-context-separator",
+        `--context=${context}`,
+      ]
     : []),
-  ...(mode === "lines" ? [`--context=${context}`] : []),
   `--regexp=${pattern}`,
 ];
-
-type Found = { output: Buffer; stopped: string | undefined; error: string | undefined };
-
-/** Exit code 1 is "no match"; 2 with output is a file that could not be read. */
-const ripgrep = (cwd: string, args: readonly string[], signal: AbortSignal): Promise<Found> =>
-  new Promise((resolve, reject) => {
-    const child = spawn(rgPath, args, { cwd, env: { LC_ALL: "C.UTF-8" }, stdio: ["ignore", "pipe", "pipe"] });
-    const chunks: Buffer[] = [];
-    let size = 0;
-    let problems = "";
-    let stopped: string | undefined;
-    const stop = (why: string) => {
-      stopped ??= why;
-      child.kill("SIGKILL");
-    };
-    const timer = setTimeout(() => stop(`the search was ended after ${timeoutMs / 1000} s`), timeoutMs);
-    const abort = () => stop("aborted");
-    signal.addEventListener("abort", abort, { once: true });
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", abort);
-    };
-    child.stdout.on("data", (chunk: Buffer) => {
-      if (stopped !== undefined) return;
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size > maxBytes) stop("there are more matches");
-    });
-    child.stderr.on("data", (chunk: Buffer) => {
-      if (problems.length < 4000) problems += chunk.toString("utf8");
-    });
-    child.once("error", (error) => {
-      end();
-      reject(error);
-    });
-    child.once("close", (code) => {
-      end();
-      const error = code === 2 && size === 0 ? problems.trim().slice(0, 2000) : undefined;
-      resolve({ output: Buffer.concat(chunks), stopped, error });
-    });
-  });
-
-type Group = { path: string; lines: string[] };
-
-/** Records are `path NUL rest newline`, in mode `files` `path NUL`. A record that was cut off is dropped. */
-const groupsOf = (output: Buffer, mode: NonNullable<Input["mode"]>): Group[] => {
-  const groups: Group[] = [];
-  for (let at = 0; at < output.length; ) {
-    const nul = output.indexOf(0, at);
-    if (nul < 0) break;
-    const path = decodePath(output.subarray(at, nul)).replace(/^\.\//, "");
-    const end = mode === "files" ? nul : output.indexOf(10, nul);
-    if (end < 0) break;
-    const rest = output
-      .subarray(nul + 1, end)
-      .toString("utf8")
-      .replace(/\r$/, "");
-    const last = groups.at(-1);
-    if (last?.path === path) last.lines.push(rest);
-    else groups.push({ path, lines: [rest] });
-    at = end + 1;
-  }
-  return groups;
-};
 
 /** Leaves out what the file tools refuse to read: the rule stands there, once. */
 const allowed = async (files: Files, groups: readonly Group[]): Promise<Group[]> => {
   const kept: Group[] = [];
-  for (const group of groups) {
-    if (kept.length > maxFiles) break;
+  for (const group of groups.slice(0, maxFiles)) {
     try {
       await files.read(group.path, 0).catch(unlessTooBig);
       kept.push(group);
@@ -166,27 +122,74 @@ const allowed = async (files: Files, groups: readonly Group[]): Promise<Group[]>
   return kept;
 };
 
-const render = (groups: readonly Group[], mode: NonNullable<Input["mode"]>, more: string | boolean): string => {
-  const blocks: string[] = [];
-  let size = 0;
-  let cut = more;
-  for (const { path, lines } of groups) {
-    const block =
-      mode === "files"
-        ? shown(path)
-        : mode === "count"
-          ? `${lines[0]}\t${shown(path)}`
-          : `${shown(path)}\n${lines.map((line) => line.replace(/^(\d+)([:-])/, "  $1$2 ")).join("\n")}`;
-    size += block.length + 1;
-    if (size > maxOutput && blocks.length > 0) {
-      cut = cut === false ? true : cut;
-      break;
-    }
-    blocks.push(block.slice(0, maxOutput));
+/** One page: matches, or files, from `offset` on, as many as fit. */
+const render = (groups: readonly Group[], query: Input, stopped: string | undefined): ToolResult => {
+  const { mode = "lines", offset = 1, limit = 200, path = "" } = query;
+  const size = (group: Group) => (mode === "lines" ? group.lines.filter(({ match }) => match).length : 1);
+  const total = groups.reduce((sum, group) => sum + size(group), 0);
+  if (total === 0)
+    return stopped === undefined
+      ? ok(`No match in ${path === "" ? "the project" : shown(path)}.`)
+      : failed(`No match so far: ${stopped}; narrow it with path, glob or type.`);
+  if (offset > total)
+    return failed(`Expected offset of at most ${total}, the number of ${nouns[mode]}, got ${offset}.`);
+
+  const out: string[] = [];
+  let room = maxOutput;
+  let before = 0;
+  let last = offset - 1;
+  /** False: the page is full. The first always fits. */
+  const put = (text: string): boolean => {
+    room -= text.length + 1;
+    if (room < 0 && last >= offset) return false;
+    out.push(text.slice(0, maxOutput));
+    return true;
+  };
+  for (const group of groups) {
+    const count = size(group);
+    if (before + count >= offset && last < offset + limit - 1)
+      if (mode === "lines") {
+        const page = linesIn(group, query.context ?? 0, offset - before, offset + limit - 1 - before);
+        if (!put(shown(group.path))) break;
+        let whole = true;
+        for (const { number, match, text } of page) {
+          whole = put(`  ${number}${match ? ":" : "-"} ${text}`);
+          if (!whole) break;
+          if (match) last += 1;
+        }
+        if (!whole) break;
+      } else {
+        if (!put(mode === "count" ? `${group.count}\t${shown(group.path)}` : shown(group.path))) break;
+        last += 1;
+      }
+    before += count;
   }
-  if (cut !== false)
-    blocks.push(
-      `… ${counted(blocks.length, "file")} shown; ${cut === true ? "there are more" : cut}; narrow it with path or glob …`,
-    );
-  return blocks.join("\n");
+  // A file's name without a line of it says nothing.
+  if (mode === "lines" && !(out.at(-1) ?? "").startsWith("  ")) out.pop();
+  if (last < total || stopped !== undefined || offset > 1) {
+    const of = stopped === undefined && groups.length < maxFiles ? ` of ${total}` : "";
+    const more = last < total ? `; more: offset ${last + 1}, or narrow it with path, glob or type` : "";
+    const why = stopped === undefined ? "" : `; ${stopped}`;
+    out.push(`… ${nouns[mode]} ${offset} to ${last}${of}${more}${last < total ? "" : why} …`);
+  }
+  return ok(out.join("\n"));
+};
+
+const nouns: Record<Mode, string> = { lines: "matches", files: "files", count: "files" };
+
+/** The lines of a file's matches `from` to `to`, counted from 1, with those around them. */
+const linesIn = (group: Group, context: number, from: number, to: number): Group["lines"] => {
+  let count = 0;
+  const wanted = group.lines.flatMap(({ match, number }) => {
+    if (match) count += 1;
+    return match && count >= from && count <= to ? [Number(number)] : [];
+  });
+  const numbers = new Set(wanted);
+  let next = 0;
+  return group.lines.filter(({ match, number }) => {
+    const line = Number(number);
+    if (match) return numbers.has(line);
+    while (next < wanted.length - 1 && (wanted[next] ?? 0) + context < line) next += 1;
+    return Math.abs((wanted[next] ?? -context - 1) - line) <= context;
+  });
 };

@@ -1,55 +1,85 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { answer, failed, fit, type Tool } from "./tool.ts";
+import { report } from "./process.ts";
+import { answer, counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 
 const input = z.strictObject({
-  command: z.string().min(1).max(65_536).describe("Run by bash"),
-  timeoutSeconds: z.number().int().min(1).optional().describe("Default and maximum are the service's"),
-  cwd: z.string().optional().describe("Folder, relative to the project's root; default: the root"),
+  command: z.string().min(1).max(65_536).describe("Run by bash, standard input empty"),
+  cwd: z.string().optional().describe("Folder; default: the root"),
+  timeoutSeconds: z.number().int().min(1).max(1_000_000).optional().describe("Default and maximum are the service's"),
+  background: z.boolean().optional().describe("Go on while you work, e.g. a server"),
 });
 
 export const shell: Tool<z.infer<typeof input>> = {
   name: "shell",
   description:
-    "Runs a command with bash in the project: builds, tests, linters, scripts. Standard input is empty. " +
-    "Returns the exit code, the time, and standard output and error together (head and tail when long). It returns when the shell exits, " +
-    "and ends everything that the command started, so nothing can go on in the background. Prefer `read`, `search`, `edit` and `git` for what they do.",
+    "Runs a command in the project: builds, tests, linters, scripts. Returns the exit code, the time, and standard output and error together, " +
+    "head and tail when long. When the shell exits, everything it started is ended; for a server or a long job set `background`: it returns an id with the first output, " +
+    "and `process` reads, waits for and kills it. Background commands are ended when you finish, before the checks. Prefer `read`, `search`, `edit` and `git` for what they do.",
   input,
   effect: "unknown",
-  run: ({ command, timeoutSeconds, cwd = "" }, context) =>
-    answer(context.signal, async () => {
-      const { workspace, limits, signal } = context;
-      // Refuses a folder that is not there, is no folder, or lies outside.
-      await workspace.files.list(cwd, { limit: 1 });
-      const seconds = Math.min(timeoutSeconds ?? limits.commandSeconds, limits.commandMaxSeconds);
-      const ran = await workspace.run({
-        run: command,
-        cwd: cwd.startsWith("/") ? cwd : join(workspace.root, cwd),
-        timeoutMs: seconds * 1000,
-        keepBytes: limits.commandOutputBytes,
-        signal,
-        onOutput: (text) => context.onOutput(text),
-      });
-      signal.throwIfAborted();
-      const text = fit(ran.output.trimEnd(), "send the output to a file and read it in parts");
-      const after = `after ${(ran.durationMs / 1000).toFixed(1)} s`;
-      const report = (first: string) => (text === "" ? `${first}\n(no output)` : `${first}\n${text}`);
-      switch (ran.ended) {
-        case "exit":
-          // null: a signal that was not ours ended it.
-          return ran.exitCode === null
-            ? failed(report(`Ended by a signal ${after}.`))
-            : {
-                outcome: ran.exitCode === 0 ? "ok" : "error",
-                output: report(`Exit code ${ran.exitCode} ${after}.`),
-                exitCode: ran.exitCode,
-              };
-        case "timeout":
-          return failed(report(`Timed out after ${seconds} s: the command and everything it started were ended.`));
-        case "not-started":
-          return failed(report("The command could not be started."));
-        case "aborted":
-          return failed(report(`Aborted ${after}.`));
-      }
-    }),
+  run: (call, context) =>
+    answer(context.signal, () => (call.background === true ? start(call, context) : run(call, context))),
+};
+
+/** How long the first output of a background command is waited for. */
+const firstMs = 1000;
+
+const commandOf = async (
+  { command, cwd = "" }: z.infer<typeof input>,
+  { workspace, limits, ...context }: ToolContext,
+  seconds: number,
+) => {
+  // Refuses a folder that is not there, is no folder, or lies outside.
+  await workspace.files.list(cwd, { limit: 1 });
+  return {
+    run: command,
+    cwd: cwd.startsWith("/") ? cwd : join(workspace.root, cwd),
+    // The longest a timer takes.
+    timeoutMs: Math.min(seconds * 1000, 2 ** 31 - 1),
+    keepBytes: limits.commandOutputBytes,
+    onOutput: (text: string) => context.onOutput(text),
+  };
+};
+
+const start = async (call: z.infer<typeof input>, context: ToolContext): Promise<ToolResult> => {
+  const { workspace, limits, background, signal } = context;
+  const cap = limits.minutes * 60;
+  const command = await commandOf(call, context, Math.min(call.timeoutSeconds ?? cap, cap));
+  const job = background.start(workspace, command, limits.backgroundCommands);
+  if (job === undefined)
+    return failed(
+      `Expected at most ${counted(limits.backgroundCommands, "background command")} at a time; \`process\` lists and kills them.`,
+    );
+  await job.wait("output", firstMs, signal);
+  return job.ended() === undefined
+    ? report(job, context, `Runs in the background as ${job.id}.`)
+    : report(job, context);
+};
+
+const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<ToolResult> => {
+  const { workspace, limits, signal } = context;
+  const seconds = Math.min(call.timeoutSeconds ?? limits.commandSeconds, limits.commandMaxSeconds);
+  const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), signal });
+  signal.throwIfAborted();
+  const text = ran.output.trimEnd();
+  const after = `after ${(ran.durationMs / 1000).toFixed(1)} s`;
+  const shown = sized(text, context);
+  const result = (first: string): ToolResult => ({
+    ...shown,
+    outcome: ran.ended === "exit" && ran.exitCode === 0 ? "ok" : "error",
+    output: `${first}\n${text === "" ? "(no output)" : shown.output}`,
+    ...(ran.exitCode === null ? {} : { exitCode: ran.exitCode }),
+  });
+  switch (ran.ended) {
+    case "exit":
+      // null: a signal that was not ours ended it.
+      return result(ran.exitCode === null ? `Ended by a signal ${after}.` : `Exit code ${ran.exitCode} ${after}.`);
+    case "timeout":
+      return result(`Timed out after ${seconds} s: the command and everything it started were ended.`);
+    case "not-started":
+      return result("The command could not be started.");
+    case "aborted":
+      return result(`Aborted ${after}.`);
+  }
 };

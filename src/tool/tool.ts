@@ -5,6 +5,7 @@ import type { Limits } from "../protocol/limits.ts";
 import { FileRefused } from "../workspace/files.ts";
 import { GitError } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import type { Background } from "./background.ts";
 
 /**
  * What an agent can do. A tool that fails answers with `outcome: "error"` and words that help the model to go on; it
@@ -28,6 +29,9 @@ export type ToolContext = {
   workspace: Workspace;
   limits: Limits;
   signal: AbortSignal;
+  /** The whole text behind a result that was cut, by its call. */
+  kept(callID: string): Promise<string | undefined>;
+  background: Background;
   /** Output as it comes, for whoever listens; may be lost. */
   onOutput(text: string): void;
   /** The Task's fold: what an earlier run of this call has recorded is in it. */
@@ -40,6 +44,8 @@ export type ToolResult = {
   outcome: "ok" | "error";
   output: string;
   exitCode?: number;
+  /** The whole text behind an output that was cut; it is kept and read as `output:<callID>`. */
+  full?: string;
   /** Committed with the result, all or nothing: a call that runs again has left none. For effect `log`. */
   facts?: readonly DomainEvent[];
 };
@@ -54,6 +60,15 @@ export const fit = (text: string, hint: string, max = maxOutput): string => {
   const missing = text.length - 2 * half;
   return `${text.slice(0, half)}\n… ${missing} characters left out; ${hint} …\n${text.slice(-half)}`;
 };
+
+/** Where a call's whole output is read. */
+export const outputPath = "output:";
+
+/** Head and tail of a text of any length; the whole is kept for `read` and `search`. */
+export const sized = (text: string, { callID }: Pick<ToolContext, "callID">): Omit<ToolResult, "exitCode"> =>
+  text.length <= maxOutput
+    ? { outcome: "ok", output: text }
+    : { outcome: "ok", output: fit(text, `all of it: \`read\` or \`search\` path ${outputPath}${callID}`), full: text };
 
 export const ok = (output: string): ToolResult => ({ outcome: "ok", output });
 export const failed = (output: string): ToolResult => ({ outcome: "error", output });

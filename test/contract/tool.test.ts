@@ -112,7 +112,17 @@ const alive = (pid: number): boolean => {
 describe("specs", () => {
   test("every tool is an object schema with its required fields, made once", () => {
     const specs = toolSpecs(Object.values(tools));
-    expect(specs.map(({ name }) => name)).toEqual(["read", "list", "search", "write", "edit", "shell", "git", "note"]);
+    expect(specs.map(({ name }) => name)).toEqual([
+      "read",
+      "list",
+      "search",
+      "write",
+      "edit",
+      "shell",
+      "process",
+      "git",
+      "note",
+    ]);
     for (const { parameters, description } of specs) {
       expect(parameters).toMatchObject({ type: "object", additionalProperties: false });
       expect(parameters).not.toHaveProperty("anyOf");
@@ -126,6 +136,7 @@ describe("specs", () => {
       "none",
       "workspace",
       "workspace",
+      "unknown",
       "unknown",
       "workspace",
       "log",
@@ -161,11 +172,11 @@ describe("read", () => {
       output: "1\texport const sum = (a, b) => a - b;\n2\texport const one = 1;",
     });
     const { output } = await call("read", { path: "long.txt" });
-    expect(output).toContain("read on with offset ");
+    expect(output).toMatch(/… lines 1 to \d+ of 3000; more: offset \d+ …$/);
     expect(output.length).toBeLessThan(30_000);
     expect((await call("read", { path: "long.txt", offset: 2999 })).output).toBe("2999\tline 2999\n3000\tline 3000");
     expect((await call("read", { path: "long.txt", offset: 10, limit: 1 })).output).toBe(
-      "10\tline 10\n… lines 10 to 10 of 3000; read on with offset 11 …",
+      "10\tline 10\n… lines 10 to 10 of 3000; more: offset 11 …",
     );
     expect(await call("read", { path: "long.txt", offset: 3001 })).toMatchObject({
       outcome: "error",
@@ -177,7 +188,9 @@ describe("read", () => {
     put("latin.txt", Buffer.from([0x66, 0xfc, 0x72]));
     put("empty.txt", "");
     expect((await call("read", { path: "logo.png" })).output).toBe("logo.png is a binary file of 5 bytes.");
-    expect((await call("read", { path: "latin.txt" })).output).toBe("latin.txt is a binary file of 3 bytes.");
+    expect((await call("read", { path: "latin.txt" })).output).toBe(
+      "latin.txt is a file of 3 bytes that is not UTF-8 text, perhaps Latin-1; see it with `shell`: iconv -f latin1 -t utf8.",
+    );
     expect((await call("read", { path: "empty.txt" })).output).toBe("empty.txt is empty.");
   });
   test("suggests near names for a miss, and list for a folder", async () => {
@@ -222,7 +235,9 @@ describe("list", () => {
   test("is bounded, and shows odd names on one line", async () => {
     for (let at = 0; at < 600; at += 1) put(`many/f${at}`, "");
     put("odd/new\nline", "");
-    expect((await call("list", { path: "many" })).output).toContain("more than 500 entries");
+    expect((await call("list", { path: "many" })).output).toMatch(
+      /… entries 1 to 500; more: offset 501, or list a folder below …$/,
+    );
     expect((await call("list", { path: "odd" })).output).toBe('"odd/new\\nline"  0');
   });
 });
@@ -283,7 +298,7 @@ describe("search", () => {
     );
     const { output } = await call("search", { pattern: "needle" });
     expect(output.length).toBeLessThan(60_000);
-    expect(output).toContain("narrow it with path or glob");
+    expect(output).toContain("narrow it with path, glob or type");
   });
   test("names with newlines are told apart", async () => {
     put("a\n1:b.txt", "needle\n");

@@ -810,6 +810,10 @@ export type TaskEvent = {
          * What the model reads
          */
         output: LongText;
+        /**
+         * The whole text, when what the model reads is its head and tail
+         */
+        full?: BlobRef;
         exitCode: number | null;
         durationMs: number;
         sandbox?: string;

@@ -1,0 +1,157 @@
+import { createTail } from "../workspace/tail.ts";
+import type { Command, Ran } from "../workspace/process.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+
+/**
+ * Commands of one run that go on while the agent works. Their ids hold the run's epoch, so that one of an earlier run
+ * is known for what it is. Nothing of it is durable: whoever ends the run ends them.
+ */
+
+export interface Background {
+  /** Starts a command; undefined: `most` run already. */
+  start(workspace: Workspace, command: Omit<Command, "signal">, most: number): Job | undefined;
+  /** A string says why there is none of this id. */
+  find(id: string): Job | string;
+  list(): readonly Job[];
+  /** Ends all of them, and waits until they are gone. Those it ended answer later that it was not their doing. */
+  end(): Promise<void>;
+}
+
+export interface Job {
+  readonly id: string;
+  readonly command: string;
+  /** undefined: it runs. */
+  ended(): Ran | undefined;
+  seconds(): number;
+  /** Whether `Background.end` ended it, and not the command itself or its agent. */
+  swept(): boolean;
+  /** What it wrote since the last call, head and tail when that is long. */
+  take(): string;
+  /** Waits for its end, or with `output` for new output, too; at most so long. Rejects with the signal's abort. */
+  wait(what: "end" | "output", ms: number, signal: AbortSignal): Promise<void>;
+  kill(): Promise<void>;
+}
+
+const unreadBytes = 64 * 1024;
+/** Ended commands that can still be asked for. */
+const keptJobs = 20;
+/** Output comes in pieces: this long after the first there is something to read. */
+const gatherMs = 150;
+
+export const createBackground = (epoch: number): Background => {
+  const jobs: (Job & { sweep(): Promise<void> })[] = [];
+  let serial = 0;
+  return {
+    start(workspace, command, most) {
+      if (jobs.filter((job) => job.ended() === undefined).length >= most) return undefined;
+      const oldest = jobs.length >= keptJobs ? jobs.findIndex((job) => job.ended() !== undefined) : -1;
+      if (oldest >= 0) jobs.splice(oldest, 1);
+      const job = createJob(`p${epoch}-${(serial += 1)}`, workspace, command);
+      jobs.push(job);
+      return job;
+    },
+    find(id) {
+      const job = jobs.find((candidate) => candidate.id === id);
+      if (job !== undefined) return job;
+      const [, run, number] = /^p(\d{1,15})-(\d{1,9})$/.exec(id) ?? [];
+      if (run !== undefined && Number(run) < epoch)
+        return `${id} ended when the service restarted or your work was interrupted; start it again if you need it.`;
+      if (Number(run) === epoch && Number(number) >= 1 && Number(number) <= serial)
+        return `${id} ended a while ago and is forgotten.`;
+      const known = jobs.map((one) => one.id).join(", ");
+      return `There is no background command ${JSON.stringify(id.slice(0, 40))}; ${known === "" ? "none was started" : `there is ${known}`}.`;
+    },
+    list: () => jobs,
+    async end() {
+      await Promise.all(jobs.map((job) => job.sweep()));
+    },
+  };
+};
+
+const createJob = (id: string, workspace: Workspace, command: Omit<Command, "signal">) => {
+  const stop = new AbortController();
+  const started = performance.now();
+  let unread = createTail(unreadBytes);
+  let fresh = false;
+  let ran: Ran | undefined;
+  let swept = false;
+  const waiting = new Set<() => void>();
+  const wake = () => {
+    for (const go of waiting) go();
+  };
+  const gone = workspace
+    .run({
+      ...command,
+      signal: stop.signal,
+      onOutput(text) {
+        unread.add(Buffer.from(text));
+        fresh = true;
+        wake();
+        command.onOutput?.(text);
+      },
+    })
+    .catch(
+      (error: unknown): Ran => ({
+        exitCode: null,
+        output: String(error),
+        stdout: "",
+        dropped: 0,
+        ended: "not-started",
+        durationMs: 0,
+      }),
+    )
+    .then((result) => {
+      ran = result;
+      if (result.ended === "not-started") unread.add(Buffer.from(result.output));
+      wake();
+    });
+
+  const next = (ms: number, signal: AbortSignal): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const end = (settle: () => void) => () => {
+        clearTimeout(timer);
+        waiting.delete(go);
+        signal.removeEventListener("abort", abort);
+        settle();
+      };
+      const go = end(resolve);
+      const abort = end(() => reject(signal.reason));
+      const timer = setTimeout(go, ms);
+      waiting.add(go);
+      signal.addEventListener("abort", abort, { once: true });
+    });
+
+  const kill = async () => {
+    stop.abort();
+    await gone;
+  };
+  return {
+    id,
+    command: command.run,
+    ended: () => ran,
+    seconds: () => (ran?.durationMs ?? performance.now() - started) / 1000,
+    swept: () => swept,
+    take() {
+      const text = unread.text();
+      unread = createTail(unreadBytes);
+      fresh = false;
+      return text;
+    },
+    async wait(what: "end" | "output", ms: number, signal: AbortSignal) {
+      const ready = () => ran !== undefined || (what === "output" && fresh);
+      const until = performance.now() + ms;
+      while (!ready() && performance.now() < until) {
+        signal.throwIfAborted();
+        await next(until - performance.now(), signal);
+      }
+      const more = () => what === "output" && ran === undefined && fresh;
+      const gathered = performance.now() + gatherMs;
+      while (more() && performance.now() < gathered) await next(gathered - performance.now(), signal);
+    },
+    kill,
+    async sweep() {
+      if (ran === undefined) swept = true;
+      await kill();
+    },
+  };
+};

@@ -1,0 +1,92 @@
+import { z } from "zod";
+import type { Job } from "./background.ts";
+import {
+  answer,
+  failed,
+  maxOutput,
+  ok,
+  outputPath,
+  sized,
+  type Tool,
+  type ToolContext,
+  type ToolResult,
+} from "./tool.ts";
+
+const input = z.strictObject({
+  action: z.enum(["read", "wait", "kill", "list"]),
+  id: z.string().optional().describe("As `shell` gave it"),
+  seconds: z.number().min(0).max(600).optional().describe("read: wait so long for output, default 0; wait: default 60"),
+});
+
+export const process: Tool<z.infer<typeof input>> = {
+  name: "process",
+  description:
+    "Background commands: `read` gives what one wrote since the last read; `wait` waits for its end first; `kill` ends it and all it started; " +
+    "`list` shows them all. Each answer says whether it still runs, or its exit code.",
+  input,
+  effect: "unknown",
+  run: (call, context) => answer(context.signal, () => act(call, context)),
+};
+
+const act = async ({ action, id, seconds }: z.infer<typeof input>, context: ToolContext): Promise<ToolResult> => {
+  const { background, limits, signal } = context;
+  if (action === "list") {
+    const lines = background
+      .list()
+      .map((job) => `${stateOf(job)} ${job.command.slice(0, 200).replaceAll("\n", " ⏎ ")}`);
+    return ok(lines.length === 0 ? "No background command." : lines.join("\n"));
+  }
+  if (id === undefined) return failed(`Expected \`id\` for ${action}.`);
+  const job = background.find(id);
+  if (typeof job === "string") return failed(job);
+  const ms = Math.min(seconds ?? (action === "wait" ? 60 : 0), limits.commandMaxSeconds) * 1000;
+  switch (action) {
+    case "read":
+      if (ms > 0) await job.wait("output", ms, signal);
+      break;
+    case "wait":
+      await job.wait("end", ms, signal);
+      break;
+    case "kill":
+      await job.kill();
+      break;
+  }
+  return report(job, context);
+};
+
+/** The state in one line, then what is new; when it has ended, where all of its output is. */
+export const report = (job: Job, context: ToolContext, first = stateOf(job)): ToolResult => {
+  const text = job.take().trimEnd();
+  const ran = job.ended();
+  const shown = sized(text, context);
+  // What was short enough stands in the conversation, read by read.
+  const all = ran !== undefined && ran.output.length > Math.max(text.length + 2, maxOutput) ? ran.output : undefined;
+  const lines = [first, text === "" ? "(no new output)" : shown.output];
+  if (all !== undefined)
+    lines.push(`… all of its output: \`read\` or \`search\` path ${outputPath}${context.callID} …`);
+  return {
+    ...shown,
+    ...(all === undefined ? {} : { full: all }),
+    output: lines.join("\n"),
+    ...(ran?.exitCode == null ? {} : { exitCode: ran.exitCode }),
+  };
+};
+
+const stateOf = (job: Job): string => {
+  const seconds = `${job.seconds().toFixed(1)} s`;
+  const ran = job.ended();
+  if (ran === undefined) return `${job.id} runs since ${seconds}.`;
+  if (job.swept()) return `${job.id} was ended after ${seconds}: the service ends background commands when you finish.`;
+  switch (ran.ended) {
+    case "exit":
+      return ran.exitCode === null
+        ? `${job.id} was ended by a signal after ${seconds}.`
+        : `${job.id} ended with exit code ${ran.exitCode} after ${seconds}.`;
+    case "timeout":
+      return `${job.id} was ended at its time limit, after ${seconds}.`;
+    case "not-started":
+      return `${job.id} could not be started.`;
+    case "aborted":
+      return `${job.id} was killed after ${seconds}.`;
+  }
+};
