@@ -43,6 +43,8 @@ export const configFile = z.strictObject({
   squad: z.string().min(1).optional(),
   landing: z.enum(["commit", "branch"]).optional(),
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
+  /** Names of variables. */
+  secrets: z.array(z.string().min(1)).optional(),
   sandbox: z.strictObject({ network: z.boolean().optional() }).optional(),
   limits: limitsConfig.optional(),
 });
@@ -65,6 +67,8 @@ export type Config = {
   squad: string;
   landing: "commit" | "branch";
   providers: Record<string, ProviderConfig>;
+  /** Variables of the environment whose values are kept out of everything that is written. */
+  secrets: string[];
   sandbox: { mode: "auto" | "required"; network: boolean };
   limits: Limits;
   maxRunning: number;
@@ -193,6 +197,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     squad: file.squad ?? "base",
     landing: file.landing ?? "commit",
     providers: file.providers ?? {},
+    secrets: file.secrets ?? [],
     sandbox: { mode: sandbox, network: file.sandbox?.network ?? true },
     limits: {
       ...defaultLimits,

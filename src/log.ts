@@ -1,4 +1,5 @@
 import { pino } from "pino";
+import { mapStrings, type Secrets } from "./redact.ts";
 
 /** What the layers below the service may say. Lines are JSON on stderr; stdout belongs to the command line. */
 export type Log = {
@@ -8,7 +9,46 @@ export type Log = {
   error(data: object, message: string): void;
 };
 
-export const createLog = (level: string): Log =>
-  pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, pino.destination({ dest: 2, sync: true }));
+/** `dest`: a file instead of stderr. */
+export const createLog = (level: string, dest: number | string = 2): Log => {
+  const out = pino.destination({ dest, sync: true });
+  return pino(
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    { write: (line) => out.write(safe(line)) },
+  );
+};
 
 export const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** A log into which no secret goes, known or by its form. */
+export const guardLog = (log: Log, secrets: Secrets): Log => {
+  const say = (level: keyof Log) => (data: object, message: string) =>
+    log[level](mapStrings(data, secrets.all), secrets.all(message));
+  return { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") };
+};
+
+const longestLine = 8192;
+const longestText = 1024;
+
+/** One line that no terminal takes for anything else: JSON escapes the rest. */
+const safe = (line: string): string => {
+  const short = line.length <= longestLine ? line : `${JSON.stringify(shortened(JSON.parse(line)))}\n`;
+  return short.replace(
+    /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+};
+
+/** What fits: its short values, and the beginning of the long ones. */
+const shortened = (line: unknown): unknown => {
+  let room = longestLine / 2;
+  return Object.fromEntries(
+    Object.entries(line as object).flatMap(([name, value]) => {
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      if (text.length <= 64) return [[name, value as unknown]];
+      const kept = text.slice(0, Math.max(0, Math.min(longestText, room)));
+      room -= kept.length;
+      return [[name, `${kept}… ${text.length - kept.length} characters left out`]];
+    }),
+  );
+};

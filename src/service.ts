@@ -10,11 +10,14 @@ import { messageOf, ServiceError, StartError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { createMetrics } from "./http/metrics.ts";
 import { listen } from "./http/server.ts";
-import type { Log } from "./log.ts";
+import { guardLog, type Log } from "./log.ts";
 import { createRegistry } from "./model/registry.ts";
+import { secretsOf } from "./model/secrets.ts";
 import type { Limits } from "./protocol/limits.ts";
 import { createRoutes } from "./protocol/routes.ts";
+import { createSecrets } from "./redact.ts";
 import { createSquads } from "./squad/squad.ts";
+import { guardStore } from "./store/guarded.ts";
 import { lockFolder } from "./store/lock.ts";
 import { createSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
@@ -49,7 +52,7 @@ const sandbox = { tier: 3, name: "process-group", network: true } as const;
 /** `recorded` hears every fact that this service's runs commit, right after the commit. */
 export const createService = async (
   config: Config,
-  log: Log,
+  openLog: Log,
   recorded: (events: readonly Recorded[]) => void = () => {},
 ): Promise<Service> => {
   if (config.sandbox.mode === "required")
@@ -58,6 +61,8 @@ export const createService = async (
       `A sandbox is required (${isLoopback(config.host) ? "SERVICE_SANDBOX=required" : `listening on ${config.host}`}), and this version has none: commands run as the service's user. Set SERVICE_SANDBOX=auto to accept that.`,
     );
   const { dataDir, limits } = config;
+  const secrets = createSecrets(secretsOf(config));
+  const log = guardLog(openLog, secrets);
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
     throw new StartError(
       78,
@@ -70,7 +75,7 @@ export const createService = async (
     scope.use(await lockFolder(dataDir));
     await rm(join(dataDir, "tmp"), { recursive: true, force: true });
     const instance = await instanceOf(dataDir);
-    const store = scope.use(await openStore(config, instance, log));
+    const store = guardStore(scope.use(await openStore(config, instance, log)), secrets);
     const processes = createProcesses({ folder: join(dataDir, "processes"), runID: dataDir, keepEnv: config.env, log });
     scope.defer(() => processes.stop());
     const reaped = await processes.reap();
@@ -99,7 +104,7 @@ export const createService = async (
       waiting: () => store.waiting(),
       slotsFree: () => slots.free(),
     });
-    const archive = createArchiver({ store, workspaces, limits, dataDir });
+    const archive = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });
     const now = () => new Date();
     const tasks = createTasks({
       store,

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
  */
 
 const layers =
-  "disposable errors log id protocol domain store engine workspace model tool squad agent check task mission http".split(
+  "disposable errors redact log id protocol domain store engine workspace model tool squad agent check task mission http".split(
     " ",
   );
 

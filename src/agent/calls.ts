@@ -11,7 +11,8 @@ import type { Turn } from "./loop.ts";
  * may change files waits for all before it, and what follows waits for it.
  */
 
-type Call = AssistantMessage["calls"][number];
+/** `given`: the arguments as the model gave them, where they are at hand; a secret in them is not in the record. */
+type Call = AssistantMessage["calls"][number] & { given?: unknown };
 
 export const runCalls = async (turn: Turn, calls: readonly Call[]): Promise<void> => {
   const ends: Promise<void>[] = [];
@@ -32,7 +33,9 @@ export const runCalls = async (turn: Turn, calls: readonly Call[]): Promise<void
 const runCall = async (turn: Turn, call: Call, tool: Tool | undefined): Promise<void> => {
   const started = performance.now();
   const { result, sandbox } = await attempt(turn, call, tool);
-  const output = repeated(turn.chat, call, result, turn.limits.loopRepeats);
+  // As it will be read again: what is compared with earlier results, and what counts against the bound.
+  const clean = { ...result, output: turn.store.redact(result.output) };
+  const output = repeated(turn.chat, call, clean, turn.limits.loopRepeats);
   await turn.record([
     ...(result.facts ?? []),
     finished(turn, call, {
@@ -54,7 +57,7 @@ const attempt = async (
   const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
   if (tool === undefined)
     return failed(`There is no tool "${call.tool}". Available: ${[...turn.tools.keys()].join(", ")}.`);
-  const input = await loadInput(turn.store.blobs, call.input);
+  const input = "given" in call ? call.given : await loadInput(turn.store.blobs, call.input);
   const problem = invalidInput(input);
   if (problem !== undefined) return failed(problem);
   const parsed = tool.input.safeParse(input);

@@ -89,9 +89,15 @@ export const runAgent = async (turn: Turn): Promise<void> => {
       if (reply.finish === "length" && !turn.last) continue;
       return;
     }
-    await runCalls(turn, calls);
+    await runCalls(
+      turn,
+      calls.map((call, index) => ({ ...call, given: argumentsOf(reply.calls[index]) })),
+    );
   }
 };
+
+const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown =>
+  call?.invalid === undefined ? call?.input : markInvalid(call.invalid);
 
 /** The reply and the intent of each of its calls: one commit, before any effect. */
 const replyEvents = async (
@@ -105,14 +111,14 @@ const replyEvents = async (
   const calls = turn.last ? [] : reply.calls.map((call) => ({ ...call, callID: newID("call") }));
   const started = await Promise.all(
     calls.map(
-      async ({ callID, tool, input, invalid }): Promise<DomainEvent> => ({
+      async ({ callID, ...call }): Promise<DomainEvent> => ({
         type: "tool.started",
         data: {
           callID,
           sessionID,
-          tool,
-          input: await keepInput(store.blobs, invalid === undefined ? input : markInvalid(invalid)),
-          effect: turn.tools.get(tool)?.effect ?? "none",
+          tool: call.tool,
+          input: await keepInput(store.blobs, argumentsOf(call)),
+          effect: turn.tools.get(call.tool)?.effect ?? "none",
         },
       }),
     ),

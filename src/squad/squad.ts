@@ -36,7 +36,7 @@ export const createSquads = (blobs: Blobs): Squads => ({
         `Expected promptProfile to be an installed squad (${builtin.map((known) => known.id).join(", ")}), got ${JSON.stringify(id)}.`,
       );
     const bytes = snapshot(squad);
-    await blobs.put(bytes);
+    await blobs.put(bytes, true);
     const digest = createHash("sha256").update(bytes).digest("hex");
     return { id: squad.id, version: squad.version, digest, scope: "builtin" };
   },

@@ -202,6 +202,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     kind: "postgres",
     blobs: createBlobs(join(dataDir, "blobs")),
     live: createLive(),
+    redact: (text) => text,
     ...reads,
     state,
     commit: (write) => submit(needsOf(write), commitMember(write)),

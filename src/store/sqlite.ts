@@ -169,6 +169,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     kind: "sqlite",
     blobs: createBlobs(join(dataDir, "blobs")),
     live: createLive(),
+    redact: (text) => text,
     ...reads,
     // What followers, the engine and every POST ask again and again.
     async since(after, limit, filter = {}) {

@@ -89,6 +89,8 @@ export interface Store extends AsyncDisposable {
   readonly kind: "sqlite" | "postgres";
   readonly blobs: Blobs;
   readonly live: Live;
+  /** The text as it will stand in an event; see guarded.ts. */
+  readonly redact: (text: string) => string;
 
   commit(write: Write): Promise<Committed>;
 
@@ -143,7 +145,8 @@ export interface Store extends AsyncDisposable {
 
 /** Long texts and files by the SHA-256 of their bytes, in the data folder. Put before the commit that names them. */
 export interface Blobs {
-  put(bytes: Uint8Array): Promise<BlobRef>;
+  /** `exact`: not text of people or models but what the service goes by; kept as it is. */
+  put(bytes: Uint8Array, exact?: boolean): Promise<BlobRef>;
   /** undefined: not here (never put, or the folder was cleaned by hand). */
   get(sha256: string): Promise<Buffer | undefined>;
 }

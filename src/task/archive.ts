@@ -8,6 +8,7 @@ import type { Recorded } from "../domain/event.ts";
 import { commonOf } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../errors.ts";
+import { mapStrings } from "../redact.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Store } from "../store/store.ts";
 import { createGit, type Git } from "../workspace/git.ts";
@@ -36,6 +37,8 @@ export type ArchiverDeps = {
   workspaces: Workspaces;
   limits: Limits;
   dataDir: string;
+  /** Takes secrets out of the execution flow once more; default: as it stands. */
+  redact?: (text: string) => string;
 };
 
 type Source = {
@@ -51,8 +54,10 @@ type Archived = { files: ArchivedFile[]; omitted: Omitted[]; warnings: Omitted[]
 const ahead = 16;
 const longestTurnMs = 10;
 
+const same = (text: string): string => text;
+
 /** Refuses with `not_a_git_worktree`, and with `rate_limited` while as many are built or sent as may be. */
-export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverDeps) => {
+export const createArchiver = ({ store, workspaces, limits, dataDir, redact = same }: ArchiverDeps) => {
   const folder = join(dataDir, "tmp");
   let open = 0;
 
@@ -147,7 +152,19 @@ export const createArchiver = ({ store, workspaces, limits, dataDir }: ArchiverD
       eventsOf(state),
     ]);
     const files: ArchivedFile[] = [];
-    for (const { name, text } of flowOf({ state, task, board, messages, events })) {
+    // The metadata is the caller's own, and stays as it was given.
+    const clean = <T>(value: T): T => mapStrings(value, redact);
+    const { metadata } = state;
+    const flow = flowOf({
+      state: clean(state),
+      task: { ...clean(task), metadata },
+      board: clean(board),
+      messages: clean(messages),
+      events: events.map((event) =>
+        event.type === "task.created" ? { ...event, data: { ...clean(event.data), metadata } } : clean(event),
+      ),
+    });
+    for (const { name, text } of flow) {
       const full = `execution-flow/${name}`;
       const { done } = await zip.add(full, 0o100644, Buffer.from(text));
       files.push({ name: full, ...(await done) });

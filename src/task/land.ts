@@ -84,7 +84,7 @@ const named = (paths: string[]): string =>
 /** Paths of a large landing stand in a blob: no event exceeds 64 KiB. */
 const keepPaths = async (run: Run, paths: LandingPlan["paths"]): Promise<EventData["landing.started"]["paths"]> => {
   const text = JSON.stringify(paths);
-  return text.length <= 32 * 1024 ? paths : { blob: await run.store.blobs.put(Buffer.from(text)) };
+  return text.length <= 32 * 1024 ? paths : { blob: await run.store.blobs.put(Buffer.from(text), true) };
 };
 
 const planOf = async (run: Run, started: EventData["landing.started"]): Promise<LandingPlan> => {

@@ -1,0 +1,55 @@
+import type { Secret } from "../redact.ts";
+import type { ProviderEntry } from "./registry.ts";
+import { knownKinds } from "./kinds.ts";
+
+/** Which values of the service's settings are secrets. */
+
+export type Settings = {
+  providers: Readonly<Record<string, ProviderEntry>>;
+  env: Readonly<Record<string, string | undefined>>;
+  password: string | undefined;
+  databaseURL: string | undefined;
+  /** Variables that the operator named. */
+  secrets: readonly string[];
+};
+
+/** Headers whose values tell nothing. */
+const openHeaders = new Set(["accept", "content-type", "http-referer", "referer", "user-agent", "x-title"]);
+
+const secretName = /(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
+
+export const secretsOf = ({ providers, env, password, databaseURL, secrets }: Settings): Secret[] => {
+  const found: Secret[] = [];
+  const add = (kind: string, value: string | undefined) => {
+    if (value !== undefined && value.trim() !== "") found.push({ kind, value: value.trim() });
+  };
+  add("password", password);
+  add("database-password", passwordIn(databaseURL));
+  for (const { keys } of Object.values(knownKinds)) for (const name of keys) add(name, env[name]);
+  for (const [id, { apiKey, headers = {} }] of Object.entries(providers)) {
+    if (apiKey?.startsWith("env:") === true) add(apiKey.slice("env:".length), env[apiKey.slice("env:".length)]);
+    else add(`${id}-key`, apiKey);
+    for (const [name, value] of Object.entries(headers))
+      if (!openHeaders.has(name.toLowerCase())) add(`${id}-header`, value.replace(/^(?:Bearer|Basic) +/i, ""));
+  }
+  for (const name of secrets) add(name, env[name]);
+  // Whatever else in the environment calls itself a secret and looks like one; paths and words do not.
+  for (const [name, value = ""] of Object.entries(env))
+    if (secretName.test(name) && value.length >= 16 && !/[\s/]/.test(value) && /\d/.test(value) && /[a-z]/i.test(value))
+      add(name, value);
+  return found;
+};
+
+const passwordIn = (url: string | undefined): string | undefined => {
+  if (url === undefined || !URL.canParse(url)) return undefined;
+  const { password, searchParams } = new URL(url);
+  return decoded(password) || (searchParams.get("password") ?? undefined);
+};
+
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+};

@@ -1,0 +1,224 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { describe, expect, test } from "vitest";
+import { createSecrets, mapStrings } from "../../src/redact.ts";
+import { secretsOf } from "../../src/model/secrets.ts";
+
+const key = `sk-acme-9Zq/+"\\é&<${"kLm3nOp5qRs7".repeat(3)} end`;
+const word = "hunter2-hunter2";
+const secrets = createSecrets([
+  { kind: "key", value: key },
+  { kind: "password", value: word },
+  { kind: "short", value: "1234567" },
+]);
+
+const base64 = (before: string) => Buffer.from(`${before}${key} and more`).toString("base64");
+
+/** Every form that is looked for, as it turns up in the midst of something. */
+export const forms: Record<string, string> = {
+  plain: `before ${key} after`,
+  "base64 at 0": base64(""),
+  "base64 at 1": base64("a"),
+  "base64 at 2": base64("ab"),
+  base64url: Buffer.from(`ab${key}~~~`).toString("base64url"),
+  "base64 in lines": base64("user:").replace(/.{40}/g, "$&\n"),
+  "URL-escaped": `https://x.test/?key=${encodeURIComponent(key)}&more`,
+  "URL-escaped in lower case": encodeURIComponent(key).replace(/%../g, (escape) => escape.toLowerCase()),
+  form: new URLSearchParams({ key }).toString().replaceAll("%2B", "%2B"),
+  JSON: JSON.stringify({ key }),
+  "JSON in JSON": JSON.stringify({ body: JSON.stringify({ key }) }),
+  HTML: `<p>${key.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`)}</p>`,
+  hex: Buffer.from(key).toString("hex"),
+};
+
+/** The longest stretch of the value that is still in a text, read plainly and through what undoes the forms. */
+const left = (text: string): number => {
+  let most = 0;
+  for (let from = 0; from < key.length; from += 1)
+    for (let to = from + most + 1; to <= key.length && text.includes(key.slice(from, to)); to += 1) most = to - from;
+  return most;
+};
+
+describe("C5 known values", () => {
+  test.each(Object.entries(forms))("%s goes", (_name, text) => {
+    const clean = secrets.known(text);
+    expect(clean).toContain("[redacted:key]");
+    expect(clean).not.toBe(text);
+    const undone = [
+      clean,
+      Buffer.from(clean, "base64").toString(),
+      Buffer.from(clean.slice(1), "base64").toString(),
+      Buffer.from(clean, "hex").toString(),
+      clean.replace(/%[0-9a-f]{2}/gi, (escape) => String.fromCharCode(Number.parseInt(escape.slice(1), 16))),
+    ];
+    expect(Math.max(...undone.map(left))).toBeLessThan(12);
+  });
+
+  test("control: a secret this service does not know stays, and so do a short one and what is no secret", () => {
+    const other = createSecrets([{ kind: "key", value: "another-value-of-some-length" }]);
+    for (const text of Object.values(forms)) expect(other.known(text)).toBe(text);
+    expect(secrets.known("1234567 hunter2 hunter2-hunter")).toBe("1234567 hunter2 hunter2-hunter");
+  });
+
+  test("a part of a long one goes too, wherever it was cut; a whole short one, anywhere", () => {
+    for (let at = 0; at + 20 <= key.length; at += 1)
+      expect(secrets.known(`x${key.slice(at, at + 20)}`)).toBe("x[redacted:key]");
+    for (let at = 0; at < 40; at += 1)
+      expect(secrets.known(`${"-".repeat(at)}${word}.`)).toBe(`${"-".repeat(at)}[redacted:password].`);
+  });
+
+  test("many in one text, side by side", () => {
+    expect(secrets.known(`${word}${word}${key}${word}`)).toBe(
+      "[redacted:password][redacted:password][redacted:key][redacted:password]",
+    );
+  });
+
+  test("bytes that are no text keep every other byte", () => {
+    const bytes = Buffer.concat([Buffer.from([0, 255, 128]), Buffer.from(key), Buffer.from([254, 10])]);
+    expect(Buffer.from(secrets.bytes(bytes)).toString("latin1")).toBe("\0\xff\x80[redacted:key]\xfe\n");
+    const others = Buffer.from([1, 2, 3, 200, 201]);
+    expect(secrets.bytes(others)).toBe(others);
+  });
+
+  test("in pieces, cut at every place: the same as in one", () => {
+    const text = `say ${key}, ${word}; hunter2-hunter sk-acme-9 ${word}`;
+    for (let size = 1; size < 30; size += 1) {
+      const stream = secrets.stream();
+      let clean = "";
+      let most = 0;
+      for (let at = 0; at < text.length; at += size) {
+        clean += stream.push(text.slice(at, at + size));
+        most = Math.max(most, left(clean));
+      }
+      clean += stream.end();
+      expect([size, clean]).toEqual([
+        size,
+        "say [redacted:key], [redacted:password]; hunter2-hunter sk-acme-9 [redacted:password]",
+      ]);
+      // What is left are the nine of the text's own "sk-acme-9".
+      expect(most).toBeLessThan(10);
+    }
+  });
+
+  test("plain data keeps its identity where nothing changes", () => {
+    const data = { a: [1, { b: "x" }], c: null };
+    expect(mapStrings(data, secrets.known)).toBe(data);
+    expect(mapStrings({ [word]: ["y", word], z: 1 }, secrets.known)).toEqual({
+      "[redacted:password]": ["y", "[redacted:password]"],
+      z: 1,
+    });
+  });
+});
+
+describe("C5 forms of secrets", () => {
+  const body = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7d";
+  test.each([
+    ["key", `sk-ant-api03-${body}`, "[redacted:key]"],
+    ["github-token", `ghp_${body.slice(0, 36)}`, "[redacted:github-token]"],
+    ["gitlab-token", `glpat-${body.slice(0, 20)}`, "[redacted:gitlab-token]"],
+    ["aws-key", "AKIAIOSFODNN7EXAMPLE", "[redacted:aws-key]"],
+    ["google-key", `AIza${body.slice(0, 35)}`, "[redacted:google-key]"],
+    ["slack-token", `xoxb-1234-${body}`, "[redacted:slack-token]"],
+    ["npm-token", `npm_${body.slice(0, 36)}`, "[redacted:npm-token]"],
+    ["jwt", `eyJ${body}.eyJ${body}.${body}`, "[redacted:jwt]"],
+    ["authorization", `Authorization: Bearer ${body}==`, "Authorization: Bearer [redacted:authorization]"],
+    ["url-password", "postgres://user:pa55w0rd@db/x", "postgres://user:[redacted:url-password]@db/x"],
+    ["variable", `export ACME_API_KEY=${body}`, "export ACME_API_KEY=[redacted:variable]"],
+    [
+      "private-key",
+      `-----BEGIN RSA PRIVATE KEY-----\n${`${body}\n`.repeat(20)}-----END RSA PRIVATE KEY-----`,
+      "[redacted:private-key]",
+    ],
+  ])("%s", (_kind, text, clean) => {
+    expect(secrets.all(`a ${text} b`)).toBe(`a ${clean} b`);
+    // A line of JSON stays one.
+    expect(JSON.parse(secrets.all(JSON.stringify({ text, next: `"${text}"` })))).toEqual({
+      text: clean,
+      next: `"${clean}"`,
+    });
+    // Forms are for the log and the export only.
+    expect(secrets.known(text)).toBe(text);
+  });
+
+  test("control: words that only look a little like one stay", () => {
+    const text =
+      "sk-learn ghp_ AKIA Bearer of news https://user@host/ a task-based eyJ. TOKEN=short monkey=12345678901";
+    expect(secrets.all(text)).toBe(text);
+  });
+});
+
+describe("C5 which values are secrets", () => {
+  test("keys, headers, passwords, named variables, and what calls itself one and looks like it", () => {
+    const found = secretsOf({
+      password: "server-password",
+      databaseURL: "postgres://u:p%40ssword@h/d",
+      providers: {
+        acme: {
+          kind: "openai-compatible",
+          apiKey: "env:ACME",
+          headers: { "X-Key": "Bearer header-value", Accept: "x" },
+        },
+        direct: { kind: "openai-compatible", apiKey: "in-the-file" },
+      },
+      env: {
+        ACME: "acme-value",
+        OPENAI_API_KEY: "openai-value",
+        MINE: "my-value",
+        DEPLOY_TOKEN: "a1b2c3d4e5f6g7h8",
+        SSH_KEY: "/home/u/.ssh/id_ed25519",
+        MONKEY: "a sentence with 1 number",
+        HOME: "a1b2c3d4e5f6g7h8i9",
+      },
+      secrets: ["MINE"],
+    });
+    expect(found.map(({ kind, value }) => `${kind} ${value}`)).toEqual([
+      "password server-password",
+      "database-password p@ssword",
+      "OPENAI_API_KEY openai-value",
+      "ACME acme-value",
+      "acme-header header-value",
+      "direct-key in-the-file",
+      "MINE my-value",
+      "DEPLOY_TOKEN a1b2c3d4e5f6g7h8",
+    ]);
+  });
+});
+
+describe("C5 speed", () => {
+  const source = resolve(import.meta.dirname, "../../src");
+  const code = readdirSync(source, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts"))
+    .map((path) => readFileSync(join(source, path), "utf8"))
+    .join("");
+  const megabyte = code.repeat(Math.ceil((1 << 20) / code.length)).slice(0, 1 << 20);
+  const best = (work: () => void): number =>
+    Math.min(
+      ...Array.from({ length: 7 }, () => {
+        // Of this thread alone: others may be busy on this machine.
+        const begun = process.threadCpuUsage();
+        work();
+        const { user, system } = process.threadCpuUsage(begun);
+        return (user + system) / 1000;
+      }),
+    );
+
+  test.each([
+    ["code", megabyte],
+    [
+      "the beginning of a secret, again and again",
+      key
+        .slice(0, 12)
+        .repeat(1 << 17)
+        .slice(0, 1 << 20),
+    ],
+    ["headers of keys", "-----BEGIN ".repeat(1 << 17).slice(0, 1 << 20)],
+    ["headers of private keys", "-----BEGIN RSA PRIVATE KEY-----".repeat(1 << 16).slice(0, 1 << 20)],
+    ["secrets only", `${key}\n`.repeat(1 << 15).slice(0, 1 << 20)],
+    ["one letter", "s".repeat(1 << 20)],
+  ])("a megabyte of %s takes less than 50 ms", (name, text) => {
+    const took = { known: best(() => secrets.known(text)), all: best(() => secrets.all(text)) };
+    console.log(`${name}: known values ${took.known.toFixed(1)} ms, with forms ${took.all.toFixed(1)} ms`);
+    expect(took.known).toBeLessThan(50);
+    expect(took.all).toBeLessThan(50);
+  });
+});
