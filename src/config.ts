@@ -37,6 +37,14 @@ const limitsConfig = z.strictObject(
   >,
 );
 
+const agentConfig = z.strictObject({
+  command: z.string().min(1).max(4096),
+  env: z.array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/)).optional(),
+  home: z.string().refine(isAbsolute, "Expected an absolute path").optional(),
+  network: z.boolean().optional(),
+  mode: z.string().min(1).max(64).optional(),
+});
+
 export const configFile = z.strictObject({
   $schema: z.string().optional(),
   model: z.string().min(3).or(z.literal("none")).optional(),
@@ -45,11 +53,23 @@ export const configFile = z.strictObject({
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
   /** Names of variables. */
   secrets: z.array(z.string().min(1)).optional(),
+  /** External agents over ACP by name; each becomes the squad `acp-<name>`. */
+  agents: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), agentConfig).optional(),
   sandbox: z.strictObject({ network: z.boolean().optional() }).optional(),
   limits: limitsConfig.optional(),
 });
 
 export type ProviderConfig = z.infer<typeof providerConfig>;
+
+/** A program that is an agent of its own, spoken to over ACP. */
+export type AgentConfig = {
+  command: string;
+  /** The variables it gets of the service's environment, with their values. */
+  env: Record<string, string>;
+  home: string | undefined;
+  network: boolean;
+  mode: string;
+};
 
 export type Config = {
   host: string;
@@ -69,6 +89,7 @@ export type Config = {
   providers: Record<string, ProviderConfig>;
   /** Variables of the environment whose values are kept out of everything that is written. */
   secrets: string[];
+  agents: Record<string, AgentConfig>;
   sandbox: { mode: "auto" | "required"; network: boolean };
   limits: Limits;
   maxRunning: number;
@@ -198,6 +219,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     landing: file.landing ?? "commit",
     providers: file.providers ?? {},
     secrets: file.secrets ?? [],
+    agents: agentsOf(file.agents ?? {}, env),
     sandbox: { mode: sandbox, network: file.sandbox?.network ?? true },
     limits: {
       ...defaultLimits,
@@ -213,6 +235,24 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     env,
   };
 };
+
+/** A variable that an agent needs and that is not set is found out at the start, not in the first Task. */
+const agentsOf = (
+  agents: Record<string, z.infer<typeof agentConfig>>,
+  env: Config["env"],
+): Record<string, AgentConfig> =>
+  Object.fromEntries(
+    Object.entries(agents).map(([name, agent]) => {
+      const values = (agent.env ?? []).map((variable) => {
+        const value = env[variable];
+        if (value === undefined || value === "")
+          throw bad(`agents.${name}.env names ${variable}, which is not set. Set it, or take it out of the list.`);
+        return [variable, value] as const;
+      });
+      const { command, home, network = true, mode = "default" } = agent;
+      return [name, { command, env: Object.fromEntries(values), home, network, mode }];
+    }),
+  );
 
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);

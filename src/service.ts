@@ -89,7 +89,7 @@ export const createService = async (
       log,
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
     });
-    const squads = createSquads(store.blobs);
+    const squads = createSquads(store.blobs, Object.keys(config.agents));
     const registry = createRegistry({
       model: config.model,
       providers: config.providers,
@@ -125,6 +125,7 @@ export const createService = async (
       processes,
       squads,
       loadModel: (ref) => registry.load(ref),
+      externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       slots,
       limits,
       sandbox,

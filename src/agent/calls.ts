@@ -101,7 +101,7 @@ const invalidInput = (input: unknown): string | undefined =>
   typeof input === "object" && input !== null && "$invalid" in input ? String(input.$invalid) : undefined;
 
 const finished = (
-  turn: Turn,
+  turn: Pick<Turn, "sessionID">,
   call: Call,
   result: Omit<EventData["tool.finished"], "callID" | "sessionID" | "tool">,
 ): DomainEvent => ({
@@ -110,8 +110,8 @@ const finished = (
 });
 
 /** The end of a call that a dead run left open and that must not be repeated by us. */
-export const interrupted = (turn: Turn, call: Call, state: string): DomainEvent =>
-  finished(turn, call, {
+export const interrupted = (sessionID: string, call: Call, state: string): DomainEvent =>
+  finished({ sessionID }, call, {
     outcome: "interrupted",
     output: `Interrupted: the run stopped while this call was under way. It may have run partly or wholly, and was not repeated. ${state}`,
     exitCode: null,

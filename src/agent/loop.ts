@@ -48,6 +48,9 @@ export type Turn = {
   now: () => Date;
 };
 
+/** What is shared with agents that bring a model and tools of their own. */
+export type ExternalTurn = Omit<Turn, "model" | "tools" | "specs">;
+
 /**
  * Runs one agent until it asks for no more tools, or until the Task wants something else (a cap, a cancel). Each turn:
  * a request, its reply with the calls it starts in one commit, their results.

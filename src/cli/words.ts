@@ -34,6 +34,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
           ? `Working on a copy: branch ${line(branch ?? "", 80)} from ${(baseCommit ?? "").slice(0, 10)}`
           : `Working in place in ${line(root)}`;
       }
+      case "agent.attached":
+        return dim(`The external agent ${line(event.data.agent, 40)} is at work (${line(event.data.about, 100)})`);
       case "message.received":
         return event.data.source === "checks"
           ? yellow("The failing checks go back to the agent")

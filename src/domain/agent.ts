@@ -12,4 +12,6 @@ export type AgentSpec = {
   /** Names of agents of the same squad that this one may start. */
   delegates: readonly string[];
   model?: ModelRef;
+  /** Who runs its loop: we (absent), or a program of the operator's configuration, spoken to over ACP. */
+  runtime?: `acp:${string}`;
 };

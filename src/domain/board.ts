@@ -107,6 +107,8 @@ export const sentence = (event: Recorded): string => {
       return event.data.kind === "worktree"
         ? `Working on ${event.data.branch} from ${event.data.baseCommit?.slice(0, 10)}`
         : `Working in place in ${event.data.root}`;
+    case "agent.attached":
+      return `The external agent ${event.data.agent} is at work (${event.data.about})`;
     case "message.received":
       return event.data.source === "checks"
         ? "Failed checks went back to the agent"

@@ -113,6 +113,8 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       const { callID, tool, input } = event.data;
       if (chat.turn === undefined) return;
       chat.turn.reply.calls.push({ callID, tool, input });
+      // An external agent's call may join those that are open.
+      if (chat.turn.results.length < chat.turn.reply.calls.length) chat.turn.results.push(undefined);
       return;
     }
     case "tool.finished": {

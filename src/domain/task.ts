@@ -59,6 +59,8 @@ export type TaskState = {
   error: string | null;
   errorInfo: ErrorInfo | null;
   sessions: Session[];
+  /** External agents' own ids of their sessions, by ours. */
+  attached: Record<string, string>;
   /** Runs that died while the same local step (calls, a check, a landing) was under way. */
   crashes: number;
   /** The last run was stopped in good order. */
@@ -162,6 +164,7 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
         startedAt: event.at,
       },
     ],
+    attached: {},
     crashes: 0,
     stopped: false,
     sandbox: null,
@@ -194,6 +197,7 @@ const waits: ReadonlySet<string> = new Set([
   "run.started",
   "run.stopped",
   "workspace.prepared",
+  "agent.attached",
   "reply.retried",
   "check.started",
 ]);
@@ -244,6 +248,8 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       return state.landed === null
         ? { ...state, workspace: event.data }
         : { ...state, ...fresh, workspace: event.data };
+    case "agent.attached":
+      return { ...state, attached: { ...state.attached, [event.data.sessionID]: event.data.attached } };
     case "message.received":
       return { ...state, ...received(state, event), messages: state.messages + 1 };
     case "reply.finished":

@@ -109,6 +109,13 @@ export const eventData = {
     baseTree: gitID.nullable(),
     targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
   }),
+  /** An external agent has a session of its own for one of ours, and continues it after a restart where it can. */
+  "agent.attached": z.object({
+    sessionID: z.string(),
+    agent: z.string(),
+    attached: z.string().describe("The agent's own id of its session"),
+    about: z.string().describe("What the agent says it is: name and version"),
+  }),
   "message.received": z.object({
     messageID: z.string(),
     sessionID: z.string(),

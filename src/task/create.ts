@@ -1,8 +1,21 @@
 import type { z } from "zod";
+import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { ServiceError } from "../errors.ts";
 import type { CheckSpec, checkRequest, TaskCreate } from "../protocol/task.ts";
 
 /** What a request leaves open, filled in: the title and the checks. */
+
+/** An external agent brings its model; every other Task needs one that can be called. */
+export const modelFor = (
+  { runtime }: AgentSpec,
+  wanted: string | undefined,
+  resolve: (ref: string | undefined) => ModelRef,
+): ModelRef => {
+  if (runtime === undefined) return resolve(wanted);
+  const name = runtime.slice("acp:".length);
+  if (wanted === undefined) return `acp/${name}`;
+  throw wrong("model", `Expected no model with the external agent ${name}, which brings its own, got "${wanted}"`);
+};
 
 /** The first line of the request, without Markdown decoration, at most 80 characters. */
 export const titleOf = (request: string): string => {

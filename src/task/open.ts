@@ -1,3 +1,4 @@
+import type { ExternalAgent } from "../agent/external.ts";
 import { type Conversation, conversationTypes, converse, emptyConversation } from "../domain/conversation.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
@@ -26,6 +27,8 @@ export type RunDeps = {
   processes: Processes;
   squads: Squads;
   loadModel: (ref: ModelRef) => Promise<Model>;
+  /** The operator's external agents by name. */
+  externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
   limits: Limits;
   sandbox: EventData["run.started"]["sandbox"];

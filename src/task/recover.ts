@@ -7,16 +7,17 @@ import type { Run } from "./open.ts";
  * Calls that a dead run left open. Those that read, or write only to our log, run again; what may have changed files is not repeated by us: the
  * model is told so, with the state the files are in.
  */
-export const recover = async (run: Run, turn: Turn): Promise<void> => {
+export const recover = async (run: Run, turn: () => Turn): Promise<void> => {
   const open = new Map(run.state().open.map(({ callID, effect }) => [callID, effect === "none" || effect === "log"]));
   const calls = (run.chat.turn?.reply.calls ?? []).filter((call) => open.has(call.callID));
   const again = calls.filter((call) => open.get(call.callID) === true);
   const lost = calls.filter((call) => open.get(call.callID) !== true);
   if (lost.length > 0) {
     const state = await describe(await run.workspace());
-    await run.record(lost.map((call) => interrupted(turn, call, state)));
+    const sessionID = run.state().sessions[0]?.sessionID ?? "";
+    await run.record(lost.map((call) => interrupted(sessionID, call, state)));
   }
-  await runCalls(turn, again);
+  if (again.length > 0) await runCalls(turn(), again);
 };
 
 const describe = async (workspace: Workspace): Promise<string> => {

@@ -1,6 +1,8 @@
 import { brake } from "../agent/budget.ts";
-import { runAgent, type Turn } from "../agent/loop.ts";
+import type { ExternalAgent } from "../agent/external.ts";
+import { type ExternalTurn, runAgent, type Turn } from "../agent/loop.ts";
 import { detectCommands } from "../check/detect.ts";
+import type { AgentSpec } from "../domain/agent.ts";
 import type { StreamID } from "../domain/event.ts";
 import { next, type Step } from "../domain/next.ts";
 import type { TaskState } from "../domain/task.ts";
@@ -47,8 +49,12 @@ export const createRunTask =
 const move = async (run: Run): Promise<void> => {
   const squad = await run.squads.load(run.state().squad);
   // A model that cannot be called now fails the turn that needs it, not a cancel or a landing.
-  const model = await run.loadModel(run.state().model).catch((error: unknown) => error as Error);
-  const retries = !(model instanceof Error) && model.retries;
+  const external = externalOf(run, squad.orchestrator);
+  const model =
+    external === undefined
+      ? await run.loadModel(run.state().model).catch((error: unknown) => error as Error)
+      : undefined;
+  const retries = !(model instanceof Error) && model?.retries !== false;
   const nextStep = (): Step => {
     const stop = brake(run.state(), run.chat, run.limits, run.now());
     return next(run.state(), { checkRounds: run.limits.checkRounds, retries, stop });
@@ -72,13 +78,14 @@ const move = async (run: Run): Promise<void> => {
         await renew(run);
         break;
       case "recover":
-        await recover(run, turnOf(false));
+        await recover(run, () => turnOf(false));
         break;
       case "baseline":
         await baseline(run, step.checks);
         break;
       case "turn":
-        await runAgent(turnOf(step.last));
+        if (external === undefined) await runAgent(turnOf(step.last));
+        else await (await import("../agent/external.ts")).runExternal(sharedOf(step.last), external, leave);
         break;
       case "commit":
         await commitTree(run);
@@ -99,13 +106,15 @@ const move = async (run: Run): Promise<void> => {
   }
 
   function turnOf(last: boolean): Turn {
+    if (model === undefined) throw new Error("Expected an agent of ours, got one with a model of its own.");
     if (model instanceof Error) throw model;
+    return { ...sharedOf(last), model, tools: byName, specs };
+  }
+
+  function sharedOf(last: boolean): ExternalTurn {
     return {
       agent: squad.orchestrator,
       sessionID: rootSession(run.state()),
-      model,
-      tools: byName,
-      specs,
       facts,
       limits: run.limits,
       store: run.store,
@@ -130,6 +139,18 @@ const move = async (run: Run): Promise<void> => {
     };
   }
 };
+
+/** The program that runs this agent; undefined: we do. One that the operator took away fails its Tasks by name. */
+const externalOf = (run: Run, { runtime }: AgentSpec): ExternalAgent | undefined => {
+  if (runtime === undefined) return undefined;
+  const name = runtime.slice("acp:".length);
+  const agent = Object.hasOwn(run.externals, name) ? run.externals[name] : undefined;
+  if (agent !== undefined) return agent;
+  throw new ServiceError("squad_not_available", `Expected the external agent ${name} in config.jsonc, got none.`);
+};
+
+/** External agents are asked for nothing beyond the sandbox they run in. */
+const leave = () => Promise.resolve("allow" as const);
 
 /** What nobody foresaw ends this Task, and only it. What the store cannot take now is tried again later. */
 const fault = async (run: Run, error: unknown): Promise<void> => {

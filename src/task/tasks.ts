@@ -24,7 +24,7 @@ import type { Squads } from "../squad/squad.ts";
 import type { ListQuery, Once, Store, Write } from "../store/store.ts";
 import { keepText } from "../store/text.ts";
 import type { Project, Workspaces } from "../workspace/workspace.ts";
-import { checkSpecs, titleOf } from "./create.ts";
+import { checkSpecs, modelFor, titleOf } from "./create.ts";
 import { createReads } from "./reads.ts";
 
 /** The idempotency key of a request: the answer is stored in the commit of the effect. */
@@ -134,9 +134,9 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     async create(directory, body, once) {
       const project = await workspaces.inspect(directory);
       const place = placeOf(project, body, deps.defaults.landing);
-      const model = deps.resolveModel(body.model);
       const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad);
       const { orchestrator } = await deps.squads.load(squad);
+      const model = modelFor(orchestrator, body.model, deps.resolveModel);
       await deps.checkDisk();
       if ((await store.waiting()) >= limits.waiting)
         throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);

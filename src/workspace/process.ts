@@ -1,10 +1,12 @@
 import { accessSync, constants } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
 import type { Log } from "../log.ts";
 import { createRecord, killGroup, killMarked, reapRecords, wait } from "./orphans.ts";
 import { createSpawner } from "./spawner.ts";
 import { createTail } from "./tail.ts";
+import { type Talk, type Talking, talkWith } from "./talk.ts";
 
 /** Commands in their own process group, on record from spawn to death. */
 
@@ -37,6 +39,8 @@ export type Ran = {
 export interface Processes {
   /** Resolves when the shell has exited and nothing it started is left; never rejects for what the command does. */
   run(taskID: string, command: Command): Promise<Ran>;
+  /** A program in `root` that is talked with, until it ends or is ended. */
+  talk(taskID: string, root: string, talk: Talk): Promise<Talking>;
   /** Ends every process of a Task, those that left their group too; the ids of what was still alive. */
   killAll(taskID: string): Promise<number[]>;
   /** At start, before anything runs: ends what an earlier service process left; by Task, the ids that were ended. */
@@ -183,6 +187,26 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
     return gone;
   };
 
+  const talk = async (taskID: string, root: string, { run: command, env, home, signal }: Talk): Promise<Talking> => {
+    const mark = `${markOf(taskID)}${(serial += 1)}`;
+    const ownHome = home ?? join(folder, "..", "homes", taskID);
+    await mkdir(ownHome, { recursive: true, mode: 0o700 });
+    used.add(taskID);
+    const start = {
+      file: bash,
+      args: ["-c", command],
+      cwd: root,
+      env: { ...baseEnv, HOME: ownHome, ...env, SERVICE_RUN_ID: mark },
+    };
+    return talkWith(start, root, signal, {
+      started: (pid) => record.add(pid, taskID),
+      async ended(pid) {
+        await killMarked((found) => found === mark);
+        if (pid !== undefined) record.remove(pid);
+      },
+    });
+  };
+
   const killAll = async (taskID: string): Promise<number[]> => {
     if (!used.has(taskID)) return [];
     const groups = [...live].filter((entry) => entry.taskID === taskID);
@@ -195,6 +219,7 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
 
   return {
     run,
+    talk,
     killAll,
     async reap() {
       const killed = await reapRecords(folder, record.name, log);

@@ -2,6 +2,7 @@ import type { EventData, LandedPath } from "../protocol/event.ts";
 import type { Files } from "./files.ts";
 import type { Git } from "./git.ts";
 import type { Command, Ran } from "./process.ts";
+import type { Talk, Talking } from "./talk.ts";
 
 /**
  * Where one Task works, and how its result enters the project. `createWorkspaces` (worktree.ts) makes them.
@@ -38,6 +39,8 @@ export interface Workspace {
   readonly git: Git | undefined;
   /** Runs a command with bash in the workspace, its process group on record until it is gone. */
   run(command: Command): Promise<Ran>;
+  /** Starts a program in the workspace and talks with it; its process group is on record like a command's. */
+  talk(talk: Talk): Promise<Talking>;
   /** The tree on disk as one commit on the base, on the Task's branch. undefined: equals the base. Worktrees only. */
   commit(message: string): Promise<Commit | undefined>;
   /** Files as in the last commit (or the base): what a check left behind goes, ignored files stay. Worktrees only. */

@@ -152,6 +152,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       files: createFiles(prepared.root),
       git,
       run: (command) => runInside(taskID, prepared.root, command),
+      talk: (talk) => processes.talk(taskID, prepared.root, talk),
       async commit(message) {
         const last = made.get(taskID);
         const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message };
@@ -186,6 +187,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       files: createFiles(prepared.root),
       git,
       run: (command) => runInside(taskID, prepared.root, command),
+      talk: (talk) => processes.talk(taskID, prepared.root, talk),
       commit: refuse("commit"),
       reset: refuse("reset"),
       diff: async (commit) => {

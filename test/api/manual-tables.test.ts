@@ -103,6 +103,8 @@ describe("the configuration", () => {
     expect(firstNames(tableOf(settings, "config.jsonc")).toSorted()).toEqual(keysOf(configFile).toSorted());
     const provider = configFile.shape.providers.unwrap().valueType;
     expect(firstNames(tableOf(settings, "Providers")).toSorted()).toEqual(keysOf(provider).toSorted());
+    const agent = configFile.shape.agents.unwrap().valueType;
+    expect(firstNames(tableOf(settings, "External agents")).toSorted()).toEqual(keysOf(agent).toSorted());
     expect(firstNames(tableOf(settings, "Kinds")).toSorted()).toEqual(provider.shape.kind.options.toSorted());
 
     const serve = /\.command\("serve"\)[\s\S]*?\.action/.exec(page("src/cli/main.ts"))?.[0] ?? "";

@@ -100,6 +100,7 @@ const open = async (folder: string) => {
       workspaces,
       processes,
       squads,
+      externals: {},
       loadModel: () => Promise.resolve(model),
       slots: createSlots(4),
       limits: defaultLimits,

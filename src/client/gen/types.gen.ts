@@ -719,6 +719,24 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'agent.attached';
+    data: {
+        sessionID: string;
+        agent: string;
+        /**
+         * The agent's own id of its session
+         */
+        attached: string;
+        /**
+         * What the agent says it is: name and version
+         */
+        about: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'message.received';
     data: {
         messageID: string;

@@ -1,0 +1,233 @@
+import { Readable, Writable } from "node:stream";
+import { setImmediate as turnOver } from "node:timers/promises";
+import {
+  client,
+  type ClientContext,
+  type ContentBlock,
+  type InitializeResponse,
+  methods,
+  type NewSessionResponse,
+  ndJsonStream,
+  PROTOCOL_VERSION,
+  type PromptResponse,
+  RequestError,
+} from "@agentclientprotocol/sdk";
+import { messagesOf } from "../domain/conversation.ts";
+import { messageOf } from "../errors.ts";
+import type { PromptMessage } from "../model/model.ts";
+import type { TurnFailure } from "../protocol/event.ts";
+import { type Leave, serveHost } from "./host.ts";
+import type { ExternalTurn } from "./loop.ts";
+import { promptOf, systemOf } from "./prompt.ts";
+import { createScribe } from "./scribe.ts";
+import { transcriptOf } from "./transcript.ts";
+
+/**
+ * An agent that is a program of its own, spoken to in the Agent Client Protocol. It has its model, its loop and its
+ * tools; ours are the workspace it works in, the facts of what it does, the leave it asks for, and its end. It lives
+ * for one turn of the Task: while checks run, nothing may touch the tree.
+ */
+
+export type ExternalAgent = {
+  name: string;
+  /** Run by bash in the workspace. */
+  command: string;
+  /** What it gets of the service's environment, by name and value. */
+  env: Readonly<Record<string, string>>;
+  /** Where it keeps its settings and sessions; undefined: a folder of the Task's own. */
+  home: string | undefined;
+  network: boolean;
+  /** The session mode that is chosen, when the agent has it. */
+  mode: string;
+};
+
+/** Longest wait for the start of the agent, and for its answer to a cancel. */
+const startMs = 60_000;
+const cancelMs = 10_000;
+
+export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent, leave: Leave): Promise<void> => {
+  const workspace = await turn.workspace();
+  const process = await workspace.talk({
+    run: agent.command,
+    env: agent.env,
+    home: agent.home,
+    network: agent.network,
+    signal: turn.signal,
+  });
+  let cancel = (): void => {};
+  let read = turn.state().version;
+  const hasNews = () => turn.chat.unread.some(({ version }) => version > read);
+  let scribe = createScribe(turn, read);
+  /** Facts in the order they came; the first that cannot be written ends the turn. */
+  let facts = Promise.resolve();
+  let lost: { error: unknown } | undefined;
+  const note = (work: () => Promise<unknown>): Promise<void> => {
+    facts = facts.then(async () => {
+      if (lost !== undefined) return;
+      try {
+        await work();
+        if (isBetween(turn) && (!turn.wanted() || hasNews())) cancel();
+      } catch (error) {
+        lost = { error };
+        process.kill();
+      }
+    });
+    return facts;
+  };
+
+  /** Updates that came before an answer may be handed out after it. */
+  const settled = async (): Promise<void> => {
+    for (let seen: Promise<void> | undefined; seen !== facts; ) {
+      seen = facts;
+      await seen;
+      await turnOver();
+    }
+  };
+
+  const app = serveHost(client({ name: "sortie" }), turn, workspace, async (request) => {
+    await note(() => scribe.begin(request.toolCall.toolCallId, request.toolCall));
+    return leave(request);
+  }).onNotification(methods.client.session.update, ({ params }) => note(() => scribe.take(params.update)));
+
+  const stream = ndJsonStream(
+    Writable.toWeb(process.stdin) as WritableStream<Uint8Array>,
+    Readable.toWeb(process.stdout) as ReadableStream<Uint8Array>,
+  );
+  try {
+    await app.connectWith(stream, async (line) => {
+      const opened = await within(startMs, openSession(line, turn, agent, process.root));
+      let fresh = opened.fresh;
+      while (turn.wanted()) {
+        read = turn.state().version;
+        scribe = createScribe(turn, read);
+        const prompt = await contentOf(turn, opened.takesImages, fresh);
+        fresh = false;
+        const answered = line.request(methods.agent.session.prompt, { sessionId: opened.sessionID, prompt });
+        let asked = false;
+        cancel = () => {
+          if (asked) return;
+          asked = true;
+          void line.notify(methods.agent.session.cancel, { sessionId: opened.sessionID });
+          setTimeout(() => process.kill(), cancelMs).unref();
+        };
+        const stop: PromptResponse = await answered;
+        cancel = () => {};
+        await settled();
+        if (lost !== undefined) throw lost.error;
+        await scribe.finish(stop);
+        if (turn.state().reply?.finish === "end" && turn.chat.unread.length === 0) return;
+      }
+    });
+  } catch (error) {
+    turn.signal.throwIfAborted();
+    await settled();
+    if (lost !== undefined) throw lost.error;
+    process.kill();
+    await process.gone;
+    await scribe.finish(failureOf(error, agent, process.stderr()));
+  } finally {
+    process.kill();
+    await process.gone;
+  }
+};
+
+/** No call is under way: the place where a Task may want something else. */
+const isBetween = (turn: ExternalTurn): boolean => turn.state().open.length === 0;
+
+type Opened = { sessionID: string; takesImages: boolean /** It knows nothing of the Task yet. */; fresh: boolean };
+
+/** The session of an earlier turn where the agent still has it, else a new one. */
+const openSession = async (
+  line: ClientContext,
+  turn: ExternalTurn,
+  agent: ExternalAgent,
+  cwd: string,
+): Promise<Opened> => {
+  const hello: InitializeResponse = await line.request(methods.agent.initialize, {
+    protocolVersion: PROTOCOL_VERSION,
+    clientInfo: { name: "sortie", version: "0" },
+    clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
+  });
+  if (hello.protocolVersion !== PROTOCOL_VERSION)
+    throw new Error(`Expected protocol version ${PROTOCOL_VERSION}, got ${hello.protocolVersion}`);
+  const takesImages = hello.agentCapabilities?.promptCapabilities?.image === true;
+  const earlier = turn.state().attached[turn.sessionID];
+  if (earlier !== undefined && hello.agentCapabilities?.sessionCapabilities?.resume != null) {
+    const resumed = await line
+      .request(methods.agent.session.resume, { sessionId: earlier, cwd, mcpServers: [] })
+      .catch(() => undefined);
+    if (resumed !== undefined) return { sessionID: earlier, takesImages, fresh: false };
+  }
+  const session: NewSessionResponse = await line.request(methods.agent.session.new, { cwd, mcpServers: [] });
+  const { sessionId } = session;
+  if (session.modes?.availableModes.some(({ id }) => id === agent.mode) && session.modes.currentModeId !== agent.mode)
+    await line.request(methods.agent.session.setMode, { sessionId, modeId: agent.mode });
+  await turn.record([
+    {
+      type: "agent.attached",
+      data: { sessionID: turn.sessionID, agent: agent.name, attached: sessionId, about: aboutOf(hello) },
+    },
+  ]);
+  return { sessionID: sessionId, takesImages, fresh: true };
+};
+
+const aboutOf = ({ agentInfo }: InitializeResponse): string =>
+  agentInfo == null ? "" : `${agentInfo.name} ${agentInfo.version}`.slice(0, 100);
+
+/** What the agent has not read: at first the handbook and the whole story, later the new messages. */
+const contentOf = async (turn: ExternalTurn, takesImages: boolean, fresh: boolean): Promise<ContentBlock[]> => {
+  const { chat, store } = turn;
+  const all = await promptOf(chat, store.blobs, turn.last);
+  const unread = all.slice(messagesOf(chat).length - chat.unread.length);
+  const said = all.slice(0, all.length - unread.length);
+  const blocks: ContentBlock[] = [];
+  if (fresh) blocks.push({ type: "text", text: systemOf(turn.agent, turn.state(), turn.facts) });
+  if (fresh && said.length > 0) blocks.push({ type: "text", text: transcriptOf(said) });
+  for (const message of unread) if (message.role === "user") blocks.push(...blocksOf(message, takesImages));
+  if (unread.length === 0)
+    blocks.push({
+      type: "text",
+      text: "The service was interrupted while you worked. The call that was under way may have run partly: look at the state of the files, then go on.",
+    });
+  return blocks;
+};
+
+const blocksOf = (message: PromptMessage & { role: "user" }, takesImages: boolean): ContentBlock[] => [
+  { type: "text", text: message.text },
+  ...message.files.map((file): ContentBlock => {
+    const bytes = Buffer.from(file.bytes);
+    if (takesImages && file.mime.startsWith("image/"))
+      return { type: "image", data: bytes.toString("base64"), mimeType: file.mime };
+    const text = file.mime.startsWith("text/") || file.mime === "application/json" ? bytes.toString("utf8") : undefined;
+    return {
+      type: "text",
+      text:
+        text === undefined
+          ? `[Attachment ${file.filename} (${file.mime}, ${bytes.length} bytes) cannot be shown to this agent.]`
+          : `Attachment ${file.filename}:\n\n${text}`,
+    };
+  }),
+];
+
+const within = async <T>(ms: number, work: Promise<T>): Promise<T> => {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer within ${ms / 1000} s`)), ms);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+};
+
+const failureOf = (error: unknown, agent: ExternalAgent, stderr: string): TurnFailure => {
+  const said = stderr.trim() === "" ? "" : ` It wrote: ${stderr.trim().slice(-1000)}`;
+  const signIn = error instanceof RequestError && error.code === RequestError.authRequired().code;
+  return {
+    code: "agent_failed",
+    message: `The external agent ${agent.name} failed: ${messageOf(error)}.${said}`,
+    retryable: true,
+    remedy: signIn
+      ? `Sign in to ${agent.name} in its home folder, or give it a key: agents.${agent.name}.env in config.jsonc.`
+      : `Check agents.${agent.name}.command in config.jsonc, then send a message to continue.`,
+  };
+};

@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+import { killGroup, wait } from "./orphans.ts";
+
+/** A command that one talks with over its standard input and output, for as long as it lives. */
+
+export type Talk = {
+  /** Run by `bash -c`. */
+  run: string;
+  /** Added to the allow-listed environment. */
+  env: Readonly<Record<string, string>>;
+  /** Its HOME; undefined: a folder of the Task's own, kept until the Task is deleted. */
+  home: string | undefined;
+  /** Whether it may use the network, whatever the Task's commands may. */
+  network: boolean;
+  signal: AbortSignal;
+};
+
+export type Talking = {
+  stdin: Writable;
+  stdout: Readable;
+  /** The end of what it wrote to standard error. */
+  stderr(): string;
+  /** The folder it works in, as it sees it. */
+  root: string;
+  kill(): void;
+  /** Resolves when nothing of it is left. */
+  gone: Promise<void>;
+};
+
+const stderrBytes = 8 * 1024;
+/** How long its pipes may stay open once nothing of it is left. */
+const lastDrainMs = 500;
+
+/** Starts it in a process group of its own. `ended` is called once the group is gone. */
+export const talkWith = (
+  start: { file: string; args: string[]; cwd: string; env: Record<string, string> },
+  root: string,
+  signal: AbortSignal,
+  hooks: { started(pid: number): void; ended(pid: number | undefined): Promise<void> },
+): Talking => {
+  const child: ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable } = spawn(start.file, start.args, {
+    cwd: start.cwd,
+    env: start.env,
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  const { pid } = child;
+  if (pid !== undefined) hooks.started(pid);
+  const kill = () => {
+    if (pid !== undefined) killGroup(pid);
+  };
+  signal.addEventListener("abort", kill, { once: true });
+  let tail = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    tail = `${tail}${chunk.toString("utf8")}`.slice(-stderrBytes);
+  });
+  // A broken pipe shows as the end of its output.
+  child.stdin.on("error", () => {});
+  const { promise: gone, resolve } = Promise.withResolvers<void>();
+  const { promise: closed, resolve: close } = Promise.withResolvers<void>();
+  child.once("close", close);
+  const end = () => {
+    signal.removeEventListener("abort", kill);
+    void hooks
+      .ended(pid)
+      .then(() => Promise.race([closed, wait(lastDrainMs)]))
+      .finally(resolve);
+  };
+  child.once("error", (error) => {
+    tail = `${tail}${error.message}`;
+    if (pid === undefined) end();
+  });
+  child.once("exit", () => {
+    kill();
+    end();
+  });
+  if (signal.aborted) kill();
+  return { stdin: child.stdin, stdout: child.stdout, stderr: () => tail, root, kill, gone };
+};
