@@ -105,9 +105,7 @@ test("its words, calls and edits are the same events, and its work lands after t
   const agents = ["agent.attached", "reply.finished", "tool.started", "tool.finished"];
   expect(events.filter(({ type }) => agents.includes(type)).map(({ type }) => type)).toEqual([
     "agent.attached",
-    ...["reply.finished", "tool.started", "tool.finished"],
-    ...["reply.finished", "tool.started", "tool.finished"],
-    ...["reply.finished", "tool.started", "tool.finished"],
+    ...Array.from({ length: 3 }).flatMap(() => ["reply.finished", "tool.started", "tool.finished"]),
     "reply.finished",
   ]);
   const finished = events.filter((event) => event.type === "tool.finished");
