@@ -49,6 +49,10 @@ export const configFile = z.strictObject({
   $schema: z.string().optional(),
   model: z.string().min(3).or(z.literal("none")).optional(),
   squad: z.string().min(1).optional(),
+  failover: z
+    .array(z.string().regex(/^[^/\s]+\/\S+$/, "expected provider/model"))
+    .max(16)
+    .optional(),
   landing: z.enum(["commit", "branch"]).optional(),
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
   /** Names of variables. */
@@ -84,6 +88,8 @@ export type Config = {
   password: string | undefined;
   /** `provider/model`, with where it was said; "none" = Tasks without a model of their own are refused. */
   model: { ref: string; source: string } | undefined;
+  /** Models that are asked when another cannot answer, in this order. */
+  failover: string[];
   squad: string;
   landing: "commit" | "branch";
   providers: Record<string, ProviderConfig>;
@@ -168,6 +174,9 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   if (file.sandbox?.network === false)
     throw bad(`${configPath}: sandbox.network: false needs a sandbox, which this version does not have. Remove it.`);
 
+  for (const name of ["modelFirstSeconds", "modelSilentSeconds", "modelReplySeconds"] as const)
+    if (file.limits?.[name] === 0) throw bad(`${configPath}: limits.${name}: expected at least 1, got 0.`);
+
   const host = flags.host ?? env["SERVICE_HOST"] ?? "127.0.0.1";
   const password = env["SERVICE_SERVER_PASSWORD"];
   const loopback = isLoopback(host);
@@ -215,6 +224,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     username: env["SERVICE_SERVER_USERNAME"] ?? "service",
     password,
     model,
+    failover: file.failover ?? [],
     squad: file.squad ?? "base",
     landing: file.landing ?? "commit",
     providers: file.providers ?? {},

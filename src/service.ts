@@ -94,6 +94,8 @@ export const createService = async (
       model: config.model,
       providers: config.providers,
       env: config.env,
+      failover: config.failover,
+      limits,
       rules: async () => (await import("./model/rules/rules.ts")).createRulesModel(),
       log,
     });
@@ -103,6 +105,7 @@ export const createService = async (
       running: () => engine.running(),
       waiting: () => store.waiting(),
       slotsFree: () => slots.free(),
+      breakers: () => registry.breakers(),
     });
     const archive = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });
     const now = () => new Date();
@@ -124,7 +127,7 @@ export const createService = async (
       workspaces,
       processes,
       squads,
-      loadModel: (ref) => registry.load(ref),
+      models: registry,
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       slots,
       limits,
@@ -155,7 +158,7 @@ export const createService = async (
         );
         return { healthy: ok, version, sandbox, model: registry.active(), store: { kind: store.kind, ok } };
       },
-      models: () => ({ active: registry.active(), providers: registry.list() }),
+      models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
       metrics: metrics.text,
       draining: () => draining,
       project: async (directory) => (await workspaces.inspect(directory)).project,

@@ -1,11 +1,10 @@
-import type { AgentSpec } from "../domain/agent.ts";
+import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import type { Conversation } from "../domain/conversation.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { Facts, Model, ModelFailure, ModelReply, ToolSpec } from "../model/model.ts";
-import { retryAttempts, retryDelay } from "../model/retry.ts";
 import type { LiveFrame } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Store } from "../store/store.ts";
@@ -14,6 +13,7 @@ import type { Background } from "../tool/background.ts";
 import type { Tool } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { markInvalid, runCalls } from "./calls.ts";
+import { afterFailure } from "./failure.ts";
 import { promptOf, systemOf } from "./prompt.ts";
 
 /** What an agent works with. Facts go out by `record`, bound to the claim, so none waits for another. */
@@ -45,6 +45,10 @@ export type Turn = {
   slot: () => Promise<Disposable>;
   live: (type: LiveFrame["type"], id: string, text: string) => void;
   sleep: (ms: number) => Promise<void>;
+  /** Another model to ask instead of this one, if the operator listed one that can be asked now. */
+  standIn: () => Promise<ModelRef | undefined>;
+  /** Ends the run until then, unless something came in meanwhile. */
+  defer: (event: DomainEvent, until: Date) => Promise<void>;
   now: () => Date;
 };
 
@@ -75,15 +79,8 @@ export const runAgent = async (turn: Turn): Promise<void> => {
     const durationMs = Math.round(performance.now() - started);
 
     if (!reply.ok) {
-      const attempt = turn.state().retry?.attempt ?? 1;
-      const delay = reply.failure.retryable ? retryDelay(reply, attempt, Math.random) : undefined;
-      if (delay === undefined) {
-        await turn.record([failedReply(turn, messageID, read, durationMs, reply)]);
-        return;
-      }
-      await turn.record([retried(turn, reply, attempt + 1, delay)]);
-      await turn.sleep(delay);
-      continue;
+      if (await afterFailure(turn, reply, () => failedReply(turn, messageID, read, durationMs, reply))) continue;
+      return;
     }
 
     await turn.record(await replyEvents(turn, messageID, read, durationMs, reply));
@@ -169,17 +166,5 @@ const failedReply = (
     failure: failed.failure,
     usage: failed.usage,
     durationMs,
-  },
-});
-
-const retried = (turn: Turn, failed: ModelFailure, attempt: number, delay: number): DomainEvent => ({
-  type: "reply.retried",
-  data: {
-    sessionID: turn.sessionID,
-    code: failed.failure.code,
-    message: failed.failure.message,
-    attempt,
-    attempts: retryAttempts,
-    retryAt: new Date(turn.now().getTime() + delay).toISOString(),
   },
 });

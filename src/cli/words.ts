@@ -48,6 +48,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       }
       case "reply.retried":
         return yellow(`${line(event.data.message)} (attempt ${event.data.attempt} of ${event.data.attempts})`);
+      case "task.deferred":
+        return yellow(`Queued until ${line(event.data.until, 40)}: ${line(event.data.reason)}`);
+      case "model.switched":
+        return yellow(`Goes on with ${line(event.data.to, 80)}: ${line(event.data.reason)}`);
       case "tool.started":
         calls.set(event.data.callID, `${line(event.data.tool, 40)} ${line(argument(event.data.input), 100)}`.trim());
         return undefined;

@@ -119,6 +119,10 @@ export const sentence = (event: Recorded): string => {
         : `${event.data.agent} called ${event.data.calls.length} ${event.data.calls.length === 1 ? "tool" : "tools"}`;
     case "reply.retried":
       return `${event.data.message} (attempt ${event.data.attempt} of ${event.data.attempts})`;
+    case "task.deferred":
+      return `Waits until ${event.data.until}: ${event.data.reason}`;
+    case "model.switched":
+      return `Goes on with ${event.data.to} instead of ${event.data.from}: ${event.data.reason}`;
     case "tool.started":
       return `${event.data.tool} started`;
     case "tool.finished":

@@ -21,7 +21,7 @@ export const cancel = (state: TaskState, request: EventData["cancel.requested"],
   if (state.landingStarted !== null || state.landed !== null) return { kind: "landing" };
   if (state.cancel !== null && (state.cancel.mode === "stop" || request.mode === "wrap_up")) return { kind: "nothing" };
   // Before the first reply, or while the provider is waited for, there is nothing to wrap up.
-  const mode = state.reply === null || state.retry !== null ? "stop" : request.mode;
+  const mode = state.reply === null || state.retry !== null || state.deferred !== null ? "stop" : request.mode;
   const asked = { ...request, mode };
   const requested: DomainEvent = { type: "cancel.requested", data: asked };
   if (state.startedAt !== null) return { kind: "events", events: [requested], stops: mode === "stop" };

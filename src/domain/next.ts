@@ -17,6 +17,8 @@ export type Step =
   /** Checks with `baseline: true` on the base tree, before the work. */
   | { kind: "baseline"; checks: CheckSpec[] }
   | { kind: "turn"; last: boolean }
+  /** The provider's quota is used up: nothing until the due mark. */
+  | { kind: "wait" }
   /** The tree on disk becomes a commit on the Task's branch. */
   | { kind: "commit" }
   | { kind: "check"; checks: CheckSpec[] }
@@ -54,6 +56,7 @@ export const next = (state: TaskState, rules: Rules): Step => {
   const unanswered = reply === null || state.input > reply.read;
   const wrapUp = state.cancel !== null;
   if (reply?.finish === "calls" || reply?.finish === "length" || (unanswered && !wrapUp)) {
+    if (state.deferred !== null) return { kind: "wait" };
     if (rules.stop === undefined) return { kind: "turn", last: wrapUp };
     if (state.cancel === null) return { kind: "settle", end: { lifecycleStatus: "failed", failure: rules.stop } };
   }

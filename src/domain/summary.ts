@@ -13,7 +13,7 @@ export const isActive = (state: TaskState): boolean => state.lifecycle === "acti
 export const phaseOf = (state: TaskState): Phase => {
   if (!isActive(state)) return "settled";
   if (state.landingStarted !== null) return "landing";
-  if (state.attemptStartedAt === null) return "queued";
+  if (state.attemptStartedAt === null || state.deferred !== null) return "queued";
   if (state.running !== null) return "checking";
   if (state.retry !== null) return "waiting";
   if (state.workspace === null && state.reply === null) return "preparing";
@@ -81,6 +81,10 @@ const checkedTree = (state: TaskState): string | null => {
   return required.length > 0 && passed.length === required.length ? (passed[0]?.tree ?? null) : null;
 };
 
+/** A wait with a known end; its place in the queue is filled in by whoever reads the row. */
+export const waitOf = ({ deferred }: TaskState): TaskSummary["queue"] =>
+  deferred && { position: 1, notBefore: deferred.until, reason: deferred.reason };
+
 export const summarise = (state: TaskState): TaskSummary => {
   const counts = { total: state.checks.length, passed: 0, failed: 0, error: 0, pending: 0 };
   const checks = checksOf(state);
@@ -89,7 +93,7 @@ export const summarise = (state: TaskState): TaskSummary => {
   return {
     ...commonOf(state),
     updated: Date.parse(state.updatedAt),
-    queue: null,
+    queue: waitOf(state),
     checks,
     checkCounts: counts,
     pendingCount: 0,

@@ -44,7 +44,11 @@ export type TaskState = {
   attachments: AttachmentRef[];
   metadata: EventData["task.created"]["metadata"];
   squad: SquadRef;
+  /** The model that is asked now; `wanted` is the one that the Task began with. */
   model: ModelRef;
+  wanted: ModelRef;
+  /** Models that refused since the last reply, so that no circle is walked. */
+  tried: ModelRef[];
   isolation: "worktree" | "directory";
   landing: "commit" | "branch" | "none";
   budget: Budget | null;
@@ -75,6 +79,10 @@ export type TaskState = {
   reply: { read: number; finish: EventData["reply.finished"]["finish"]; failure: TurnFailure | null } | null;
   /** Set while the provider is asked again after a failure. */
   retry: EventData["reply.retried"] | null;
+  /** Set while the Task waits for a provider's quota, outside of any run. */
+  deferred: { at: string; until: string; reason: string } | null;
+  /** Since when no reply came for want of quota. */
+  quotaSince: string | null;
   open: Open[];
   /** Whether a call that may change files ran since the tree was last committed. */
   touched: boolean;
@@ -120,7 +128,7 @@ const addUsage = (sum: Usage, call: EventData["reply.finished"]): Usage => ({
 });
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 1;
+export const taskRevision = 2;
 
 const created = (event: Recorded & { type: "task.created" }): TaskState => {
   const { data } = event;
@@ -141,6 +149,8 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
     metadata: data.metadata,
     squad: data.squad,
     model: data.model,
+    wanted: data.model,
+    tried: [],
     isolation: data.isolation,
     landing: data.landing,
     budget: data.budget,
@@ -173,6 +183,8 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
     queued: false,
     reply: null,
     retry: null,
+    deferred: null,
+    quotaSince: null,
     open: [],
     touched: false,
     edits: 0,
@@ -199,6 +211,8 @@ const waits: ReadonlySet<string> = new Set([
   "workspace.prepared",
   "agent.attached",
   "reply.retried",
+  "task.deferred",
+  "model.switched",
   "check.started",
 ]);
 
@@ -235,8 +249,9 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "run.started":
       return {
         ...state,
+        ...resumed(state, event.at),
         startedAt: state.startedAt ?? event.at,
-        attemptStartedAt: state.attemptStartedAt ?? event.at,
+        attemptStartedAt: resumed(state, event.at).attemptStartedAt ?? event.at,
         sandbox: event.data.sandbox,
         crashes: isBusy(before) && !before.stopped ? before.crashes + 1 : before.crashes,
         stopped: false,
@@ -251,13 +266,20 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "agent.attached":
       return { ...state, attached: { ...state.attached, [event.data.sessionID]: event.data.attached } };
     case "message.received":
-      return { ...state, ...received(state, event), messages: state.messages + 1 };
+      return {
+        ...state,
+        ...(event.data.disposition === "queued" ? {} : resumed(state, event.at)),
+        ...received(state, event),
+        messages: state.messages + 1,
+      };
     case "reply.finished":
       return {
         ...state,
         reply: { read: event.data.read, finish: event.data.finish, failure: event.data.failure },
         ...(state.queued && event.data.finish !== "calls" ? { queued: false, input: event.version } : {}),
         retry: null,
+        tried: [],
+        quotaSince: null,
         steps: state.steps + 1,
         messages: state.messages + 1,
         usage: addUsage(state.usage, event.data),
@@ -269,6 +291,18 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       };
     case "reply.retried":
       return { ...state, retry: event.data };
+    case "task.deferred": {
+      const { until, reason } = event.data;
+      const quotaSince = state.quotaSince ?? event.at;
+      return { ...state, deferred: { at: event.at, until, reason }, quotaSince, retry: null, tried: [] };
+    }
+    case "model.switched":
+      return {
+        ...state,
+        ...asking(state, event.data.to),
+        tried: [...state.tried, event.data.from],
+        retry: null,
+      };
     case "tool.started": {
       const { callID, sessionID, tool, effect } = event.data;
       return { ...state, open: [...state.open, { callID, sessionID, tool, effect }] };
@@ -315,7 +349,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       // On a branch of its own nothing has gone anywhere: with a message unread the work simply goes on.
       return { ...state, landingStarted: null, landed: staysOnBranch(state) && !isRead(state) ? null : event.data };
     case "cancel.requested":
-      return { ...state, cancel: event.data };
+      return { ...state, ...resumed(state, event.at), cancel: event.data };
     case "task.settled":
       return {
         ...state,
@@ -326,9 +360,25 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         open: [],
         running: null,
         retry: null,
+        tried: [],
+        ...resumed(state, event.at),
+        quotaSince: null,
         cancel: null,
       };
   }
+};
+
+/** The Orchestrator's session goes on with a model. */
+const asking = (state: TaskState, model: ModelRef) => ({
+  model,
+  sessions: state.sessions.map((session, index) => (index === 0 ? { ...session, model } : session)),
+});
+
+/** The wait for a quota is over, by its time or by somebody's word; it does not count as the attempt's minutes. */
+const resumed = ({ deferred, attemptStartedAt }: TaskState, at: string) => {
+  if (deferred === null || attemptStartedAt === null) return { deferred: null, attemptStartedAt };
+  const waited = Math.max(0, Date.parse(at) - Date.parse(deferred.at));
+  return { deferred: null, attemptStartedAt: new Date(Date.parse(attemptStartedAt) + waited).toISOString() };
 };
 
 /**
@@ -341,6 +391,7 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
       ? { queued: true }
       : { input: event.version, round: event.data.source === "checks" ? state.round + 1 : state.round }
     : {
+        ...asking(state, state.wanted),
         input: event.version,
         queued: false,
         lifecycle: "active",

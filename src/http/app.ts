@@ -70,6 +70,7 @@ export type Health = {
 
 export type Models = {
   active: { ref: string; source: string };
+  failover: string[];
   providers: {
     id: string;
     kind: string;
@@ -78,6 +79,7 @@ export type Models = {
     keySource: string | null;
     baseURL: string | null;
     models: string[];
+    breaker: { state: "closed" | "open" | "half-open"; failures: number; retryAt: string | null };
   }[];
 };
 

@@ -1,16 +1,34 @@
 import type { Registry as PromRegistry } from "prom-client";
 import type { Recorded } from "../domain/event.ts";
+import type { BreakerState } from "../model/breaker.ts";
 import type { LifecycleStatus } from "../protocol/status.ts";
 
 /** Counters kept as plain numbers; prom-client is loaded when somebody asks for them. */
 
-type Gauges = { running: () => number; waiting: () => Promise<number>; slotsFree: () => number };
+type Gauges = {
+  running: () => number;
+  waiting: () => Promise<number>;
+  slotsFree: () => number;
+  breakers: () => Iterable<[provider: string, state: BreakerState]>;
+};
+
+const positions: Record<BreakerState["state"], number> = { closed: 0, "half-open": 1, open: 2 };
 
 export const createMetrics = (gauges: Gauges) => {
   const settled: Record<Exclude<LifecycleStatus, "active">, number> = { completed: 0, failed: 0, cancelled: 0 };
   const tools = { ok: 0, error: 0, interrupted: 0 };
   const checks = { passed: 0, failed: 0, error: 0 };
-  const model = { calls: 0, failures: 0, inputTokens: 0, outputTokens: 0, costUSD: 0, seconds: 0 };
+  const model = {
+    calls: 0,
+    failures: 0,
+    inputTokens: 0,
+    outputTokens: 0,
+    costUSD: 0,
+    seconds: 0,
+    retries: 0,
+    switches: 0,
+    deferrals: 0,
+  };
   let loaded: Promise<PromRegistry> | undefined;
 
   const load = async (): Promise<PromRegistry> => {
@@ -51,6 +69,16 @@ export const createMetrics = (gauges: Gauges) => {
       [{ result: "ok" }, model.calls - model.failures],
       [{ result: "failed" }, model.failures],
     ]);
+    counter(
+      "sortie_model_setbacks_total",
+      "Calls made again, models switched, Tasks put off for a quota",
+      ["kind"],
+      () => [
+        [{ kind: "retried" }, model.retries],
+        [{ kind: "switched" }, model.switches],
+        [{ kind: "deferred" }, model.deferrals],
+      ],
+    );
     counter("sortie_model_tokens_total", "Tokens used", ["direction"], () => [
       [{ direction: "input" }, model.inputTokens],
       [{ direction: "output" }, model.outputTokens],
@@ -59,6 +87,16 @@ export const createMetrics = (gauges: Gauges) => {
     counter("sortie_model_cost_usd_total", "Known cost of model calls", [], () => [[{}, model.costUSD]]);
     gauge("sortie_tasks_running", "Tasks whose run is open", gauges.running);
     gauge("sortie_tasks_waiting", "Tasks that wait to be taken up", gauges.waiting);
+    new Gauge({
+      name: "sortie_provider_breaker",
+      help: "0 closed, 1 half-open, 2 open: whether the provider is asked",
+      labelNames: ["provider"],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [provider, { state }] of gauges.breakers()) this.set({ provider }, positions[state]);
+      },
+    });
     gauge("sortie_slots_free", "Free slots for tools, checks and landings", gauges.slotsFree);
     return registry;
   };
@@ -75,6 +113,15 @@ export const createMetrics = (gauges: Gauges) => {
             break;
           case "check.finished":
             checks[event.data.state] += 1;
+            break;
+          case "model.switched":
+            model.switches += 1;
+            break;
+          case "task.deferred":
+            model.deferrals += 1;
+            break;
+          case "reply.retried":
+            model.retries += 1;
             break;
           case "reply.finished": {
             const { usage, finish, durationMs } = event.data;

@@ -54,7 +54,7 @@ export const failureOf = (error: unknown, failing: Failing): ModelFailure => {
       );
     }
     case 402:
-      return refused(`${id} wants to be paid first${status}${quoted}`, `Add credit at ${id}, or choose another model.`);
+      return quota(`${id} wants to be paid first${status}${quoted}`, id);
     case 404:
       return refused(
         `${id} does not know the model ${modelID}${status}${quoted}`,
@@ -62,20 +62,17 @@ export const failureOf = (error: unknown, failing: Failing): ModelFailure => {
       );
     case 429: {
       if (/insufficient_quota|credit balance|billing_hard_limit/i.test(seen.words))
-        return refused(
-          `${id}: the account's quota is used up${status}${quoted}`,
-          `Add credit at ${id}, or choose another model.`,
-        );
+        return quota(`${id}: the account's quota is used up${status}${quoted}`, id);
       return {
         ...fail("provider_limited", `${id} asks to slow down${status}${quoted}`, true, null),
-        ...retryAfter(seen.headers, failing.now()),
+        elsewhere: true,
+        ...retryAfter(seen, failing.now()),
       };
     }
   }
   if (code >= 400) {
     const passing = code >= 500 || code === 408 || code === 409 || code === 425;
-    if (passing)
-      return { ...unavailable(`${id} is in trouble${status}${quoted}`), ...retryAfter(seen.headers, failing.now()) };
+    if (passing) return { ...unavailable(`${id} is in trouble${status}${quoted}`), ...retryAfter(seen, failing.now()) };
     return refused(`${id} did not accept the request for ${modelID}${status}${quoted}`, null);
   }
   return networkFault(seen, id, origin) ?? unavailable(`${id} gave an answer that cannot be read${quoted}`);
@@ -87,7 +84,15 @@ export const cutShort = (id: string): ModelFailure => unavailable(`${id} broke o
 export const refused = (message: string, remedy: string | null): ModelFailure =>
   fail("provider_refused", message, false, remedy);
 
-const unavailable = (message: string): ModelFailure => fail("provider_unavailable", message, true, null);
+const quota = (message: string, id: string): ModelFailure => ({
+  ...refused(message, `Add credit at ${id}, or choose another model.`),
+  elsewhere: true,
+});
+
+const unavailable = (message: string): ModelFailure => ({
+  ...fail("provider_unavailable", message, true, null),
+  elsewhere: true,
+});
 
 const fail = (code: string, message: string, retryable: boolean, remedy: string | null): ModelFailure => ({
   ok: false,
@@ -196,13 +201,51 @@ const scrub = (text: string, connection: Connection): string => {
   return clean.length > 500 ? `${clean.slice(0, 499)}…` : clean;
 };
 
-/** `retry-after-ms`, or `Retry-After` as seconds or as an HTTP date. */
-const retryAfter = (headers: Record<string, string>, now: number): { retryAfterMs?: number } => {
+/** When to come back, as the provider says it: `Retry-After`, its rate limit headers, or Google's RetryInfo. */
+const retryAfter = ({ headers, error }: Seen, now: number): { retryAfterMs?: number } => {
   const exact = Number(headers["retry-after-ms"] ?? Number.NaN);
   if (exact >= 0) return { retryAfterMs: exact };
-  const text = headers["retry-after"];
-  if (text === undefined || text.trim() === "") return {};
+  const text = headers["retry-after"]?.trim() ?? "";
+  const wait = text === "" ? (resetIn(headers, now) ?? retryInfo(error)) : waitOf(text, now);
+  return wait === undefined ? {} : { retryAfterMs: Math.max(0, wait) };
+};
+
+/** Seconds, a span as `6m0s`, or a date; in milliseconds from now. */
+const waitOf = (text: string, now: number): number | undefined => {
   const seconds = Number(text);
-  const wait = Number.isNaN(seconds) ? Date.parse(text) - now : seconds * 1000;
-  return Number.isNaN(wait) ? {} : { retryAfterMs: Math.max(0, wait) };
+  if (!Number.isNaN(seconds)) return seconds * 1000;
+  const span =
+    /^(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,6})m)?(?:(\d{1,8}(?:\.\d{1,9})?)s)?(?:(\d{1,9}(?:\.\d{1,9})?)ms)?$/.exec(
+      text,
+    );
+  if (span !== null) {
+    const [days = 0, hours = 0, minutes = 0, secs = 0, millis = 0] = span.slice(1).map((part) => Number(part ?? 0));
+    return (((days * 24 + hours) * 60 + minutes) * 60 + secs) * 1000 + millis;
+  }
+  const date = Date.parse(text);
+  return Number.isNaN(date) ? undefined : date - now;
+};
+
+/**
+ * The latest reset among the limits that are used up: `anthropic-ratelimit-<what>-remaining` and `-reset` (dates),
+ * `x-ratelimit-remaining-<what>` and `x-ratelimit-reset-<what>` (spans), `x-ratelimit-reset` (milliseconds of the clock).
+ */
+const resetIn = (headers: Record<string, string>, now: number): number | undefined => {
+  const waits = Object.entries(headers).flatMap(([name, left]) => {
+    if (!name.includes("ratelimit") || !name.includes("remaining") || Number(left) !== 0 || left.trim() === "")
+      return [];
+    const reset = headers[name.replace("remaining", "reset")]?.trim() ?? "";
+    if (reset === "") return [];
+    const clock = Number(reset);
+    const wait = clock > 1e12 ? clock - now : clock > 1e9 ? clock * 1000 - now : waitOf(reset, now);
+    return wait === undefined ? [] : [wait];
+  });
+  return waits.length === 0 ? undefined : Math.max(...waits);
+};
+
+const retryInfo = (error: unknown): number | undefined => {
+  const delay = /"retryDelay"\s{0,9}:\s{0,9}"(\d{1,9}(?:\.\d{1,9})?s)"/.exec(
+    word(field(error, "responseBody")).slice(0, 20_000),
+  );
+  return delay?.[1] === undefined ? undefined : waitOf(delay[1], 0);
 };

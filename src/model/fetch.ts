@@ -5,8 +5,8 @@
 
 /** No byte came for so long; the line was cut by us. */
 export class SilentError extends Error {
-  constructor(ms: number) {
-    super(`no byte for ${ms / 1000} s`);
+  constructor(message: string) {
+    super(message);
     this.name = "SilentError";
   }
 }
@@ -19,12 +19,23 @@ export class OriginError extends Error {
   }
 }
 
-export const createFetch = (origin: string, silenceMs: number): typeof fetch => {
+/** Milliseconds until the first byte, between two, and for the whole reply. */
+export type Patience = { firstMs: number; silentMs: number; replyMs: number };
+
+export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Patience): typeof fetch => {
   return async (input, init) => {
     const url = new URL(input instanceof Request ? input.url : String(input));
     if (url.origin !== origin) throw new OriginError(origin);
     const idle = new AbortController();
-    const arm = () => setTimeout(() => idle.abort(new SilentError(silenceMs)), silenceMs);
+    const ends = performance.now() + replyMs;
+    let bytes = false;
+    /** A line that only keeps itself open with comments is cut as well. */
+    const arm = () => {
+      const silence = bytes ? silentMs : firstMs;
+      const left = Math.max(1, ends - performance.now());
+      const words = left < silence ? `no end after ${replyMs / 1000} s` : `no byte for ${silence / 1000} s`;
+      return setTimeout(() => idle.abort(new SilentError(words)), Math.min(silence, left));
+    };
     const signal = init?.signal == null ? idle.signal : AbortSignal.any([init.signal, idle.signal]);
     let timer = arm();
     let response: Response;
@@ -43,6 +54,7 @@ export const createFetch = (origin: string, silenceMs: number): typeof fetch => 
           timer = arm();
           try {
             const { done, value } = await reader.read();
+            bytes = true;
             if (done) controller.close();
             else controller.enqueue(value);
           } finally {

@@ -88,6 +88,10 @@ export type ModelFailure = {
   failure: TurnFailure;
   /** Milliseconds the provider asked to wait (`Retry-After`). */
   retryAfterMs?: number;
+  /** Nothing was asked: the provider's breaker is open. No attempt is counted. */
+  held?: true;
+  /** The provider's own trouble (quota, overload, absence): another may well answer. */
+  elsewhere?: true;
   usage: ModelUsage;
 };
 

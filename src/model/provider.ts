@@ -9,13 +9,13 @@ import type {
 import type { ModelRef } from "../domain/agent.ts";
 import { messageOf } from "../errors.ts";
 import { cutShort, failureOf, refused } from "./failure.ts";
-import { createFetch } from "./fetch.ts";
+import { createFetch, type Patience } from "./fetch.ts";
 import { type Connection, loadLanguageModel } from "./kinds.ts";
 import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "./model.ts";
 import { keep, type KeptPart, promptFor, toolsFor } from "./prompt.ts";
 import { costOf, type Tokens } from "./usage.ts";
 
-const defaultSilenceMs = 120_000;
+const defaultPatience: Patience = { firstMs: 180_000, silentMs: 120_000, replyMs: 1_800_000 };
 
 /**
  * A model of one provider, called at the AI SDK's provider interface: one HTTP request per reply, no retries of its
@@ -25,10 +25,10 @@ export const createProviderModel = (
   connection: Connection,
   modelID: string,
   traits: Traits,
-  options: { silenceMs?: number } = {},
+  patience: Patience = defaultPatience,
 ): Model => {
   const ref: ModelRef = `${connection.id}/${modelID}`;
-  const fetch = createFetch(new URL(connection.baseURL).origin, options.silenceMs ?? defaultSilenceMs);
+  const fetch = createFetch(new URL(connection.baseURL).origin, patience);
   const failing = { connection, modelID, now: Date.now };
   let loaded: Promise<LanguageModelV4> | undefined;
 

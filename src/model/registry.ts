@@ -1,6 +1,8 @@
 import type { ModelRef } from "../domain/agent.ts";
 import { ServiceError, StartError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { defaultLimits, type Limits } from "../protocol/limits.ts";
+import { type Breaker, type BreakerState, createBreaker, guarded } from "./breaker.ts";
 import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./kinds.ts";
 import type { Model } from "./model.ts";
 import { createProviderModel } from "./provider.ts";
@@ -31,6 +33,7 @@ export type ListedProvider = {
   keySource: string | null;
   baseURL: string | null;
   models: string[];
+  breaker: BreakerState;
 };
 
 export interface Registry {
@@ -40,6 +43,10 @@ export interface Registry {
   resolve(ref: string | undefined): ModelRef;
   /** The model, ready to be called. @throws as `resolve` */
   load(ref: ModelRef): Promise<Model>;
+  /** The next model of the operator's list to ask instead of `ref`; undefined: none that can be asked now. */
+  standIn(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
+  /** Of the providers called so far. */
+  breakers(): [provider: string, state: BreakerState][];
   list(): ListedProvider[];
 }
 
@@ -50,9 +57,10 @@ export type RegistryOptions = {
   env: Readonly<Record<string, string | undefined>>;
   /** The embedded rules, loaded on first use. */
   rules(): Promise<Model>;
+  /** Models that may be asked when another cannot answer, in this order. */
+  failover?: readonly string[];
+  limits?: Pick<Limits, "modelFirstSeconds" | "modelSilentSeconds" | "modelReplySeconds" | "breakerFailures">;
   log: Log;
-  /** How long a provider's line may be silent before it is cut. */
-  silenceMs?: number;
 };
 
 /** A provider with what is missing before it can be called, in words; undefined = nothing. */
@@ -67,8 +75,21 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     if (!providers.has(id)) providers.set(id, connect(id, entry, options.env));
 
   const active = chosen(options, providers);
+  const { limits = defaultLimits } = options;
+  const failover = standIns(options, providers);
   if (active.ref !== "none") options.log.info({ model: active.ref, source: active.source }, "model in use");
   const models = new Map<ModelRef, Promise<Model>>();
+  const breakers = new Map<string, Breaker>();
+  const breakerOf = (id: string): Breaker => {
+    const breaker = breakers.get(id) ?? createBreaker(limits.breakerFailures);
+    breakers.set(id, breaker);
+    return breaker;
+  };
+  const patience = {
+    firstMs: limits.modelFirstSeconds * 1000,
+    silentMs: limits.modelSilentSeconds * 1000,
+    replyMs: limits.modelReplySeconds * 1000,
+  };
 
   const find = (text: string): { ref: ModelRef; provider: Provider | undefined; modelID: string } => {
     const slash = text.indexOf("/");
@@ -87,6 +108,23 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     return { ref: `${id}/${modelID}`, provider, modelID };
   };
 
+  const load = async (ref: ModelRef): Promise<Model> => {
+    const known = models.get(ref);
+    if (known !== undefined) return known;
+    const { provider, modelID } = find(ref);
+    const open = async (connection: Provider) => {
+      const { kind, entries } = connection;
+      const entry = entries.find(({ id }) => id === modelID);
+      const traits = await traitsOf(kind, modelID, entry);
+      return guarded(createProviderModel(connection, modelID, traits, patience), breakerOf(connection.id));
+    };
+    const model = provider === undefined ? options.rules() : open(provider);
+    models.set(ref, model);
+    // A load that failed is tried again next time.
+    model.catch(() => models.delete(ref));
+    return model;
+  };
+
   return {
     active: () => active,
     resolve(ref) {
@@ -97,21 +135,20 @@ export const createRegistry = (options: RegistryOptions): Registry => {
         );
       return find(text).ref;
     },
-    load: async (ref) => {
-      const known = models.get(ref);
-      if (known !== undefined) return known;
-      const { provider, modelID } = find(ref);
-      const silence = options.silenceMs === undefined ? {} : { silenceMs: options.silenceMs };
-      const open = async ({ kind, entries }: Provider) => {
-        const entry = entries.find(({ id }) => id === modelID);
-        return createProviderModel(provider as Provider, modelID, await traitsOf(kind, modelID, entry), silence);
-      };
-      const model = provider === undefined ? options.rules() : open(provider);
-      models.set(ref, model);
-      // A load that failed is tried again next time.
-      model.catch(() => models.delete(ref));
-      return model;
+    load,
+    async standIn(ref, tried) {
+      // A Task that asked for another model wants that one; it is replaced only where the operator listed it.
+      if (ref !== active.ref && !failover.includes(ref)) return undefined;
+      for (const candidate of failover.length === 0 ? [] : [...failover, active.ref]) {
+        const provider = providers.get(candidate.slice(0, candidate.indexOf("/")));
+        if (provider === undefined || provider.missing !== undefined) continue;
+        if (candidate === ref || tried.some((other) => other === candidate)) continue;
+        const { takes } = await load(find(candidate).ref);
+        if (takes.tools && breakerOf(provider.id).state().state !== "open") return find(candidate).ref;
+      }
+      return undefined;
     },
+    breakers: () => [...breakers].map(([id, breaker]) => [id, breaker.state()]),
     list: () => [
       {
         id: "builtin",
@@ -121,6 +158,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
         keySource: null,
         baseURL: null,
         models: ["rules-1"],
+        breaker: closed,
       },
       ...[...providers.values()].map(({ id, kind, name, missing, keySource, baseURL, models: names }) => ({
         id,
@@ -130,10 +168,13 @@ export const createRegistry = (options: RegistryOptions): Registry => {
         keySource,
         baseURL,
         models: names,
+        breaker: breakers.get(id)?.state() ?? closed,
       })),
     ],
   };
 };
+
+const closed: BreakerState = { state: "closed", failures: 0, retryAt: null };
 
 const notFound = (message: string) => new ServiceError("model_not_found", message);
 const notConfigured = (message: string) => new ServiceError("model_not_configured", message);
@@ -148,6 +189,20 @@ const chosen = ({ model }: RegistryOptions, providers: ReadonlyMap<string, Provi
   }
   return { ref: builtinModel, source: "built-in default" };
 };
+
+/** @throws StartError where the list names what cannot be. */
+const standIns = ({ failover = [], log }: RegistryOptions, providers: ReadonlyMap<string, Provider>): ModelRef[] =>
+  failover.map((text, index) => {
+    const id = text.slice(0, text.indexOf("/"));
+    const provider = providers.get(id);
+    if (provider === undefined || failover.indexOf(text) !== index)
+      throw new StartError(
+        78,
+        `failover in config.jsonc: expected different models of ${[...providers.keys()].join(", ")}, got "${text}".`,
+      );
+    if (provider.missing !== undefined) log.warn({ model: text }, `left out of failover: ${provider.missing}`);
+    return `${id}/${text.slice(id.length + 1)}` as const;
+  });
 
 const usableRefs = (providers: ReadonlyMap<string, Provider>): string[] => [
   builtinModel,

@@ -148,6 +148,21 @@ export const eventData = {
     attempts: z.number(),
     retryAt: z.iso.datetime(),
   }),
+  /** The provider's quota is used up until a time far off: the Task is queued and gives its place to others. */
+  "task.deferred": z.object({
+    sessionID: z.string(),
+    code: z.string(),
+    reason: z.string(),
+    until: z.iso.datetime(),
+  }),
+  /** Another model that the operator listed goes on with the conversation. */
+  "model.switched": z.object({
+    sessionID: z.string(),
+    from: modelRef,
+    to: modelRef,
+    code: z.string(),
+    reason: z.string(),
+  }),
   "tool.started": z.object({
     callID: z.string(),
     sessionID: z.string(),

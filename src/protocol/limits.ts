@@ -53,6 +53,16 @@ export const defaultLimits = {
   steps: 1000,
   tokens: 20_000_000,
   minutes: 120,
+  /** Seconds until a model's first byte, between two, and for a whole reply; then the line is cut and asked again. */
+  modelFirstSeconds: 180,
+  modelSilentSeconds: 120,
+  modelReplySeconds: 1800,
+  /** Failures of a provider in a row, over all Tasks, after which it is left alone for a while; 0 = off. */
+  breakerFailures: 5,
+  /** Seconds that a Task waits for its provider without giving its place to others. */
+  waitSeconds: 60,
+  /** Hours that a Task waits for a provider's quota before it fails. */
+  quotaHours: 24,
 } as const;
 
 export type Limits = { [K in keyof typeof defaultLimits]: number };

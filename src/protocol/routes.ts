@@ -257,6 +257,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
           z
             .object({
               active: z.object({ ref: z.string(), source: z.string() }),
+              failover: z.array(z.string()).describe("Models that are asked when another cannot answer, in order"),
               providers: z.array(
                 z.object({
                   id: z.string(),
@@ -266,6 +267,13 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
                   keySource: z.string().nullable().describe("The variable's name or the file; never the key"),
                   baseURL: z.string().nullable(),
                   models: z.array(z.string()).describe("Names known here; others may work"),
+                  breaker: z
+                    .object({
+                      state: z.enum(["closed", "open", "half-open"]),
+                      failures: z.number().int().describe("In a row, over all Tasks"),
+                      retryAt: z.iso.datetime().nullable(),
+                    })
+                    .describe("open: after failures in a row the provider is left alone for a while"),
                 }),
               ),
             })

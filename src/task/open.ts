@@ -26,7 +26,11 @@ export type RunDeps = {
   workspaces: Workspaces;
   processes: Processes;
   squads: Squads;
-  loadModel: (ref: ModelRef) => Promise<Model>;
+  models: {
+    load(ref: ModelRef): Promise<Model>;
+    /** What to ask instead of a model, without those that were tried; undefined: nothing that can be asked now. */
+    standIn(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
+  };
   /** The operator's external agents by name. */
   externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
@@ -149,6 +153,12 @@ export const openRun = async (
   if (state.lifecycle !== "active") {
     await record([], { due: null });
     return run;
+  }
+  // Its time has not come: whoever woke it did not know.
+  if (state.deferred !== null && deps.now().getTime() < Date.parse(state.deferred.until)) {
+    const until = new Date(state.deferred.until);
+    await record([], { due: { at: until, rank: dueNow(until, state.priority).rank } });
+    return undefined;
   }
   if (state.isolation === "directory") {
     const hold = holdDirectory(state.directory);

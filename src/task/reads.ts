@@ -1,6 +1,6 @@
 import { boardOf, messagesFrom, messageTypes, type OpenMessage, timelineOf } from "../domain/board.ts";
 import { statusOf } from "../domain/status.ts";
-import { phaseOf } from "../domain/summary.ts";
+import { phaseOf, waitOf } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../errors.ts";
 import { isID } from "../id.ts";
@@ -23,8 +23,10 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
     return found;
   };
 
-  const queue = async (taskID: string): Promise<TaskStatus["queue"]> => {
+  /** `wait`: what the Task itself says that it waits for. */
+  const queue = async (taskID: string, wait: TaskStatus["queue"]): Promise<TaskStatus["queue"]> => {
     const place = await store.place(taskID);
+    if (wait !== null) return { ...wait, position: (place?.ahead ?? 0) + 1 };
     if (place === undefined) return null;
     const later = place.due.at.getTime() > now().getTime();
     return {
@@ -35,7 +37,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
   };
 
   const statusFrom = async (task: TaskState): Promise<TaskStatus> =>
-    statusOf(task, phaseOf(task) === "queued" ? await queue(task.taskID) : null);
+    statusOf(task, phaseOf(task) === "queued" ? await queue(task.taskID, waitOf(task)) : null);
 
   const load = async (message: OpenMessage): Promise<Message> => ({
     ...message,
@@ -57,13 +59,12 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
 
   return {
     state,
-    queue,
 
     async list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]> {
       const { project } = await workspaces.inspect(directory);
       const rows = await store.list({ ...query, project });
       return Promise.all(
-        rows.map(async (row) => (row.phase === "queued" ? { ...row, queue: await queue(row.taskID) } : row)),
+        rows.map(async (row) => (row.phase === "queued" ? { ...row, queue: await queue(row.taskID, row.queue) } : row)),
       );
     },
 

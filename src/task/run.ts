@@ -6,6 +6,7 @@ import type { AgentSpec } from "../domain/agent.ts";
 import type { StreamID } from "../domain/event.ts";
 import { next, type Step } from "../domain/next.ts";
 import type { TaskState } from "../domain/task.ts";
+import { dueNow } from "../engine/engine.ts";
 import { messageOf, ServiceError } from "../errors.ts";
 import type { LiveFrame } from "../protocol/event.ts";
 import { TextLost } from "../store/text.ts";
@@ -50,12 +51,11 @@ const move = async (run: Run): Promise<void> => {
   const squad = await run.squads.load(run.state().squad);
   // A model that cannot be called now fails the turn that needs it, not a cancel or a landing.
   const external = externalOf(run, squad.orchestrator);
-  const model =
-    external === undefined
-      ? await run.loadModel(run.state().model).catch((error: unknown) => error as Error)
-      : undefined;
-  const retries = !(model instanceof Error) && model?.retries !== false;
+  const loadModel = async () =>
+    external === undefined ? run.models.load(run.state().model).catch((error: unknown) => error as Error) : undefined;
+  let model = await loadModel();
   const nextStep = (): Step => {
+    const retries = !(model instanceof Error) && model?.retries !== false;
     const stop = brake(run.state(), run.chat, run.limits, run.now());
     return next(run.state(), { checkRounds: run.limits.checkRounds, retries, stop });
   };
@@ -86,7 +86,10 @@ const move = async (run: Run): Promise<void> => {
       case "turn":
         if (external === undefined) await runAgent(turnOf(step.last));
         else await (await import("../agent/external.ts")).runExternal(sharedOf(step.last), external, leave);
+        model = await loadModel();
         break;
+      case "wait":
+        return;
       case "commit":
         await commitTree(run);
         break;
@@ -135,6 +138,11 @@ const move = async (run: Run): Promise<void> => {
       slot: run.slot,
       live: (type, id, text) => run.store.live.publish(frame(run, type, id, text), run.state().position),
       sleep: (ms) => sleep(ms, run.signal),
+      standIn: () => run.models.standIn(run.state().model, run.state().tried),
+      async defer(event, until) {
+        const due = { at: until, rank: dueNow(until, run.state().priority).rank };
+        await run.record([event], { judged: run.state().version, due });
+      },
       now: run.now,
     };
   }

@@ -220,7 +220,9 @@ export const createTasks = (deps: TasksDeps): Tasks => {
               data: { messageID, sessionID, source: body.source, text, attachments, disposition },
             },
           ],
-          ...(active && !interrupt ? {} : { due: dueNow(deps.now(), state.priority) }),
+          ...(active && !interrupt && (state.deferred === null || disposition === "queued")
+            ? {}
+            : { due: dueNow(deps.now(), state.priority) }),
           revoke: interrupt,
         };
       });
@@ -283,7 +285,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
           ? { due: dueNow(new Date(state.createdAt), priority) }
           : {}),
       }));
-      return statusOf(await stateOf(taskID), await reads.queue(taskID));
+      return reads.status(taskID);
     },
 
     async remove(directory, taskID) {

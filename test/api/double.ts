@@ -113,7 +113,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       model: { ref: "builtin/rules-1", source: "built in" },
       store: { kind: "sqlite", ok: true },
     }),
-    models: () => ({ active: { ref: "builtin/rules-1", source: "built in" }, providers: [] }),
+    models: () => ({ failover: [], active: { ref: "builtin/rules-1", source: "built in" }, providers: [] }),
     metrics: async () => "# none\n",
     draining: () => false,
     project: async (directory) => directory,

@@ -101,7 +101,7 @@ const open = async (folder: string) => {
       processes,
       squads,
       externals: {},
-      loadModel: () => Promise.resolve(model),
+      models: { load: async () => model, standIn: async () => undefined },
       slots: createSlots(4),
       limits: defaultLimits,
       sandbox: { tier: 3, name: "process-group", network: true },

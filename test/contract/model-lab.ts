@@ -1,5 +1,6 @@
 import { LLMock } from "@copilotkit/aimock";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import type { Patience } from "../../src/model/fetch.ts";
 import type { Connection } from "../../src/model/kinds.ts";
 import type { ModelFailure, ModelRequest, Traits } from "../../src/model/model.ts";
 import { createProviderModel } from "../../src/model/provider.ts";
@@ -83,15 +84,20 @@ export const traits = ({ kind }: Wire): Traits => ({
   takes: { images: true, pdf: kind !== "openai-compatible", tools: true },
 });
 
-export const open = (wire: Wire, silenceMs?: number) =>
-  createProviderModel(connectionOf(wire), wire.model, traits(wire), silenceMs === undefined ? {} : { silenceMs });
+export const open = (wire: Wire, patience: Partial<Patience> = {}) =>
+  createProviderModel(connectionOf(wire), wire.model, traits(wire), {
+    firstMs: 60_000,
+    silentMs: 60_000,
+    replyMs: 60_000,
+    ...patience,
+  });
 
 export const failureOf = async (
   wire: Wire,
   more: Partial<ModelRequest> = {},
-  silenceMs?: number,
+  patience: Partial<Patience> = {},
 ): Promise<ModelFailure> => {
-  const reply = await open(wire, silenceMs).reply(requestOf([user("say hello")], more));
+  const reply = await open(wire, patience).reply(requestOf([user("say hello")], more));
   if (reply.ok) throw new Error(`Expected a failure, got "${reply.text}"`);
   expect(JSON.stringify(reply)).not.toContain(key);
   return reply;

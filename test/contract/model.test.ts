@@ -131,6 +131,50 @@ for (const wire of wires) {
       expect(await wait({})).toBeUndefined();
     });
 
+    test("without Retry-After the limits that are used up say when, and so does Google's body", async () => {
+      let body = JSON.stringify({ error: { message: "slow down", type: "rate_limit_error" } });
+      const wait = async (headers: Record<string, string>) => {
+        front.fault = { kind: "status", status: 429, body, headers };
+        return (await failureOf(wire)).retryAfterMs;
+      };
+      const openai = (tokens: string) => ({
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "1.5s",
+        "x-ratelimit-remaining-tokens": tokens,
+        "x-ratelimit-reset-tokens": "6m0s",
+      });
+      expect(await wait(openai("0"))).toBe(360_000);
+      expect(await wait(openai("12"))).toBe(1_500);
+      const anthropic = await wait({
+        "anthropic-ratelimit-input-tokens-remaining": "0",
+        "anthropic-ratelimit-input-tokens-reset": new Date(Date.now() + 7_200_000).toISOString(),
+      });
+      expect(anthropic).toBeGreaterThan(7_190_000);
+      expect(anthropic).toBeLessThanOrEqual(7_200_000);
+      const clock = String(Date.now() + 3_600_000);
+      const openrouter = await wait({ "x-ratelimit-remaining": "0", "x-ratelimit-reset": clock });
+      expect(openrouter).toBeGreaterThan(3_590_000);
+      expect(await wait({ ...openai("0"), "retry-after": "2" })).toBe(2_000);
+      const details = [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "31s" }];
+      body = JSON.stringify({ error: { code: 429, status: "RESOURCE_EXHAUSTED", message: "quota", details } });
+      expect(await wait({})).toBe(31_000);
+    });
+
+    test("a used-up quota is no rate limit, and the provider's own trouble says that another may answer", async () => {
+      const failing = async (status: number, type: string) => {
+        front.fault = { kind: "status", status, body: JSON.stringify({ error: { message: type, type, code: type } }) };
+        const { failure, elsewhere } = await failureOf(wire);
+        return [failure.code, failure.retryable, elsewhere ?? false];
+      };
+      expect(await failing(429, "insufficient_quota")).toEqual(["provider_refused", false, true]);
+      expect(await failing(402, "payment")).toEqual(["provider_refused", false, true]);
+      expect(await failing(429, "rate_limit_error")).toEqual(["provider_limited", true, true]);
+      expect(await failing(503, "overloaded")).toEqual(["provider_unavailable", true, true]);
+      // What the operator has to mend is not covered up.
+      expect(await failing(401, "authentication_error")).toEqual(["provider_refused", false, false]);
+      expect(await failing(400, "bad")).toEqual(["provider_refused", false, false]);
+    });
+
     test("a conversation that is too long", async () => {
       const message = "This model's maximum context length is 8192 tokens, you sent 9000.";
       front.fault = { kind: "status", status: 400, body: JSON.stringify({ error: { message, type: "x" } }) };
@@ -151,15 +195,25 @@ for (const wire of wires) {
         }
     });
 
-    test("a silent stream is cut", async () => {
+    test("a silent stream is cut: before the first byte, between two, and when it does not end", async () => {
+      const silent = async (patience: Parameters<typeof failureOf>[2], within: number) => {
+        const started = performance.now();
+        const { failure, elsewhere } = await failureOf(wire, {}, patience);
+        expect(performance.now() - started).toBeLessThan(within);
+        expect(failure).toMatchObject({ code: "provider_unavailable", retryable: true });
+        expect(elsewhere).toBe(true);
+        return failure.message;
+      };
       front.fault = { kind: "silent", after: 60 };
-      const started = performance.now();
-      const { failure } = await failureOf(wire, {}, 150);
-      expect(performance.now() - started).toBeLessThan(1_500);
-      expect(failure).toMatchObject({ code: "provider_unavailable", retryable: true });
-      expect(failure.message).toContain("fell silent (no byte for 0.15 s)");
+      expect(await silent({ silentMs: 120 }, 1_500)).toContain("fell silent (no byte for 0.12 s)");
+      expect(await silent({ replyMs: 130 }, 1_500)).toContain("fell silent (no end after 0.13 s)");
       front.fault = { kind: "hold" };
-      expect((await failureOf(wire, {}, 150)).failure.message).toContain("fell silent");
+      expect(await silent({ firstMs: 110, silentMs: 5 }, 1_500)).toContain("fell silent (no byte for 0.11 s)");
+      // The control: a first byte that comes in time is not held to the other limit.
+      front.fault = undefined;
+      expect((await open(wire, { firstMs: 5_000, silentMs: 5_000 }).reply(requestOf([user("say hello")]))).ok).toBe(
+        true,
+      );
     });
 
     test("an abort rejects with its reason within 100 ms and closes the line", async () => {

@@ -3,7 +3,7 @@ import { ServiceError, StartError } from "../../src/errors.ts";
 import { silent } from "../../src/log.ts";
 import { noUsage, type Model, type ModelFailure } from "../../src/model/model.ts";
 import { createRegistry, type RegistryOptions } from "../../src/model/registry.ts";
-import { retryAttempts, retryDelay } from "../../src/model/retry.ts";
+import { retryAttempts, sequelOf } from "../../src/model/retry.ts";
 import { costOf } from "../../src/model/usage.ts";
 import { startMockProvider } from "../mock-provider.ts";
 import { replyOf, requestOf, user } from "./model-suite.ts";
@@ -145,6 +145,7 @@ describe("providers", () => {
       keySource: "ACME_KEY",
       baseURL: "http://127.0.0.1:9911/v1",
       models: ["large", "small"],
+      breaker: { state: "closed", failures: 0, retryAt: null },
     });
     expect(byID["vault"]).toMatchObject({ configured: true, keySource: "config.jsonc" });
     expect(byID["openai"]).toMatchObject({ configured: true, baseURL: "https://eu.openai.example/v1" });
@@ -179,6 +180,36 @@ describe("providers", () => {
   test("openai-compatible needs a baseURL, and builtin is taken", () => {
     expect(startRefusal({ providers: { acme: { kind: "openai-compatible" } } }).message).toContain("needs a baseURL");
     expect(startRefusal({ providers: { builtin: acme } }).message).toContain('"builtin"');
+  });
+});
+
+describe("failover", () => {
+  const two = { acme: { ...acme, models: [{ id: "mute", tools: false }] }, local: { ...acme, apiKey: undefined } };
+  const env = { ACME_KEY: "k", ANTHROPIC_API_KEY: "k" };
+  const make = (failover: string[], model = "anthropic/a") =>
+    registry({ providers: two, env, failover, model: { ref: model, source: "SERVICE_MODEL" } });
+
+  test("in the list's order, without what was tried, what has no tools and what has no key", async () => {
+    const models = make(["acme/mute", "openai/no-key", "acme/large", "local/small"]);
+    expect(await models.standIn("anthropic/a", [])).toBe("acme/large");
+    expect(await models.standIn("acme/large", ["anthropic/a"])).toBe("local/small");
+    expect(await models.standIn("local/small", ["anthropic/a", "acme/large"])).toBeUndefined();
+    // The operator's own choice comes last.
+    expect(await models.standIn("local/small", [])).toBe("acme/large");
+    expect(await models.standIn("local/small", ["acme/large"])).toBe("anthropic/a");
+  });
+
+  test("a model that a Task asked for is replaced only where it is listed", async () => {
+    const models = make(["acme/large", "local/small"]);
+    expect(await models.standIn("anthropic/other", [])).toBeUndefined();
+    expect(await models.standIn("local/small", [])).toBe("acme/large");
+    expect(await make([]).standIn("anthropic/a", [])).toBeUndefined();
+  });
+
+  test.each([["nobody/x"], ["builtin/rules-1"], ["acme/a,acme/a"]])("%s ends the start", (list) => {
+    const refused = startRefusal({ providers: two, env, failover: list.split(",") });
+    expect(refused.exitCode).toBe(78);
+    expect(refused.message).toContain("failover in config.jsonc");
   });
 });
 
@@ -271,29 +302,53 @@ describe("load", () => {
   });
 });
 
-describe("retry", () => {
-  const failed = (more: Partial<ModelFailure> & { retryable?: boolean } = {}): ModelFailure => ({
-    ok: false,
-    failure: { code: "x", message: "x", retryable: more.retryable ?? true, remedy: null },
-    usage: noUsage,
-    ...(more.retryAfterMs === undefined ? {} : { retryAfterMs: more.retryAfterMs }),
-  });
+describe("what follows a failure", () => {
+  const failed = (more: Partial<ModelFailure> & { retryable?: boolean } = {}): ModelFailure => {
+    const { retryable = true, ...rest } = more;
+    return { ok: false, failure: { code: "x", message: "x", retryable, remedy: null }, usage: noUsage, ...rest };
+  };
+
+  const sequel = (failure: ModelFailure, attempt: number, standIn: boolean, random: () => number) =>
+    sequelOf(failure, attempt, { standIn, patienceMs: 60_000, random });
 
   test("doubles up to the cap, with full jitter, and gives up", () => {
-    const longest = Array.from({ length: retryAttempts }, (_, index) => retryDelay(failed(), index + 1, () => 1));
-    expect(longest).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, undefined]);
-    expect(retryDelay(failed(), 3, () => 0)).toBe(0);
-    expect(retryDelay(failed(), 3, () => 0.5)).toBe(2_000);
+    const longest = Array.from({ length: retryAttempts }, (_, index) => sequel(failed(), index + 1, false, () => 1));
+    expect(longest.map((next) => (next.kind === "again" ? next.delayMs : next.kind))).toEqual([
+      1_000,
+      2_000,
+      4_000,
+      8_000,
+      16_000,
+      "fail",
+    ]);
+    expect(sequel(failed(), 3, false, () => 0)).toEqual({ kind: "again", delayMs: 0, attempt: 4 });
+    expect(sequel(failed(), 3, false, () => 0.5)).toEqual({ kind: "again", delayMs: 2_000, attempt: 4 });
   });
 
-  test("what the provider asks wins, within ten minutes", () => {
-    expect(retryDelay(failed({ retryAfterMs: 7_000 }), 1, () => 0.1)).toBe(7_000);
-    expect(retryDelay(failed({ retryAfterMs: 3_600_000 }), 1, () => 0.1)).toBe(600_000);
-    expect(retryDelay(failed({ retryAfterMs: 7_000 }), retryAttempts, () => 0.1)).toBeUndefined();
+  test("what the provider asks wins; past a minute the Task waits outside, with no attempt used", () => {
+    expect(sequel(failed({ retryAfterMs: 7_000 }), 1, false, () => 0)).toMatchObject({ delayMs: 7_000 });
+    expect(sequel(failed({ retryAfterMs: 7_000 }), 1, false, () => 1)).toMatchObject({ delayMs: 7_700 });
+    expect(sequel(failed({ retryAfterMs: 60_000 }), 1, false, () => 0)).toMatchObject({ kind: "again" });
+    const far = failed({ retryAfterMs: 3_600_000, elsewhere: true });
+    expect(sequel(far, 1, false, () => 0)).toEqual({ kind: "later", delayMs: 3_600_000 });
+    expect(sequel(far, retryAttempts, false, () => 0)).toEqual({ kind: "later", delayMs: 3_600_000 });
+    expect(sequel(far, 1, true, () => 0)).toEqual({ kind: "elsewhere" });
+    expect(sequel(failed({ retryAfterMs: 7_000 }), retryAttempts, false, () => 0.1)).toEqual({ kind: "fail" });
   });
 
-  test("what cannot get better is not tried again", () => {
-    expect(retryDelay(failed({ retryable: false, retryAfterMs: 1_000 }), 1, () => 0.1)).toBeUndefined();
+  test("what cannot get better is not tried again; another model only for the provider's own reasons", () => {
+    expect(sequel(failed({ retryable: false, retryAfterMs: 1_000 }), 1, true, () => 0)).toEqual({ kind: "fail" });
+    expect(sequel(failed({ retryable: false, elsewhere: true }), 1, true, () => 0)).toEqual({ kind: "elsewhere" });
+    expect(sequel(failed({ retryable: false, elsewhere: true }), 1, false, () => 0)).toEqual({ kind: "fail" });
+    const trouble = failed({ elsewhere: true });
+    expect(sequel(trouble, 1, true, () => 0)).toMatchObject({ kind: "again" });
+    expect(sequel(trouble, retryAttempts, true, () => 0)).toEqual({ kind: "elsewhere" });
+  });
+
+  test("a call that was held back uses no attempt", () => {
+    const held = failed({ held: true, elsewhere: true, retryAfterMs: 4_000 });
+    expect(sequel(held, 6, false, () => 0.5)).toEqual({ kind: "again", delayMs: 4_500, attempt: 6 });
+    expect(sequel(held, 1, true, () => 0)).toEqual({ kind: "elsewhere" });
   });
 });
 

@@ -802,6 +802,37 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'task.deferred';
+    data: {
+        sessionID: string;
+        code: string;
+        reason: string;
+        until: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'model.switched';
+    data: {
+        sessionID: string;
+        /**
+         * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
+         */
+        from: string;
+        /**
+         * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
+         */
+        to: string;
+        code: string;
+        reason: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'tool.started';
     data: {
         callID: string;
@@ -1076,6 +1107,10 @@ export type Models = {
         ref: string;
         source: string;
     };
+    /**
+     * Models that are asked when another cannot answer, in order
+     */
+    failover: Array<string>;
     providers: Array<{
         id: string;
         kind: string;
@@ -1093,6 +1128,17 @@ export type Models = {
          * Names known here; others may work
          */
         models: Array<string>;
+        /**
+         * open: after failures in a row the provider is left alone for a while
+         */
+        breaker: {
+            state: 'closed' | 'open' | 'half-open';
+            /**
+             * In a row, over all Tasks
+             */
+            failures: number;
+            retryAt: string | null;
+        };
     }>;
 };
 
