@@ -8,10 +8,10 @@ import { noUsage } from "./model.ts";
  */
 export interface Breaker {
   /** 0: ask, and say with `left` how it went. Else milliseconds to wait. */
-  enter(): number;
+  readonly enter: () => number;
   /** "unknown": the call was given up before there was an answer. */
-  left(how: "answered" | "failed" | "unknown"): void;
-  state(): BreakerState;
+  readonly left: (how: "answered" | "failed" | "unknown") => void;
+  readonly state: () => BreakerState;
 }
 
 export type BreakerState = {

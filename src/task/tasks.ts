@@ -2,7 +2,6 @@ import type { ModelRef } from "../domain/agent.ts";
 import { cancel } from "../domain/cancel.ts";
 import type { TaskState } from "../domain/task.ts";
 import { isActive } from "../domain/summary.ts";
-import { statusOf } from "../domain/status.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";

@@ -123,9 +123,9 @@ describe("the configuration", () => {
       const file = join(root.path, "config.jsonc");
       writeFileSync(file, text);
       const load = () => loadConfig({ config: file, dataDir: root.path }, { ACME_KEY: "k", OPENAI_API_KEY: "k" });
-      const { model, providers, env } = load();
+      const { model, providers, env, failover } = load();
       const rules = () => Promise.reject(new Error("not loaded here"));
-      const registry = createRegistry({ model, providers, env, rules, log: silent });
+      const registry = createRegistry({ model, providers, env, failover, rules, log: silent });
       if (model !== undefined && model.ref !== "none") expect(registry.resolve(undefined)).toBe(model.ref);
       writeFileSync(file, text.replace("{", '{ "modle": "x",'));
       expect(load).toThrow(/modle/);

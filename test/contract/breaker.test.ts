@@ -33,7 +33,7 @@ const lab = (threshold = 3) => {
     breaker,
     calls: () => calls,
     ask: (signal?: AbortSignal) => behind.reply(requestOf([user("x")], signal === undefined ? {} : { signal })),
-    answers(next: () => Promise<ModelReply | ModelFailure>) {
+    answers: (next: () => Promise<ModelReply | ModelFailure>) => {
       answer = next;
     },
   };
