@@ -87,16 +87,18 @@ export const createMetrics = (gauges: Gauges) => {
     counter("sortie_model_cost_usd_total", "Known cost of model calls", [], () => [[{}, model.costUSD]]);
     gauge("sortie_tasks_running", "Tasks whose run is open", gauges.running);
     gauge("sortie_tasks_waiting", "Tasks that wait to be taken up", gauges.waiting);
-    registry.registerMetric(new Gauge({
-      name: "sortie_provider_breaker",
-      help: "0 closed, 1 half-open, 2 open: whether the provider is asked",
-      labelNames: ["provider"],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const [provider, { state }] of gauges.breakers()) this.set({ provider }, positions[state]);
-      },
-    }));
+    registry.registerMetric(
+      new Gauge({
+        name: "sortie_provider_breaker",
+        help: "0 closed, 1 half-open, 2 open: whether the provider is asked",
+        labelNames: ["provider"],
+        registers: [],
+        collect() {
+          this.reset();
+          for (const [provider, { state }] of gauges.breakers()) this.set({ provider }, positions[state]);
+        },
+      }),
+    );
     gauge("sortie_slots_free", "Free slots for tools, checks and landings", gauges.slotsFree);
     return registry;
   };
