@@ -1,4 +1,5 @@
-import type { AssistantMessage, Conversation } from "../domain/conversation.ts";
+import { circleNote } from "../domain/circle.ts";
+import type { AssistantMessage } from "../domain/conversation.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../errors.ts";
 import type { EventData } from "../protocol/event.ts";
@@ -14,14 +15,15 @@ import type { Turn } from "./loop.ts";
 /** `given`: the arguments as the model gave them, where they are at hand; a secret in them is not in the record. */
 type Call = AssistantMessage["calls"][number] & { given?: unknown };
 
-export const runCalls = async (turn: Turn, calls: readonly Call[]): Promise<void> => {
+/** `cut` ends calls in good order when the Task's time is used up: each is told as interrupted. */
+export const runCalls = async (turn: Turn, calls: readonly Call[], cut = turn.signal): Promise<void> => {
   const ends: Promise<void>[] = [];
   let changed: Promise<unknown> = Promise.resolve();
   for (const call of calls) {
     const tool = turn.tools.get(call.tool);
     const reads = tool === undefined || tool.effect === "none" || tool.effect === "log";
     const before = reads ? changed : Promise.all(ends);
-    const end = before.then(() => runCall(turn, call, tool));
+    const end = before.then(() => runCall(turn, call, tool, cut));
     ends.push(end);
     if (!reads) changed = end;
   }
@@ -30,12 +32,16 @@ export const runCalls = async (turn: Turn, calls: readonly Call[]): Promise<void
   if (failed !== undefined) throw failed.reason;
 };
 
-const runCall = async (turn: Turn, call: Call, tool: Tool | undefined): Promise<void> => {
+const runCall = async (turn: Turn, call: Call, tool: Tool | undefined, cut: AbortSignal): Promise<void> => {
   const started = performance.now();
-  const { result, sandbox } = await attempt(turn, call, tool);
+  const { result, sandbox } = await attempt(turn, call, tool, cut);
+  if (result === undefined) {
+    await turn.record([interrupted(turn, call, outOfTime)]);
+    return;
+  }
   // As it will be read again: what is compared with earlier results, and what counts against the bound.
-  const clean = { ...result, output: turn.store.redact(result.output) };
-  const output = repeated(turn.chat, call, clean, turn.limits.loopRepeats);
+  const clean = turn.store.redact(result.output);
+  const output = clean + noted(turn, call, { ...result, output: clean });
   await turn.record([
     ...(result.facts ?? []),
     finished(turn, call, {
@@ -49,11 +55,22 @@ const runCall = async (turn: Turn, call: Call, tool: Tool | undefined): Promise<
   ]);
 };
 
+const outOfTime = "The Task's time (maxMinutes) was used up.";
+
+/** Tells the model when it goes in circles; the brake ends the Task when it does not listen. */
+const noted = (turn: Turn, { callID }: Call, result: ToolResult): string => {
+  const { open, circle } = turn.state();
+  const mark = open.find((call) => call.callID === callID)?.mark;
+  if (turn.limits.loopRepeats === 0 || mark === undefined) return "";
+  return circleNote(circle, mark, result, open.length === 1);
+};
+
 const attempt = async (
   turn: Turn,
   call: Call,
   tool: Tool | undefined,
-): Promise<{ result: ToolResult; sandbox: boolean }> => {
+  cut: AbortSignal,
+): Promise<{ /** undefined: cut. */ result: ToolResult | undefined; sandbox: boolean }> => {
   const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
   if (tool === undefined)
     return failed(`There is no tool "${call.tool}". Available: ${[...turn.tools.keys()].join(", ")}.`);
@@ -66,22 +83,28 @@ const attempt = async (
       `The arguments of ${tool.name} are wrong: ${parsed.error.issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`).join("; ")}. Nothing was done.`,
     );
   const workspace = await turn.workspace();
-  using _slot = await turn.slot();
+  using slot = await turn.slot(cut).catch((error: unknown) => {
+    turn.signal.throwIfAborted();
+    if (!cut.aborted) throw error;
+    return null;
+  });
+  if (slot === null) return { result: undefined, sandbox: false };
   const result = await tool
     .run(parsed.data, {
       callID: call.callID,
       sessionID: turn.sessionID,
       workspace,
       limits: turn.limits,
-      signal: turn.signal,
+      signal: cut,
       kept: (callID) => keptOutput(turn, callID),
       background: turn.background,
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.state,
       record: turn.record,
     })
-    .catch((error: unknown): ToolResult => {
+    .catch((error: unknown): ToolResult | undefined => {
       turn.signal.throwIfAborted();
+      if (cut.aborted) return undefined;
       turn.log.error({ error: messageOf(error), tool: tool.name, call: call.callID }, "a tool failed unexpectedly");
       return { outcome: "error", output: `The tool ${tool.name} failed: ${messageOf(error)}` };
     });
@@ -117,43 +140,3 @@ export const interrupted = (sessionID: string, call: Call, state: string): Domai
     exitCode: null,
     durationMs: 0,
   });
-
-const sameCall = (a: Call, b: Call) => a.tool === b.tool && JSON.stringify(a.input) === JSON.stringify(b.input);
-
-/** How often, up to now, the newest turns made this same call with this same output. */
-const repeats = (chat: Conversation, call: Call, output: string): number => {
-  let count = 0;
-  for (let at = chat.said.length - 1; at >= 1; at--) {
-    const results = chat.said[at];
-    const reply = chat.said[at - 1];
-    if (results?.role !== "tool" || reply?.role !== "assistant") continue;
-    const index = reply.calls.findIndex((earlier) => sameCall(earlier, call));
-    const said = results.results[index]?.output;
-    if (typeof said !== "string" || !said.startsWith(output)) return count;
-    count += 1;
-  }
-  return count;
-};
-
-/** Tells the model when it goes in circles; `looping` ends the Task when it does not listen. */
-const repeated = (chat: Conversation, call: Call, result: ToolResult, limit: number): string => {
-  if (limit === 0) return result.output;
-  const count = repeats(chat, call, result.output) + 1;
-  return count < 3
-    ? result.output
-    : `${result.output}\n\n[The same call gave the same result ${count} times in a row. Do something else, or finish.]`;
-};
-
-/** Whether the newest call stands there with the same result `limit` times in a row. */
-export const looping = (chat: Conversation, limit: number): boolean => {
-  const last = chat.said.at(-2);
-  const results = chat.said.at(-1);
-  if (limit === 0 || last?.role !== "assistant" || results?.role !== "tool") return false;
-  return last.calls.some((call, index) => {
-    const output = results.results[index]?.output;
-    return (
-      typeof output === "string" &&
-      repeats(chat, call, output.replace(/\n\n\[The same call gave[^\]]*\]$/, "")) >= limit
-    );
-  });
-};

@@ -7,7 +7,12 @@ import type { Turn } from "./loop.ts";
  * A model call failed: it is made again, another model is asked, the Task waits outside of the run, or the turn fails.
  * True: ask again at once. False: this turn is over, and the Task's facts say what is next.
  */
-export const afterFailure = async (turn: Turn, failed: ModelFailure, end: () => DomainEvent): Promise<boolean> => {
+export const afterFailure = async (
+  turn: Turn,
+  failed: ModelFailure,
+  cut: AbortSignal,
+  end: () => DomainEvent,
+): Promise<boolean> => {
   const { sessionID } = turn;
   const { code, message } = failed.failure;
   const to = failed.elsewhere === true ? await turn.standIn() : undefined;
@@ -22,7 +27,7 @@ export const afterFailure = async (turn: Turn, failed: ModelFailure, end: () => 
       const retryAt = after(turn, delayMs).toISOString();
       const data = { sessionID, code, message, attempt, attempts: retryAttempts, retryAt };
       await turn.record([{ type: "reply.retried", data }]);
-      await turn.sleep(delayMs);
+      await turn.sleep(delayMs, cut);
       return true;
     }
     case "elsewhere":

@@ -1,4 +1,5 @@
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
+import { budgetWarnings } from "../domain/budget.ts";
 import type { Conversation } from "../domain/conversation.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
@@ -13,6 +14,7 @@ import type { Background } from "../tool/background.ts";
 import type { Tool } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { markInvalid, runCalls } from "./calls.ts";
+import { watchTime } from "./deadline.ts";
 import { afterFailure } from "./failure.ts";
 import { promptOf, systemOf } from "./prompt.ts";
 
@@ -42,9 +44,9 @@ export type Turn = {
   /** What the agent left running; ended before anything else is done with its work. */
   background: Background;
   /** The right to load this machine. */
-  slot: () => Promise<Disposable>;
+  slot: (signal?: AbortSignal) => Promise<Disposable>;
   live: (type: LiveFrame["type"], id: string, text: string) => void;
-  sleep: (ms: number) => Promise<void>;
+  sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   /** Another model to ask instead of this one, if the operator listed one that can be asked now. */
   standIn: () => Promise<ModelRef | undefined>;
   /** Ends the run until then, unless something came in meanwhile. */
@@ -60,8 +62,21 @@ export type ExternalTurn = Omit<Turn, "model" | "tools" | "specs">;
  * a request, its reply with the calls it starts in one commit, their results.
  */
 export const runAgent = async (turn: Turn): Promise<void> => {
+  await using time = watchTime(turn);
+  try {
+    await runTurns(turn, time.signal);
+  } catch (error) {
+    turn.signal.throwIfAborted();
+    // What was under way is cut; `next` ends the Task.
+    if (!time.signal.aborted) throw error;
+  }
+};
+
+const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
   const system = systemOf(turn.agent, turn.state(), turn.facts);
   while (turn.wanted()) {
+    const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
+    if (warnings.length > 0) await turn.record(warnings);
     const messageID = newID("msg");
     const read = turn.state().version;
     const started = performance.now();
@@ -71,7 +86,7 @@ export const runAgent = async (turn: Turn): Promise<void> => {
       // Also in the last turn: providers refuse a history of calls without them. What it calls then is not run.
       tools: turn.specs,
       facts: turn.facts,
-      signal: turn.signal,
+      signal,
       onText: (text) => turn.live("message.delta", messageID, text),
       onReasoning: (text) => turn.live("reasoning.delta", messageID, text),
     });
@@ -79,7 +94,8 @@ export const runAgent = async (turn: Turn): Promise<void> => {
     const durationMs = Math.round(performance.now() - started);
 
     if (!reply.ok) {
-      if (await afterFailure(turn, reply, () => failedReply(turn, messageID, read, durationMs, reply))) continue;
+      if (await afterFailure(turn, reply, signal, () => failedReply(turn, messageID, read, durationMs, reply)))
+        continue;
       return;
     }
 
@@ -92,6 +108,7 @@ export const runAgent = async (turn: Turn): Promise<void> => {
     await runCalls(
       turn,
       calls.map((call, index) => ({ ...call, given: argumentsOf(reply.calls[index]) })),
+      signal,
     );
   }
 };

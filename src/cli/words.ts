@@ -65,6 +65,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       }
       case "note.written":
         return undefined;
+      case "budget.warned":
+        return yellow(`Budget: ${event.data.used} of ${event.data.cap} used (${event.data.name})`);
       case "tree.committed": {
         const { files, insertions, deletions } = event.data;
         if (files === 0) return "Nothing changed in the project";

@@ -129,6 +129,8 @@ export const sentence = (event: Recorded): string => {
       return `${event.data.tool}: ${event.data.exitCode === null ? event.data.outcome : `exit ${event.data.exitCode}`}, ${event.data.durationMs} ms`;
     case "note.written":
       return "Plan noted";
+    case "budget.warned":
+      return `Budget: ${event.data.used} of ${event.data.cap} used (${event.data.name})`;
     case "tree.committed":
       return `${event.data.files} files changed, +${event.data.insertions} −${event.data.deletions}`;
     case "check.started":

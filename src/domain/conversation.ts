@@ -1,4 +1,5 @@
 import type { AttachmentRef, BlobRef, EventData, LongText } from "../protocol/event.ts";
+import { warningText } from "./budget.ts";
 import { type Recorded, requestMessageID } from "./event.ts";
 
 /**
@@ -60,6 +61,9 @@ export const emptyConversation = (): Conversation => ({
   turn: undefined,
   outputs: new Map(),
 });
+
+/** How the ids of messages begin that nobody sent: the service's own words to the model. */
+export const serviceMessage = "service-";
 
 /** Folds one event of the session in. The conversation belongs to the one run that folds it and is changed in place. */
 export const converse = (chat: Conversation, event: Recorded): void => {
@@ -129,6 +133,17 @@ export const converse = (chat: Conversation, event: Recorded): void => {
     case "note.written":
       chat.note = event.data.text;
       return;
+    case "budget.warned": {
+      const message: UserMessage = {
+        role: "user",
+        messageID: `${serviceMessage}${event.version}`,
+        source: "service",
+        text: warningText(event.data),
+        attachments: [],
+      };
+      chat.unread.push({ version: event.version, message });
+      return;
+    }
     case "task.settled":
       closeTurn(chat);
       deliver(chat, event.version);
@@ -151,6 +166,7 @@ export const conversationTypes = [
   "tool.started",
   "tool.finished",
   "note.written",
+  "budget.warned",
   "task.settled",
 ] as const;
 

@@ -59,6 +59,10 @@ export const commonOf = (state: TaskState) => {
     },
     usage: state.usage,
     budget: state.budget,
+    budgetWarnings: Object.entries(state.warned).map(([name, warned]) => ({
+      name: name as keyof typeof state.warned,
+      ...warned,
+    })),
     sandbox: state.sandbox,
     availableActions: actionsOf(state),
     archived: state.archived,

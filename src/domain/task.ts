@@ -1,6 +1,7 @@
 import type { AttachmentRef, EventData, LongText, TurnFailure } from "../protocol/event.ts";
 import type { Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/status.ts";
 import type { CheckSpec } from "../protocol/task.ts";
+import { advance, callMark, type Circle, noCircle } from "./circle.ts";
 import type { ModelRef, SquadRef } from "./agent.ts";
 import type { Recorded } from "./event.ts";
 
@@ -14,6 +15,8 @@ export type Open = {
   sessionID: string;
   tool: string;
   effect: "none" | "log" | "workspace" | "unknown";
+  /** Of tool and arguments; see circle.ts. */
+  mark: number;
 };
 
 export type CheckRun = EventData["check.finished"];
@@ -100,8 +103,13 @@ export type TaskState = {
   /** Messages of the conversation so far, the request included. */
   messages: number;
   usage: Usage;
-  /** Agent time in this attempt so far, and since when it runs. */
+  /** When this attempt was first taken up. */
   attemptStartedAt: string | null;
+  /** Working time of this attempt: of the runs that ended, and since when one runs. Time without a worker does not count. */
+  time: { ms: number; since: string | null };
+  /** The caps that the agent was warned of. */
+  warned: { [N in EventData["budget.warned"]["name"]]?: { used: number; cap: number; at: string } };
+  circle: Circle;
   landingStarted: EventData["landing.started"] | null;
   landed: EventData["landing.finished"] | null;
   cancel: EventData["cancel.requested"] | null;
@@ -197,6 +205,9 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
     messages: 1,
     usage: noUsage,
     attemptStartedAt: null,
+    time: { ms: 0, since: null },
+    warned: {},
+    circle: noCircle,
     landingStarted: null,
     landed: null,
     cancel: null,
@@ -213,6 +224,7 @@ const waits: ReadonlySet<string> = new Set([
   "reply.retried",
   "task.deferred",
   "model.switched",
+  "budget.warned",
   "check.started",
 ]);
 
@@ -244,21 +256,25 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         titleBy: event.data.title === undefined ? state.titleBy : "caller",
         priority: event.data.priority ?? state.priority,
         archived: event.data.archived ?? state.archived,
-        budget: event.data.budget ?? state.budget,
+        ...(event.data.budget === undefined
+          ? {}
+          : { budget: event.data.budget, warned: kept(state, event.data.budget) }),
       };
     case "run.started":
       return {
         ...state,
-        ...resumed(state, event.at),
+        deferred: null,
         startedAt: state.startedAt ?? event.at,
-        attemptStartedAt: resumed(state, event.at).attemptStartedAt ?? event.at,
+        attemptStartedAt: state.attemptStartedAt ?? event.at,
+        // A run that died worked until its last fact.
+        time: { ms: timeUntil(before, before.updatedAt), since: event.at },
         sandbox: event.data.sandbox,
         crashes: isBusy(before) && !before.stopped ? before.crashes + 1 : before.crashes,
         stopped: false,
         running: null,
       };
     case "run.stopped":
-      return { ...state, stopped: true };
+      return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
     case "workspace.prepared":
       return state.landed === null
         ? { ...state, workspace: event.data }
@@ -268,9 +284,10 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "message.received":
       return {
         ...state,
-        ...(event.data.disposition === "queued" ? {} : resumed(state, event.at)),
+        ...(event.data.disposition === "queued" ? {} : { deferred: null }),
         ...received(state, event),
         messages: state.messages + 1,
+        circle: noCircle,
       };
     case "reply.finished":
       return {
@@ -294,7 +311,14 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "task.deferred": {
       const { until, reason } = event.data;
       const quotaSince = state.quotaSince ?? event.at;
-      return { ...state, deferred: { at: event.at, until, reason }, quotaSince, retry: null, tried: [] };
+      return {
+        ...state,
+        deferred: { at: event.at, until, reason },
+        time: { ms: timeUntil(state, event.at), since: null },
+        quotaSince,
+        retry: null,
+        tried: [],
+      };
     }
     case "model.switched":
       return {
@@ -304,21 +328,27 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         retry: null,
       };
     case "tool.started": {
-      const { callID, sessionID, tool, effect } = event.data;
-      return { ...state, open: [...state.open, { callID, sessionID, tool, effect }] };
+      const { callID, sessionID, tool, effect, input } = event.data;
+      return { ...state, open: [...state.open, { callID, sessionID, tool, effect, mark: callMark(tool, input) }] };
     }
     case "tool.finished": {
       const call = state.open.find((open) => open.callID === event.data.callID);
       const edits = call?.effect === "workspace" || call?.effect === "unknown";
+      const open = state.open.filter(({ callID }) => callID !== event.data.callID);
       return {
         ...state,
-        open: state.open.filter((open) => open.callID !== event.data.callID),
+        open,
+        circle: call === undefined ? state.circle : advance(state.circle, call.mark, event.data, open.length === 0),
         touched: state.touched || edits,
         edits: edits ? state.edits + 1 : state.edits,
       };
     }
     case "note.written":
       return state;
+    case "budget.warned": {
+      const { name, used, cap } = event.data;
+      return { ...state, warned: { ...state.warned, [name]: { used, cap, at: event.at } } };
+    }
     case "tree.committed":
       return { ...state, tree: event.data, touched: false };
     case "check.started":
@@ -349,7 +379,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       // On a branch of its own nothing has gone anywhere: with a message unread the work simply goes on.
       return { ...state, landingStarted: null, landed: staysOnBranch(state) && !isRead(state) ? null : event.data };
     case "cancel.requested":
-      return { ...state, ...resumed(state, event.at), cancel: event.data };
+      return { ...state, deferred: null, cancel: event.data };
     case "task.settled":
       return {
         ...state,
@@ -357,11 +387,12 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         error: event.data.error ?? null,
         errorInfo: event.data.errorInfo ?? null,
         settledAt: event.at,
+        time: { ms: timeUntil(state, event.at), since: null },
         open: [],
         running: null,
         retry: null,
         tried: [],
-        ...resumed(state, event.at),
+        deferred: null,
         quotaSince: null,
         cancel: null,
       };
@@ -373,13 +404,6 @@ const asking = (state: TaskState, model: ModelRef) => ({
   model,
   sessions: state.sessions.map((session, index) => (index === 0 ? { ...session, model } : session)),
 });
-
-/** The wait for a quota is over, by its time or by somebody's word; it does not count as the attempt's minutes. */
-const resumed = ({ deferred, attemptStartedAt }: TaskState, at: string) => {
-  if (deferred === null || attemptStartedAt === null) return { deferred: null, attemptStartedAt };
-  const waited = Math.max(0, Date.parse(at) - Date.parse(deferred.at));
-  return { deferred: null, attemptStartedAt: new Date(Date.parse(attemptStartedAt) + waited).toISOString() };
-};
 
 /**
  * A message is read with the next request; a queued one once the agent has finished what it does. A message to a
@@ -397,6 +421,8 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
         lifecycle: "active",
         attempt: state.attempt + 1,
         attemptStartedAt: null,
+        time: { ms: 0, since: null },
+        warned: withoutTime(state.warned),
         settledAt: null,
         error: null,
         errorInfo: null,
@@ -405,6 +431,17 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
         results: {},
         ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...fresh, workspace: null }),
       };
+
+const timeUntil = ({ time }: TaskState, at: string): number =>
+  time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
+
+/** The warnings that still hold under another budget. */
+const kept = ({ warned }: TaskState, budget: Budget): TaskState["warned"] =>
+  Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget[name as keyof Budget] === cap));
+
+/** Each attempt has its own time. */
+const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
+  Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
 
 /** Landing renews the base: what comes after it starts from a new workspace. */
 const fresh = { tree: null, touched: false, results: {}, landed: null };

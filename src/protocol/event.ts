@@ -183,6 +183,8 @@ export const eventData = {
   }),
   /** The agent's plan, whole; the newest one counts. */
   "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),
+  /** 80 % of a cap is used; once for a cap, and once again when it was raised. */
+  "budget.warned": z.object({ name: budget.keyof(), used: z.number(), cap: z.number() }),
   "tree.committed": z.object({
     commit: gitID,
     tree: gitID,

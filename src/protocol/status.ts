@@ -140,6 +140,7 @@ const common = {
   }),
   usage,
   budget: budget.nullable(),
+  budgetWarnings: z.array(z.object({ name: budget.keyof(), used: z.number(), cap: z.number(), at: time })),
   sandbox: z
     .object({
       tier: z.number().int(),

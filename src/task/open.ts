@@ -59,7 +59,7 @@ export type Run = RunDeps & {
   forgetWorkspace: () => void;
   /** The project's landing turn, held from the first landing attempt to the end of the run. */
   landingTurn: () => Promise<void>;
-  slot: () => Promise<Disposable>;
+  slot: (signal?: AbortSignal) => Promise<Disposable>;
   /** The agent's commands that go on between its calls. */
   background: Background;
 };
@@ -144,7 +144,7 @@ export const openRun = async (
       (holdsTurn ??= deps.workspaces.turn(state.project, signal).then((turn) => {
         scope.use(turn);
       })),
-    slot: () => deps.slots.take(rank, signal),
+    slot: (until = signal) => deps.slots.take(rank, until),
     background: createBackground(claim.fence.epoch),
   };
 

@@ -1,8 +1,8 @@
-import { brake } from "../agent/budget.ts";
 import type { ExternalAgent } from "../agent/external.ts";
 import { type ExternalTurn, runAgent, type Turn } from "../agent/loop.ts";
 import { detectCommands } from "../check/detect.ts";
 import type { AgentSpec } from "../domain/agent.ts";
+import { brake } from "../domain/budget.ts";
 import type { StreamID } from "../domain/event.ts";
 import { next, type Step } from "../domain/next.ts";
 import type { TaskState } from "../domain/task.ts";
@@ -56,7 +56,7 @@ const move = async (run: Run): Promise<void> => {
   let model = await loadModel();
   const nextStep = (): Step => {
     const retries = !(model instanceof Error) && model?.retries !== false;
-    const stop = brake(run.state(), run.chat, run.limits, run.now());
+    const stop = brake(run.state(), run.limits, run.now());
     return next(run.state(), { checkRounds: run.limits.checkRounds, retries, stop });
   };
   const tools = selectTools(squad.orchestrator.tools);
@@ -137,7 +137,7 @@ const move = async (run: Run): Promise<void> => {
       background: run.background,
       slot: run.slot,
       live: (type, id, text) => run.store.live.publish(frame(run, type, id, text), run.state().position),
-      sleep: (ms) => sleep(ms, run.signal),
+      sleep: (ms, signal = run.signal) => sleep(ms, signal),
       standIn: () => run.models.standIn(run.state().model, run.state().tried),
       async defer(event, until) {
         const due = { at: until, rank: dueNow(until, run.state().priority).rank };

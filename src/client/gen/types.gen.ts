@@ -155,6 +155,15 @@ export type TaskSummary = {
     };
     usage: Usage;
     budget: BudgetOutput | null;
+    budgetWarnings: Array<{
+        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
+        used: number;
+        cap: number;
+        /**
+         * ISO-8601, UTC, milliseconds
+         */
+        at: string;
+    }>;
     /**
      * null until the first run
      */
@@ -297,6 +306,15 @@ export type TaskDetail = {
     };
     usage: Usage;
     budget: BudgetOutput | null;
+    budgetWarnings: Array<{
+        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
+        used: number;
+        cap: number;
+        /**
+         * ISO-8601, UTC, milliseconds
+         */
+        at: string;
+    }>;
     /**
      * null until the first run
      */
@@ -445,6 +463,15 @@ export type TaskStatus = {
     };
     usage: Usage;
     budget: BudgetOutput | null;
+    budgetWarnings: Array<{
+        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
+        used: number;
+        cap: number;
+        /**
+         * ISO-8601, UTC, milliseconds
+         */
+        at: string;
+    }>;
     /**
      * null until the first run
      */
@@ -877,6 +904,17 @@ export type TaskEvent = {
         sessionID: string;
         callID: string;
         text: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'budget.warned';
+    data: {
+        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
+        used: number;
+        cap: number;
     };
 } | {
     id: number;

@@ -1,0 +1,55 @@
+import { budgetWarnings, timeLeft } from "../domain/budget.ts";
+import { messageOf } from "../errors.ts";
+import type { Turn } from "./loop.ts";
+
+/** The longest wait of a timer. */
+const longest = 2 ** 31 - 1;
+const tryAgainMs = 1_000;
+
+/**
+ * Keeps an eye on `maxMinutes` while a model or a command is busy: warns in time, and aborts the signal (which also
+ * follows the run's) when the time is used up. A budget that was raised meanwhile counts.
+ */
+export const watchTime = (turn: Turn): AsyncDisposable & { signal: AbortSignal } => {
+  const over = new AbortController();
+  let stopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  let looking: Promise<void> = Promise.resolve();
+  const left = () => timeLeft(turn.state(), turn.limits, turn.now());
+
+  const arm = (ms: number): void => {
+    if (stopped) return;
+    timer = setTimeout(
+      () => {
+        looking = look().catch((error: unknown) => {
+          // The claim is lost, which the work itself finds out; or the store cannot write just now.
+          turn.log.debug({ error: messageOf(error) }, "the time was not looked at");
+          arm(tryAgainMs);
+        });
+      },
+      Math.min(Math.max(Math.ceil(ms), 10), longest),
+    );
+  };
+
+  const look = async (): Promise<void> => {
+    // Brings in what others changed, such as the budget.
+    await turn.record([]);
+    const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
+    if (warnings.length > 0) await turn.record(warnings);
+    const { warning, end } = left();
+    if (end <= 0) over.abort();
+    else arm(Math.min(warning, end));
+  };
+
+  // A warning that is due already is given before the next request.
+  const { warning, end } = left();
+  arm(warning <= 0 ? end : Math.min(warning, end));
+  return {
+    signal: AbortSignal.any([turn.signal, over.signal]),
+    async [Symbol.asyncDispose]() {
+      stopped = true;
+      clearTimeout(timer);
+      await looking;
+    },
+  };
+};

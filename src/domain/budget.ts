@@ -1,0 +1,88 @@
+import type { EventData, TurnFailure } from "../protocol/event.ts";
+import type { Limits } from "../protocol/limits.ts";
+import { circling } from "./circle.ts";
+import type { DomainEvent } from "./event.ts";
+import type { TaskState } from "./task.ts";
+
+/** What bounds a Task: the request's budget, else the service's limits; and the brake on a model that goes in circles. */
+
+type Cap = { name: EventData["budget.warned"]["name"]; used: number; cap: number | undefined; unit: string };
+
+/** From this share of a cap on the agent is warned. */
+const warnAt = 0.8;
+
+const capsOf = (state: TaskState, limits: Limits, now: Date): Cap[] => {
+  const { budget, usage, time } = state;
+  const since = time.since === null ? 0 : now.getTime() - Date.parse(time.since);
+  return [
+    { name: "maxSteps", used: state.steps, cap: budget?.maxSteps ?? limits.steps, unit: "steps" },
+    {
+      name: "maxTokens",
+      used: usage.inputTokens + usage.outputTokens,
+      cap: budget?.maxTokens ?? limits.tokens,
+      unit: "tokens",
+    },
+    {
+      name: "maxMinutes",
+      used: (time.ms + Math.max(0, since)) / 60_000,
+      cap: budget?.maxMinutes ?? limits.minutes,
+      unit: "minutes",
+    },
+    { name: "maxCostUSD", used: usage.costUSD ?? 0, cap: budget?.maxCostUSD, unit: "USD" },
+  ];
+};
+
+/** What stands against another request to the model: a cap ends the Task `failed` with everything kept. */
+export const brake = (state: TaskState, limits: Limits, now: Date): TurnFailure | undefined => {
+  if (state.budget?.maxCostUSD !== undefined && state.usage.costUSD === null)
+    return {
+      code: "budget_reached",
+      message: `The price of ${state.model} is unknown, so maxCostUSD cannot be kept. Everything done so far is kept.`,
+      retryable: false,
+      remedy: `Replace the budget with PATCH /task/${state.taskID}, e.g. by maxTokens, then send a message to continue.`,
+    };
+  const reached = capsOf(state, limits, now).find(({ used, cap }) => cap !== undefined && used >= cap);
+  if (reached !== undefined) {
+    const { name, used, cap, unit } = reached;
+    return {
+      code: "budget_reached",
+      message: `The Task reached its limit of ${cap} ${unit} (${name}; used ${rounded(used)}). Everything done so far is kept.`,
+      retryable: false,
+      remedy: `Raise budget.${name} with PATCH /task/${state.taskID}, then send a message to continue.`,
+    };
+  }
+  const circle = limits.loopRepeats === 0 ? undefined : circling(state.circle, limits.loopRepeats);
+  if (circle === undefined) return undefined;
+  return {
+    code: "loop_detected",
+    message:
+      circle.turns === 1
+        ? `The agent made the same call with the same result ${circle.times} times in a row.`
+        : `The agent went through the same ${circle.turns} turns with the same results ${circle.times} times in a row.`,
+    retryable: false,
+    remedy: "Send a message that says what to do instead.",
+  };
+};
+
+/** The warnings that are due: once for a cap, and once again when it was raised. */
+export const budgetWarnings = (state: TaskState, limits: Limits, now: Date): DomainEvent[] =>
+  capsOf(state, limits, now).flatMap(({ name, used, cap }) =>
+    cap === undefined || used < cap * warnAt || used >= cap || state.warned[name]?.cap === cap
+      ? []
+      : [{ type: "budget.warned", data: { name, used: rounded(used), cap } }],
+  );
+
+/** Milliseconds of work until the time's warning and until its end. */
+export const timeLeft = (state: TaskState, limits: Limits, now: Date): { warning: number; end: number } => {
+  const { used = 0, cap = 0 } = capsOf(state, limits, now).find(({ name }) => name === "maxMinutes") ?? {};
+  const until = (minutes: number) => (minutes - used) * 60_000;
+  return { warning: state.warned.maxMinutes?.cap === cap ? Infinity : until(cap * warnAt), end: until(cap) };
+};
+
+/** The warning as the model reads it. */
+export const warningText = ({ name, used, cap }: EventData["budget.warned"]): string => {
+  const units = { maxSteps: "model calls", maxTokens: "tokens", maxMinutes: "minutes", maxCostUSD: "USD" };
+  return `Note from the service, not from the user: this Task has used ${used} of its ${cap} ${units[name]}. When they are used up it ends as it stands. Do what matters most first, keep the files in a working state, and finish.`;
+};
+
+const rounded = (used: number): number => Number(used.toFixed(used < 1 ? 6 : 2));

@@ -1,0 +1,92 @@
+import type { EventData } from "../protocol/event.ts";
+
+/**
+ * Whether an agent goes in circles: the same call with the same result turn after turn, or the same few turns again
+ * and again. A part of the Task's fold of constant size, so that it survives restarts and summaries.
+ */
+
+export type Circle = {
+  /** One mark for each call of the turn under way that has its result. */
+  now: number[];
+  /** The calls of the turn before by their mark: in how many turns in a row each has stood. */
+  calls: Record<string, number>;
+  /** Marks of the newest turns, the newest last. */
+  turns: number[];
+  /** At index p: how many turns in a row were like the one p turns before. */
+  same: number[];
+};
+
+/** Circles of more turns than this are not looked for. */
+const longest = 4;
+
+export const noCircle: Circle = { now: [], calls: {}, turns: [], same: [] };
+
+/** A call, before its result. */
+export const callMark = (tool: string, input: unknown): number => hash(`${tool} ${JSON.stringify(input)}`);
+
+type Result = Pick<EventData["tool.finished"], "outcome" | "output">;
+
+const markOf = (call: number, { outcome, output }: Result): number => hash(`${call} ${outcome} ${plain(output)}`);
+
+/** The circle with one more result. `last`: no call of this turn is open any more. */
+export const advance = (circle: Circle, call: number, result: Result, last: boolean): Circle => {
+  const now = [...circle.now, markOf(call, result)];
+  if (!last) return { ...circle, now };
+  // Calls that read end in any order.
+  const turn = hash(now.toSorted((a, b) => a - b).join(" "));
+  const same = [0];
+  for (let back = 1; back <= longest; back++)
+    same.push(circle.turns.at(-back) === turn ? (circle.same[back] ?? 0) + 1 : 0);
+  return {
+    now: [],
+    calls: Object.fromEntries(now.map((mark) => [mark, (circle.calls[mark] ?? 0) + 1])),
+    turns: [...circle.turns, turn].slice(-longest),
+    same,
+  };
+};
+
+/** A circle that was gone through at least `times` times: of how many turns, and how often. */
+export const circling = (circle: Circle, times: number): { turns: number; times: number } | undefined => {
+  const calls = Math.max(0, ...Object.values(circle.calls));
+  if (calls >= times) return { turns: 1, times: calls };
+  for (let turns = 2; turns <= longest; turns++) {
+    const rounds = Math.floor((circle.same[turns] ?? 0) / turns) + 1;
+    if (rounds >= times && rounds > 1) return { turns, times: rounds };
+  }
+  return undefined;
+};
+
+/** Times in a row after which the model is told. */
+const tellAt = 3;
+const opening = "\n\n[The same ";
+const ending = " times in a row. Do something else, or finish.]";
+
+/** What the model is told with a result that closes a circle; "" while there is none. */
+export const circleNote = (circle: Circle, call: number, result: Result, last: boolean): string => {
+  const times = (circle.calls[markOf(call, result)] ?? 0) + 1;
+  if (times >= tellAt) return `${opening}call gave the same result ${times}${ending}`;
+  const round = last ? circling(advance(circle, call, result, last), tellAt) : undefined;
+  if (round === undefined || round.turns === 1) return "";
+  return `${opening}${round.turns} turns gave the same results ${round.times}${ending}`;
+};
+
+/** Without our own note, and without the time that a command took. */
+const plain = (output: Result["output"]): string => {
+  if (typeof output !== "string") return output.blob.sha256;
+  const noted = output.endsWith(ending) ? output.lastIndexOf(opening) : -1;
+  return (noted < 0 ? output : output.slice(0, noted)).replace(/ after \d+\.\d s\b/, "");
+};
+
+/** 53 bits of a text (cyrb53); a brake needs no more. */
+const hash = (text: string): number => {
+  let high = 0xdeadbeef;
+  let low = 0x41c6ce57;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    high = Math.imul(high ^ code, 2654435761);
+    low = Math.imul(low ^ code, 1597334677);
+  }
+  high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909);
+  low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909);
+  return 4294967296 * (2097151 & low) + (high >>> 0);
+};
