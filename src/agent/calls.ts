@@ -36,7 +36,7 @@ const runCall = async (turn: Turn, call: Call, tool: Tool | undefined, cut: Abor
   const started = performance.now();
   const { result, sandbox } = await attempt(turn, call, tool, cut);
   if (result === undefined) {
-    await turn.record([interrupted(turn, call, outOfTime)]);
+    await turn.record([interrupted(turn.sessionID, call, outOfTime)]);
     return;
   }
   // As it will be read again: what is compared with earlier results, and what counts against the bound.

@@ -12,7 +12,7 @@ import {
   type PromptResponse,
   RequestError,
 } from "@agentclientprotocol/sdk";
-import { messagesOf } from "../domain/conversation.ts";
+import { isService, messagesOf } from "../domain/conversation.ts";
 import { messageOf } from "../errors.ts";
 import type { PromptMessage } from "../model/model.ts";
 import type { TurnFailure } from "../protocol/event.ts";
@@ -56,7 +56,7 @@ export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent, leav
   });
   let cancel = (): void => {};
   let read = turn.state().version;
-  const hasNews = () => turn.chat.unread.some(({ version }) => version > read);
+  const hasNews = () => turn.chat.unread.some(({ version, message }) => version > read && !isService(message));
   let scribe = createScribe(turn, read);
   /** Facts in the order they came; the first that cannot be written ends the turn. */
   let facts = Promise.resolve();

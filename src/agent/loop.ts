@@ -14,7 +14,7 @@ import type { Background } from "../tool/background.ts";
 import type { Tool } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { markInvalid, runCalls } from "./calls.ts";
-import { watchTime } from "./deadline.ts";
+import { withinTime } from "./deadline.ts";
 import { afterFailure } from "./failure.ts";
 import { promptOf, systemOf } from "./prompt.ts";
 
@@ -61,16 +61,7 @@ export type ExternalTurn = Omit<Turn, "model" | "tools" | "specs">;
  * Runs one agent until it asks for no more tools, or until the Task wants something else (a cap, a cancel). Each turn:
  * a request, its reply with the calls it starts in one commit, their results.
  */
-export const runAgent = async (turn: Turn): Promise<void> => {
-  await using time = watchTime(turn);
-  try {
-    await runTurns(turn, time.signal);
-  } catch (error) {
-    turn.signal.throwIfAborted();
-    // What was under way is cut; `next` ends the Task.
-    if (!time.signal.aborted) throw error;
-  }
-};
+export const runAgent = (turn: Turn): Promise<void> => withinTime(turn, (signal) => runTurns(turn, signal));
 
 const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
   const system = systemOf(turn.agent, turn.state(), turn.facts);

@@ -63,7 +63,8 @@ export const emptyConversation = (): Conversation => ({
 });
 
 /** How the ids of messages begin that nobody sent: the service's own words to the model. */
-export const serviceMessage = "service-";
+const serviceMessage = "service-";
+export const isService = ({ messageID }: { messageID: string }): boolean => messageID.startsWith(serviceMessage);
 
 /** Folds one event of the session in. The conversation belongs to the one run that folds it and is changed in place. */
 export const converse = (chat: Conversation, event: Recorded): void => {

@@ -1,3 +1,4 @@
+import { withinTime } from "../agent/deadline.ts";
 import type { ExternalAgent } from "../agent/external.ts";
 import { type ExternalTurn, runAgent, type Turn } from "../agent/loop.ts";
 import { detectCommands } from "../check/detect.ts";
@@ -85,7 +86,7 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "turn":
         if (external === undefined) await runAgent(turnOf(step.last));
-        else await (await import("../agent/external.ts")).runExternal(sharedOf(step.last), external, leave);
+        else await runProgram(sharedOf(step.last), external);
         model = await loadModel();
         break;
       case "wait":
@@ -159,6 +160,11 @@ const externalOf = (run: Run, { runtime }: AgentSpec): ExternalAgent | undefined
 
 /** External agents are asked for nothing beyond the sandbox they run in. */
 const leave = () => Promise.resolve("allow" as const);
+
+const runProgram = async (turn: ExternalTurn, agent: ExternalAgent): Promise<void> => {
+  const { runExternal } = await import("../agent/external.ts");
+  await withinTime(turn, (signal) => runExternal({ ...turn, signal }, agent, leave));
+};
 
 /** What nobody foresaw ends this Task, and only it. What the store cannot take now is tried again later. */
 const fault = async (run: Run, error: unknown): Promise<void> => {

@@ -1,4 +1,4 @@
-import { serviceMessage } from "../../domain/conversation.ts";
+import { isService } from "../../domain/conversation.ts";
 import type { Facts, PromptMessage } from "../model.ts";
 import { type Instruction, type Parsed, parse } from "./grammar.ts";
 import { type Call, carryOut, type Result } from "./steps.ts";
@@ -82,7 +82,7 @@ const present = (messages: readonly PromptMessage[]): { asked: User[]; turns: Re
   for (const [at, message] of messages.entries())
     switch (message.role) {
       case "user": {
-        if (message.messageID.startsWith(serviceMessage)) break;
+        if (isService(message)) break;
         if (message.restarted === true) [asked, turns] = [[], []];
         asked.push(message);
         break;
