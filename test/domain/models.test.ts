@@ -77,7 +77,7 @@ describe("a Task that is put off", () => {
       [300, run],
     ]);
     expect(next(on, rules)).toEqual({ kind: "turn", last: false });
-    expect(on).toMatchObject({ deferred: null, quotaSince: at(11), time: { ms: 10_000, since: at(300) } });
+    expect(on).toMatchObject({ deferred: null, quotaSince: at(11), time: { ms: 600_000, since: at(300) } });
     expect(summarise(on).queue).toBeNull();
   });
 
@@ -88,7 +88,7 @@ describe("a Task that is put off", () => {
       [11, deferred],
     ];
     expect(next(fold([...facts, [21, message("steered")]]), rules)).toEqual({ kind: "turn", last: false });
-    expect(fold([...facts, [21, message("steered")]]).time).toEqual({ ms: 10_000, since: null });
+    expect(fold([...facts, [21, message("steered")]]).time).toEqual({ ms: 600_000, since: null });
     expect(next(fold([...facts, [21, message("queued")]]), rules)).toEqual({ kind: "wait" });
   });
 
