@@ -9,7 +9,7 @@ export const base: Squad = {
   pillars: ["code", "work"],
   orchestrator: {
     name: "orchestrator",
-    tools: ["read", "list", "search", "write", "edit", "shell", "process", "git", "note"],
+    tools: ["read", "list", "search", "write", "edit", "apply_patch", "shell", "process", "git", "note"],
     delegates: [],
     instructions: `You are a senior engineer working alone in a project on a server. Nobody watches while you work: there is no one to ask, so decide, and say in your last message what you decided and why.
 

@@ -1,22 +1,24 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { applyPatch, parsePatch, reversePatch, type StructuredPatch } from "diff";
+import { applyPatch, diffArrays, parsePatch, reversePatch, type StructuredPatch } from "diff";
 import { messageOf } from "../errors.ts";
 import { componentsOf } from "../workspace/files.ts";
 import type { Git } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import { type Change, type Content, change, contentOf, sameContent } from "./change.ts";
-import { nearest, numbered, textOf } from "./text.ts";
+import { type Change, change, contentOf, sameContent } from "./change.ts";
+import { type FilePart, fitParts, isEnvelope, parseEnvelope, parseLoosely } from "./envelope.ts";
+import { linesOf, nearest, numbered, textOf } from "./text.ts";
+import type { Fitted, Tree } from "./tree.ts";
 import { counted, failed, fit, ok, shown, type ToolResult } from "./tool.ts";
 
 /**
- * Applies a unified diff: first exactly (hunks may have moved as a whole), then, where Git has the versions that the
- * diff was made from, three-way. Worked out in memory and in a throw-away index; the files change only when all of it
+ * Applies a patch. A unified diff first exactly (hunks may have moved as a whole), then, where Git has the versions that
+ * it was made from, three-way, then by its lines alone, as a `*** Begin Patch` always. Worked out in memory and in a throw-away index; the files change only when all of it
  * fits, through `files` like every other write.
  */
 
-type ApplyMode =
+export type ApplyMode =
   | "apply"
   /** Only says whether it would apply. */
   | "check"
@@ -24,19 +26,28 @@ type ApplyMode =
   | "check-applied";
 
 type FilePatch = { from: string | null; to: string | null; patch: StructuredPatch };
-type Tree = Map<string, Content | null>;
-type Fitted = { ok: true; tree: Tree } | { ok: false; why: string };
+
+type Patch = { list: FilePatch[]; strip: 0 | 1; binary: boolean };
 
 export const apply = async (workspace: Workspace, patch: string, mode: ApplyMode): Promise<ToolResult> => {
   const text = patch.endsWith("\n") ? patch : `${patch}\n`;
+  if (isEnvelope(text)) {
+    if (mode === "check-applied")
+      return failed("Expected a unified diff for `check-applied`, got a `*** Begin Patch`.");
+    const parts = parseEnvelope(text);
+    return "refused" in parts ? failed(parts.refused) : byLines(workspace, parts, mode);
+  }
   const parsed = parse(text);
-  if ("refused" in parsed) return failed(parsed.refused);
+  if ("refused" in parsed) {
+    // Counts or line numbers that are wrong, or none: a model's diff. Nothing is asked of those.
+    const parts = parsed.names && mode !== "check-applied" ? parseLoosely(text, stripOf(text)) : [];
+    return "refused" in parts || parts.length === 0 ? failed(parsed.refused) : byLines(workspace, parts, mode);
+  }
   const { list, strip, binary } = parsed;
-  const before: Tree = new Map();
-  for (const { from, to } of list)
-    for (const path of [from, to])
-      if (path !== null && !before.has(path)) before.set(path, await contentOf(workspace.files, path));
-
+  const before = await load(
+    workspace,
+    list.flatMap(({ from, to }) => [from, to]),
+  );
   if (mode === "check-applied") {
     const there = fitExactly(before, list.map(reversed).reverse());
     const modes = list.every(
@@ -48,12 +59,50 @@ export const apply = async (workspace: Workspace, patch: string, mode: ApplyMode
       : failed("Not all of the patch is in the files.");
   }
   const exact: Fitted = binary ? { ok: false, why: "It holds a binary part." } : fitExactly(before, list);
-  const fitted = exact.ok || workspace.git === undefined ? exact : await fitByGit(workspace.git, before, text, strip);
-  if (!fitted.ok)
-    return failed(
-      fit(`The patch does not apply; nothing was changed.\n${reason(exact, fitted)}`, "read the files", 8000),
-    );
+  if (exact.ok) return finish(workspace, before, exact, mode, "");
+  // Without the versions it was made from Git would only put it somewhere, as `exact` did not.
+  const versions = /^index [0-9a-f]{4,64}\.\.[0-9a-f]{4,64}/m.test(text);
+  const merged = workspace.git === undefined || !versions ? exact : await fitByGit(workspace.git, before, text, strip);
+  if (merged.ok) return finish(workspace, before, merged, mode, ", three-way");
+  const parts = binary ? [] : parseLoosely(text, strip);
+  const loose = "refused" in parts || parts.length === 0 || !plain(list) ? exact : fitParts(before, parts);
+  return finish(workspace, before, loose.ok ? loose : { ok: false, why: reason(exact, merged) }, mode, "");
+};
 
+/** Nothing of it is said by anything but its lines. */
+const plain = (list: readonly FilePatch[]): boolean =>
+  list.every(({ patch }) => patch.newMode === undefined && patch.isRename !== true && patch.isCopy !== true);
+
+const byLines = async (workspace: Workspace, named: readonly FilePart[], mode: ApplyMode): Promise<ToolResult> => {
+  const inside = (path: string) => componentsOf(path).join("/");
+  const parts = named.map((part) =>
+    part.kind === "update"
+      ? { ...part, path: inside(part.path), to: inside(part.to) }
+      : { ...part, path: inside(part.path) },
+  );
+  const before = await load(
+    workspace,
+    parts.flatMap((part) => (part.kind === "update" ? [part.path, part.to] : [part.path])),
+  );
+  return finish(workspace, before, fitParts(before, parts), mode, "");
+};
+
+const load = async (workspace: Workspace, paths: readonly (string | null)[]): Promise<Tree> => {
+  const before: Tree = new Map();
+  for (const path of paths)
+    if (path !== null && !before.has(path)) before.set(path, await contentOf(workspace.files, path));
+  return before;
+};
+
+const finish = async (
+  workspace: Workspace,
+  before: Tree,
+  fitted: Fitted & { notes?: string[] },
+  mode: ApplyMode,
+  how: string,
+): Promise<ToolResult> => {
+  if (!fitted.ok)
+    return failed(fit(`The patch does not apply; nothing was changed.\n${fitted.why}`, "read the files", 8000));
   const changes: Change[] = [];
   for (const [path, after] of fitted.tree) {
     const was = before.get(path) ?? null;
@@ -64,38 +113,58 @@ export const apply = async (workspace: Workspace, patch: string, mode: ApplyMode
   if (mode === "check") return ok(`The patch applies; it changes ${files}.`);
   await change(workspace.files, changes);
   return ok(
-    [
-      `Applied the patch to ${files}${exact.ok ? "" : ", three-way"}.`,
-      ...changes.map(
-        ({ path, before: was, after }) => `${was === null ? "A" : after === null ? "D" : "M"} ${shown(path)}`,
-      ),
-    ].join("\n"),
+    [`Applied the patch to ${files}${how}.`, ...changes.map(summaryOf), ...(fitted.notes ?? []).slice(0, 20)].join(
+      "\n",
+    ),
   );
+};
+
+/** `M path (+2 -1)`; a binary file, or one with too many differences, without the counts. */
+const summaryOf = ({ path, before, after }: Change): string => {
+  const head = `${before === null ? "A" : after === null ? "D" : "M"} ${shown(path)}`;
+  const [old, fresh] = [before, after].map((content) => (content === null ? "" : textOf(content.bytes)));
+  if (old === undefined || fresh === undefined) return head;
+  const runs = diffArrays(linesOf(old), linesOf(fresh), { maxEditLength: 2000, timeout: 200 });
+  const count = (kind: "added" | "removed") => (runs ?? []).reduce((sum, run) => sum + (run[kind] ? run.count : 0), 0);
+  return runs === undefined ? head : `${head} (+${count("added")} -${count("removed")})`;
 };
 
 const reason = (exact: Fitted, fitted: { why: string }): string =>
   exact.ok || exact.why === fitted.why ? fitted.why : `${exact.why}\n${fitted.why}`;
 
+const binaryPatch = /^GIT binary patch$/m;
+
 /** The files a patch is about. Throws FileRefused for a path outside the project or in `.git`. */
-const parse = (text: string): { list: FilePatch[]; strip: 0 | 1; binary: boolean } | { refused: string } => {
+const parse = (text: string): Patch | { refused: string; names: boolean } => {
   let patches: StructuredPatch[];
   try {
     patches = parsePatch(text).filter((patch) => patch.newFileName !== undefined);
   } catch (error) {
-    return { refused: `The patch cannot be read: ${messageOf(error)}. Expected a unified diff; nothing was changed.` };
+    return {
+      refused: `The patch cannot be read: ${messageOf(error)}. Expected a unified diff or \`*** Begin Patch\`; nothing was changed.`,
+      names: true,
+    };
   }
-  const binary = /^GIT binary patch$/m.test(text);
+  const binary = binaryPatch.test(text);
   const says = (patch: StructuredPatch) =>
     patch.hunks.length > 0 || patch.isRename || patch.isCopy || patch.isCreate || patch.isDelete || patch.newMode;
   if (patches.length === 0 || !patches.some((patch) => says(patch) || binary))
-    return { refused: "Expected a unified diff with file names and hunks, got none; nothing was changed." };
+    return {
+      refused: "Expected a unified diff or `*** Begin Patch` with file names and hunks, got none; nothing was changed.",
+      names: true,
+    };
   if (patches.some(({ isBinary }) => isBinary === true))
-    return { refused: "The patch names a binary file without its bytes; make it with `git diff --binary`." };
+    return {
+      refused: "The patch names a binary file without its bytes; make it with `git diff --binary`.",
+      names: false,
+    };
   if (patches.some(({ oldMode = "", newMode = "" }) => /^1[26]/.test(oldMode) || /^1[26]/.test(newMode)))
-    return { refused: "Expected a patch of files, got one with a symbolic link or submodule; nothing was changed." };
+    return {
+      refused: "Expected a patch of files, got one with a symbolic link or submodule; nothing was changed.",
+      names: false,
+    };
 
-  const names = patches.flatMap(({ oldFileName = "", newFileName = "" }) => [oldFileName, newFileName]);
-  const strip = names.every((name) => name === "/dev/null" || /^[a-z]\//.test(name)) ? 1 : 0;
+  const strip = prefixed(patches.flatMap(({ oldFileName = "", newFileName = "" }) => [oldFileName, newFileName]));
   const inside = (name = ""): string | null =>
     name === "/dev/null" ? null : componentsOf(strip === 1 ? name.slice(2) : name).join("/");
   return {
@@ -108,6 +177,13 @@ const parse = (text: string): { list: FilePatch[]; strip: 0 | 1; binary: boolean
     })),
   };
 };
+
+/** Whether names stand behind `a/` and `b/`, as in Git's diffs. */
+const prefixed = (names: readonly string[]): 0 | 1 =>
+  names.every((name) => name === "/dev/null" || /^[a-z]\//.test(name)) ? 1 : 0;
+
+const stripOf = (text: string): 0 | 1 =>
+  prefixed([...text.matchAll(/^(?:---|\+\+\+) (\S+)/gm)].map(([, name = ""]) => name));
 
 const reversed = ({ from, to, patch }: FilePatch): FilePatch => ({ from: to, to: from, patch: reversePatch(patch) });
 
@@ -122,6 +198,8 @@ const fitExactly = (before: Tree, list: readonly FilePatch[]): Fitted => {
       return { ok: false, why: `Expected nothing at ${name} yet, got a file there.` };
     const text = source === null ? "" : textOf(source.bytes);
     if (text === undefined) return { ok: false, why: `Expected text in ${shown(from ?? "")}, got a binary file.` };
+    const doubt = ambiguous(name, text, patch);
+    if (doubt !== undefined) return { ok: false, why: doubt };
     const result = patch.hunks.length === 0 ? text : applyPatch(text, patch);
     if (result === false) return { ok: false, why: rejected(name, text, patch) };
     if (to === null && result !== "")
@@ -131,6 +209,23 @@ const fitExactly = (before: Tree, list: readonly FilePatch[]): Fitted => {
     if (to !== null) tree.set(to, { bytes: Buffer.from(result), executable });
   }
   return { ok: true, tree };
+};
+
+/** A hunk that does not stand where it says, but in several other places: which one is meant, nobody knows. */
+const ambiguous = (name: string, text: string, patch: StructuredPatch): string | undefined => {
+  const lines = linesOf(text).map((line) => line.replace(/\r$/, ""));
+  for (const [index, hunk] of patch.hunks.entries()) {
+    const old = hunk.lines.filter((line) => !/^[+\\]/.test(line)).map((line) => line.slice(1).replace(/\r$/, ""));
+    const first = old[0];
+    const stands = (at: number) => old.every((line, offset) => lines[at + offset] === line);
+    if (first === undefined || stands(hunk.oldStart - 1)) continue;
+    const places: number[] = [];
+    for (let at = lines.indexOf(first); at >= 0 && places.length < 20; at = lines.indexOf(first, at + 1))
+      if (stands(at)) places.push(at + 1);
+    if (places.length > 1)
+      return `Rejected: ${name}, hunk ${index + 1} of ${patch.hunks.length}: its lines are not at line ${hunk.oldStart}, but at lines ${places.join(", ")}.`;
+  }
+  return undefined;
 };
 
 /** Names the first hunk that does not fit by itself, and what stands there instead. */
@@ -179,6 +274,8 @@ const fitByGit = async (git: Git, before: Tree, text: string, strip: 0 | 1): Pro
           executable: kind === "100755",
         });
     }
+    if (!binaryPatch.test(text) && applied.stderr.includes("Falling back to direct application"))
+      return { ok: false, why: "Three-way, it does not apply: the versions it was made from are not known here." };
     if (conflicts.size > 0)
       return { ok: false, why: `Three-way, it conflicts in ${[...conflicts].map(shown).join(", ")}.` };
     if (applied.exitCode !== 0)

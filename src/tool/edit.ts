@@ -1,77 +1,120 @@
 import { createTwoFilesPatch } from "diff";
 import { z } from "zod";
+import { find, type Reading, startsOf } from "./match.ts";
 import { linesOf, nearest, numbered, textOf } from "./text.ts";
 import { answer, counted, failed, fit, ok, shown, type Tool } from "./tool.ts";
 
-const input = z
+const one = z
   .strictObject({
-    path: z.string().min(1).describe("File, relative to the project's root"),
-    old: z.string().min(1).describe("The exact text to replace, white space included"),
-    new: z.string().describe("The text in its place"),
-    all: z.boolean().optional().describe("Replace every match; default false: there must be exactly one"),
+    old: z.string().min(1).describe("Text to replace, as it stands in the file, without line numbers"),
+    new: z.string(),
+    all: z.boolean().optional().describe("Every match; else there must be exactly one"),
   })
   .refine((edit) => edit.old !== edit.new, { error: "Expected `new` to differ from `old`", path: ["new"] });
+
+const input = z.strictObject({
+  path: z.string().min(1),
+  edits: z.array(one).min(1).max(100).describe("In order, each on the result of the one before"),
+});
+
+type One = z.infer<typeof one>;
 
 const maxBytes = 16 * 1024 * 1024;
 
 export const edit: Tool<z.infer<typeof input>> = {
   name: "edit",
   description:
-    "Replaces an exact text in one file. `old` must stand in the file exactly once: give enough lines around it, or set `all` to replace every match. " +
-    "Do not put the line numbers of `read` into `old`. Returns the change as a unified diff; when `old` is not found, the nearest lines and nothing is changed.",
+    "Replaces texts in one file, all of them or none. `old` must stand there once: give enough lines around it. White space at line ends and a whole block's indentation " +
+    "may differ; line ends stay the file's. Returns the change as a diff; when an `old` is not found, the nearest lines.",
   input,
   effect: "workspace",
-  run: (change, { workspace, signal }) =>
+  run: ({ path, edits }, { workspace, signal }) =>
     answer(signal, async () => {
-      const { path, all = false } = change;
       const { bytes } = await workspace.files.read(path, maxBytes);
       const before = textOf(bytes);
       if (before === undefined)
         return failed(`Expected a text file at ${shown(path)}, got a binary file of ${counted(bytes.length, "byte")}.`);
 
-      const { old, fresh } = withLineEndings(before, change.old, change.new);
-      const starts = startsOf(before, old);
-      if (starts.length === 0) return failed(miss(path, before, old));
-      if (starts.length > 1 && !all)
-        return failed(
-          `Expected exactly one match in ${shown(path)}, got ${starts.length}, at lines ${starts
-            .slice(0, 20)
-            .map((start) => lineAt(before, start))
-            .join(", ")}. Give more lines around the one you mean, or set \`all\`.`,
-        );
-      const after = before.split(old).join(fresh);
+      let after = before;
+      let matches = 0;
+      const notes: string[] = [];
+      for (const [index, change] of edits.entries()) {
+        const which = edits.length === 1 ? "" : `Edit ${index + 1} of ${edits.length}: `;
+        const made = replaceIn(after, change);
+        if ("why" in made) return failed(`${which}${made.why(shown(path))}`);
+        after = made.text;
+        matches += made.count;
+        if (made.reading !== "exact") notes.push(`${which}${readings[made.reading]}`);
+      }
+      if (after === before) return failed(`The edits undo each other: ${shown(path)} would stay as it is.`);
       await workspace.files.write(path, after);
-      const summary = `Replaced ${counted(starts.length, "match").replace("matchs", "matches")} in ${shown(path)}.`;
-      // Beyond this many differences a diff would cost more time than it tells.
-      const patch = createTwoFilesPatch(`a/${path}`, `b/${path}`, before, after, "", "", {
-        context: 3,
-        maxEditLength: 2000,
-        timeout: 500,
-      });
-      const body = patch?.split("\n").slice(1).join("\n");
+      const many = matches === 1 ? "1 match" : `${matches} matches`;
+      const summary = [`Replaced ${many} in ${shown(path)}.`, ...notes].join("\n");
+      const body = diffOf(path, before, after);
       return ok(body === undefined ? summary : fit(`${summary}\n${body}`, "read the file to see the rest", 8000));
     }),
 };
 
-/** A file with CRLF is edited with CRLF, whatever the model wrote. */
-const withLineEndings = (text: string, old: string, fresh: string): { old: string; fresh: string } => {
-  if (text.includes(old) || !text.includes("\r\n")) return { old, fresh };
-  const windows = (part: string) => part.replaceAll(/\r?\n/g, "\r\n");
-  return text.includes(windows(old)) ? { old: windows(old), fresh: windows(fresh) } : { old, fresh };
+const readings: Record<Exclude<Reading, "exact">, string> = {
+  "line ends": "Your `old` differed in white space at line ends; lines you did not change keep theirs.",
+  indentation: "Your `old` was indented otherwise; what you added was indented like the lines around it.",
 };
 
-const startsOf = (text: string, part: string): number[] => {
-  const starts: number[] = [];
-  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + part.length)) starts.push(at);
-  return starts;
+/** Beyond this many differences a diff would cost more time than it tells. */
+const diffOf = (path: string, before: string, after: string): string | undefined =>
+  createTwoFilesPatch(`a/${path}`, `b/${path}`, before, after, "", "", {
+    context: 3,
+    maxEditLength: 2000,
+    timeout: 500,
+  })
+    ?.split("\n")
+    .slice(1)
+    .join("\n");
+
+type Made = { text: string; count: number; reading: Reading } | { why: (path: string) => string };
+
+/** A byte order mark stays in front, whatever is replaced. Pure. */
+export const replaceIn = (text: string, change: One): Made => {
+  if (!text.startsWith("\uFEFF") || change.old.startsWith("\uFEFF")) return replace(text, change);
+  const made = replace(text.slice(1), change);
+  return "why" in made ? made : { ...made, text: `\uFEFF${made.text}` };
 };
 
-const lineAt = (text: string, at: number): number => linesOf(`${text.slice(0, at)}.`).length;
+const replace = (text: string, { old, new: fresh, all = false }: One): Made => {
+  const { reading, places } = find(text, old, fresh, { apart: all });
+  if (places.length === 0 && old.endsWith("\n") && text !== "" && !text.endsWith("\n")) {
+    // The last line of the file lacks its line end; it still does afterwards.
+    const made = replace(`${text}\n`, { old, new: fresh, all });
+    if (!("why" in made)) return { ...made, text: made.text.replace(/\r?\n$/, "") };
+  }
+  if (places.length === 0) return { why: (path) => miss(path, text, old, fresh) };
+  if (places.length > 1 && (!all || reading === "indentation"))
+    return {
+      why: (path) =>
+        `Expected exactly one match in ${path}, got ${places.length}, at lines ${places
+          .slice(0, 20)
+          .map(({ line }) => line)
+          .join(", ")}${places.length > 20 ? ", …" : ""}. Give more lines around the one you mean${
+          reading === "indentation" ? " as the file has them" : ", or set `all`"
+        }; nothing was changed.`,
+    };
+  const parts: string[] = [];
+  let at = 0;
+  for (const place of places) {
+    parts.push(text.slice(at, place.from), place.fresh);
+    at = place.to;
+  }
+  return { text: parts.join("") + text.slice(at), count: places.length, reading };
+};
 
-const miss = (path: string, text: string, old: string): string => {
+const miss = (path: string, text: string, old: string, fresh: string): string => {
+  const none = `Expected the text in ${path}, got no match; nothing was changed.`;
+  const there = fresh.trim().length < 3 ? undefined : startsOf(text, fresh)[0];
+  const done =
+    there === undefined ? "" : ` The new text is there already, at line ${text.slice(0, there).split("\n").length}.`;
   const near = nearest(text, old);
-  const none = `Expected the text in ${shown(path)}, got no match; nothing was changed.`;
-  if (near === undefined) return `${none} Nothing in the file is like it: read the file.`;
+  if (near === undefined) return `${none}${done} Nothing in the file is like it: read the file.`;
   const why = near.spacing ? "They differ in white space only." : "Copy the text from there.";
-  return fit(`${none} The nearest lines:\n${numbered(near.lines, near.first)}\n${why}`, "read the file", 6000);
+  const lines = numbered(near.lines.slice(0, linesOf(old).length), near.first);
+  return fit(`${none}${done} The nearest lines:\n${lines}\n${why}`, "read the file", 6000);
 };

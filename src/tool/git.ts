@@ -1,11 +1,10 @@
 import { z } from "zod";
 import { componentsOf, decodePath } from "../workspace/files.ts";
 import type { Git } from "../workspace/git.ts";
-import { apply } from "./apply.ts";
 import { move, remove } from "./move.ts";
 import { answer, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 
-const actions = ["status", "diff", "log", "grep", "add", "commit", "apply", "mv", "rm"] as const;
+const actions = ["status", "diff", "log", "grep", "add", "commit", "mv", "rm"] as const;
 
 /** One flat object: providers refuse a union at the top. What an action needs is checked below. */
 const input = z
@@ -22,11 +21,6 @@ const input = z
     stat: z.boolean().optional().describe("diff: only the files with their counts"),
     limit: z.number().int().min(1).max(500).optional().describe("log: number of commits; default 20"),
     message: z.string().min(1).max(10_000).optional().describe("commit"),
-    patch: z.string().min(1).optional().describe("apply: a unified diff"),
-    mode: z
-      .enum(["apply", "check", "check-applied"])
-      .optional()
-      .describe("apply: `check` only says whether it applies, `check-applied` whether it is in the files already"),
     from: z.string().min(1).optional().describe("mv"),
     to: z.string().min(1).optional().describe("mv: the new path, or an existing folder"),
     pattern: z.string().min(1).max(8192).optional().describe("grep: plain text in one line"),
@@ -36,7 +30,6 @@ const input = z
   .superRefine((call, context) => {
     const needed = {
       commit: ["message"],
-      apply: ["patch"],
       mv: ["from", "to"],
       rm: ["paths"],
       add: ["paths"],
@@ -63,9 +56,7 @@ export const git: Tool<Input> = {
 const act = async (call: Input, context: ToolContext): Promise<ToolResult> => {
   const { workspace } = context;
   switch (call.action) {
-    // These three need no repository.
-    case "apply":
-      return apply(workspace, call.patch ?? "", call.mode ?? "apply");
+    // These two need no repository.
     case "mv":
       return move(workspace, call.from ?? "", call.to ?? "");
     case "rm":
@@ -77,7 +68,7 @@ const act = async (call: Input, context: ToolContext): Promise<ToolResult> => {
     case "add":
     case "commit":
       return workspace.git === undefined
-        ? failed("Not a Git worktree: only apply, mv and rm work here.")
+        ? failed("Not a Git worktree: only mv and rm work here.")
         : inRepository(call, workspace.git, context);
   }
 };
@@ -126,7 +117,6 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     }
     case "grep":
       return grep(call, repository, signal);
-    case "apply":
     case "mv":
     case "rm":
       throw new Error(`Expected an action that needs a repository, got ${call.action}`);

@@ -4,6 +4,7 @@ import { edit } from "./edit.ts";
 import { git } from "./git.ts";
 import { list } from "./list.ts";
 import { note } from "./note.ts";
+import { patch } from "./patch.ts";
 import { process } from "./process.ts";
 import { read } from "./read.ts";
 import { search } from "./search.ts";
@@ -13,7 +14,7 @@ import { write } from "./write.ts";
 
 /** The tools of this version by name. Their input is checked with `input` before `run`, so one map can hold them all. */
 export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
-  ([read, list, search, write, edit, shell, process, git, note] as Tool[]).map((tool) => [tool.name, tool]),
+  ([read, list, search, write, edit, patch, shell, process, git, note] as Tool[]).map((tool) => [tool.name, tool]),
 );
 
 /** The tools an agent names. Throws for a name that is none: a squad's package is checked before it gets here. */

@@ -94,7 +94,7 @@ describe.concurrent("what a repository can be", () => {
         calls: [
           { tool: "read", input: { path: "out/secret.txt" } },
           { tool: "write", input: { path: "out/new.txt", content: "x" } },
-          { tool: "edit", input: { path: "out/secret.txt", old: "SECRET", new: "x" } },
+          { tool: "edit", input: { path: "out/secret.txt", edits: [{ old: "SECRET", new: "x" }] } },
           { tool: "list", input: { path: "out" } },
           { tool: "search", input: { pattern: "SECRET" } },
           { tool: "shell", input: { command: "pwd", cwd: "out" } },
@@ -234,7 +234,7 @@ describe.concurrent("what a repository can be", () => {
     git(directory, "add", "-A");
     execFileSync("git", ["diff", "--cached", "--quiet"], { cwd: directory });
     const status = await run(directory, [
-      { calls: [{ tool: "edit", input: { path: "a.txt", old: "two", new: "three" } }] },
+      { calls: [{ tool: "edit", input: { path: "a.txt", edits: [{ old: "two", new: "three" }] } }] },
       shell("printf 'x\\r\\ny\\r\\n' > b.txt; printf '\\r\\n\\0' > c.bin"),
     ]);
     expect(status, status.error).toMatchObject(completed);

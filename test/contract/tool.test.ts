@@ -77,6 +77,9 @@ const commitAll = (folder = root) => {
   sh(folder, "-c", "user.name=T", "-c", "user.email=t@t", "commit", "--allow-empty", "-qm", "state");
 };
 
+const edit = (path: string, old: string, fresh: string, all?: boolean) =>
+  call("edit", { path, edits: [{ old, new: fresh, ...(all === undefined ? {} : { all }) }] });
+
 const call = async (name: string, input: unknown, on = context): Promise<ToolResult> => {
   const [tool] = selectTools([name]);
   if (tool === undefined) throw new Error(`no tool ${name}`);
@@ -118,6 +121,7 @@ describe("specs", () => {
       "search",
       "write",
       "edit",
+      "apply_patch",
       "shell",
       "process",
       "git",
@@ -128,12 +132,13 @@ describe("specs", () => {
       expect(parameters).not.toHaveProperty("anyOf");
       expect(description.length).toBeGreaterThan(80);
     }
-    expect(specs[4]?.parameters).toMatchObject({ required: ["path", "old", "new"] });
+    expect(specs[4]?.parameters).toMatchObject({ required: ["path", "edits"] });
     expect(toolSpecs(selectTools(["edit"]))[0]).toBe(specs[4]);
     expect(Object.values(tools).map(({ effect }) => effect)).toEqual([
       "none",
       "none",
       "none",
+      "workspace",
       "workspace",
       "workspace",
       "unknown",
@@ -333,13 +338,13 @@ describe("write and edit", () => {
     symlinkSync(temp, join(root, "folder"));
     for (const path of ["soft", "hard", "folder/victim.txt"]) {
       expect(await call("write", { path, content: "x" })).toMatchObject({ outcome: "error" });
-      expect(await call("edit", { path, old: "safe", new: "x" })).toMatchObject({ outcome: "error" });
+      expect(await edit(path, "safe", "x")).toMatchObject({ outcome: "error" });
     }
     expect(readFileSync(join(temp, "victim.txt"), "utf8")).toBe("safe");
     rmSync(join(temp, "victim.txt"));
   });
   test("edit replaces the one match and shows a diff", async () => {
-    const result = await call("edit", { path: "src/sum.js", old: "a - b", new: "a + b" });
+    const result = await edit("src/sum.js", "a - b", "a + b");
     expect(result.outcome).toBe("ok");
     expect(result.output).toBe(
       "Replaced 1 match in src/sum.js.\n--- a/src/sum.js\n+++ b/src/sum.js\n@@ -1,2 +1,2 @@\n-export const sum = (a, b) => a - b;\n+export const sum = (a, b) => a + b;\n export const one = 1;\n",
@@ -348,41 +353,31 @@ describe("write and edit", () => {
   });
   test("edit: several matches need all; $ and regex characters mean themselves", async () => {
     put("m.txt", "x.y\nx.y\nxzy\n");
-    expect(await call("edit", { path: "m.txt", old: "x.y", new: "$&" })).toMatchObject({
+    expect(await edit("m.txt", "x.y", "$&")).toMatchObject({
       outcome: "error",
       output: expect.stringContaining("got 2, at lines 1, 2"),
     });
-    expect((await call("edit", { path: "m.txt", old: "x.y", new: "$&", all: true })).output).toContain(
-      "Replaced 2 matches",
-    );
+    expect((await edit("m.txt", "x.y", "$&", true)).output).toContain("Replaced 2 matches");
     expect(get("m.txt")).toBe("$&\n$&\nxzy\n");
   });
   test("edit: a miss shows the nearest lines and changes nothing", async () => {
     put("code.ts", "function add(left, right) {\n\treturn left + right;\n}\n");
-    const spacing = await call("edit", {
-      path: "code.ts",
-      old: "function add(left, right) {\n  return left + right;\n}",
-      new: "x",
-    });
+    const spacing = await edit("code.ts", "function add(left,  right) {\n  return left + right;\n}", "x");
     expect(spacing.outcome).toBe("error");
     expect(spacing.output).toContain("1\tfunction add(left, right) {\n2\t\treturn left + right;\n3\t}");
     expect(spacing.output).toContain("white space only");
-    expect((await call("edit", { path: "code.ts", old: "return left * right;", new: "x" })).output).toContain(
-      "2\t\treturn left + right;",
-    );
-    expect((await call("edit", { path: "code.ts", old: "zzzzqqqq", new: "x" })).output).toContain(
-      "Nothing in the file is like it",
-    );
+    expect((await edit("code.ts", "return left * right;", "x")).output).toContain("2\t\treturn left + right;");
+    expect((await edit("code.ts", "zzzzqqqq", "x")).output).toContain("Nothing in the file is like it");
     expect(get("code.ts")).toBe("function add(left, right) {\n\treturn left + right;\n}\n");
   });
   test("edit: CRLF files keep their line ends; binary, missing and same are refused", async () => {
     put("win.txt", "one\r\ntwo\r\nthree\r\n");
-    expect((await call("edit", { path: "win.txt", old: "one\ntwo", new: "1\n2" })).outcome).toBe("ok");
+    expect((await edit("win.txt", "one\ntwo", "1\n2")).outcome).toBe("ok");
     expect(get("win.txt")).toBe("1\r\n2\r\nthree\r\n");
     put("b.bin", Buffer.from([1, 0, 2]));
-    expect((await call("edit", { path: "b.bin", old: "x", new: "y" })).output).toContain("binary");
-    expect((await call("edit", { path: "none.txt", old: "x", new: "y" })).outcome).toBe("error");
-    expect((await call("edit", { path: "win.txt", old: "x", new: "x" })).output).toContain("differ");
+    expect((await edit("b.bin", "x", "y")).output).toContain("binary");
+    expect((await edit("none.txt", "x", "y")).outcome).toBe("error");
+    expect((await edit("win.txt", "x", "x")).output).toContain("differ");
   });
   test("edit: a large file and a hopeless miss stay quick", async () => {
     put(
@@ -392,16 +387,14 @@ describe("write and edit", () => {
     const started = performance.now();
     expect(
       (
-        await call("edit", {
-          path: "big.txt",
-          old: lines(60, (n) => `const other${n} = compte(${n}, "some text that repeat");`),
-          new: "",
-        })
+        await edit(
+          "big.txt",
+          lines(60, (n) => `const other${n} = compte(${n}, "some text that repeat");`),
+          "",
+        )
       ).outcome,
     ).toBe("error");
-    expect((await call("edit", { path: "big.txt", old: "compute", new: "c", all: true })).output).toContain(
-      "Replaced 100000 matches",
-    );
+    expect((await edit("big.txt", "compute", "c", true)).output).toContain("Replaced 100000 matches");
     expect(performance.now() - started).toBeLessThan(5000);
   });
 });
@@ -587,25 +580,24 @@ describe.each([
     context = await open(root, { git });
   });
   test("applies, reports, and knows when it is there already", async () => {
-    expect((await call("git", { action: "apply", patch: fix, mode: "check" })).output).toBe(
+    expect((await call("apply_patch", { patch: fix, mode: "check" })).output).toBe(
       "The patch applies; it changes 1 file.",
     );
-    expect((await call("git", { action: "apply", patch: fix, mode: "check-applied" })).outcome).toBe("error");
+    expect((await call("apply_patch", { patch: fix, mode: "check-applied" })).outcome).toBe("error");
     expect(get("src/sum.js")).toContain("a - b");
-    expect(await call("git", { action: "apply", patch: fix })).toEqual({
+    expect(await call("apply_patch", { patch: fix })).toEqual({
       outcome: "ok",
-      output: "Applied the patch to 1 file.\nM src/sum.js",
+      output: "Applied the patch to 1 file.\nM src/sum.js (+1 -1)",
     });
     expect(get("src/sum.js")).toContain("a + b");
-    expect((await call("git", { action: "apply", patch: fix, mode: "check-applied" })).outcome).toBe("ok");
-    expect((await call("git", { action: "apply", patch: fix })).outcome).toBe("error");
+    expect((await call("apply_patch", { patch: fix, mode: "check-applied" })).outcome).toBe("ok");
+    expect((await call("apply_patch", { patch: fix })).outcome).toBe("error");
   });
   test("without prefixes, moved lines, no newline at the end, CRLF file", async () => {
     put("src/sum.js", `// one\n// two\n${get("src/sum.js")}`);
     expect(
       (
-        await call("git", {
-          action: "apply",
+        await call("apply_patch", {
           patch: fix
             .replaceAll(/\b[ab]\/(?=src)/g, "")
             .replace(/^diff.*\n/, "")
@@ -615,7 +607,7 @@ describe.each([
     ).toBe("ok");
     put("win.txt", "one\r\ntwo\r\n");
     const crlf = "--- a/win.txt\n+++ b/win.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n";
-    expect((await call("git", { action: "apply", patch: crlf })).outcome).toBe("ok");
+    expect((await call("apply_patch", { patch: crlf })).outcome).toBe("ok");
     expect(get("win.txt")).toBe("one\r\n2\r\n");
   });
   test("creates, deletes, renames, modes, names with spaces and quotes", async () => {
@@ -647,7 +639,7 @@ describe.each([
       "+new",
       "",
     ].join("\n");
-    expect(await call("git", { action: "apply", patch })).toMatchObject({
+    expect(await call("apply_patch", { patch })).toMatchObject({
       outcome: "ok",
       output: expect.stringContaining("5 files"),
     });
@@ -655,7 +647,7 @@ describe.each([
     expect(execFileSync("stat", ["-c", "%a", join(root, "new dir/a b.txt")], { encoding: "utf8" })).toMatch(/^7/);
     expect([there("README.md"), there("src/sum.js"), there("src/add.js")]).toEqual([false, false, true]);
     expect(get('q"uote.txt')).toBe("new\n");
-    expect((await call("git", { action: "apply", patch, mode: "check-applied" })).outcome).toBe("ok");
+    expect((await call("apply_patch", { patch, mode: "check-applied" })).outcome).toBe("ok");
   });
   test("a conflict names the hunk and what stands there, and changes nothing of any file", async () => {
     put("src/sum.js", "export const sum = (a, b) => a * b;\nexport const one = 1;\n");
@@ -668,7 +660,7 @@ describe.each([
         .join("")
         .replace(/diff --git.*\n/, ""),
     ]) {
-      const result = await call("git", { action: "apply", patch });
+      const result = await call("apply_patch", { patch });
       expect(result.outcome).toBe("error");
       expect(result.output).toContain("Rejected: src/sum.js, hunk 1 of 1");
       expect(result.output).toContain("a * b");
@@ -687,12 +679,11 @@ describe.each([
     ],
     ["rename out", "diff --git a/README.md b/../R\nrename from README.md\nrename to ../R\n"],
     ["no diff", "just text\n"],
-    ["wrong counts", "--- a/README.md\n+++ b/README.md\n@@ -1,9 +1,9 @@\n-# Sums\n+# X\n"],
     ["onto a file that is there", "--- /dev/null\n+++ b/README.md\n@@ -0,0 +1 @@\n+x\n"],
     ["of a missing file", "--- a/none\n+++ b/none\n@@ -1 +1 @@\n-x\n+y\n"],
   ])("refuses a patch: %s", async (_name, patch) => {
     symlinkSync(temp, join(root, "away"));
-    expect(await call("git", { action: "apply", patch })).toMatchObject({ outcome: "error" });
+    expect(await call("apply_patch", { patch })).toMatchObject({ outcome: "error" });
     expect([existsSync("/tmp/x-sortie"), there("x-sortie", temp), there("l"), there(".env")]).toEqual([
       false,
       false,
@@ -722,13 +713,13 @@ describe("apply three-way", () => {
     const now = lines(12, (n) => (n === 3 ? "three changed" : `line ${n}`)).replace("line 1\n", "line 1\nmore\n");
     put("f.txt", now);
     // Control: exactly it does not fit.
-    expect((await call("git", { action: "apply", patch }, await open(root, { git: false }))).outcome).toBe("error");
-    expect((await call("git", { action: "apply", patch })).output).toBe(
-      "Applied the patch to 1 file, three-way.\nM f.txt",
+    expect((await call("apply_patch", { patch }, await open(root, { git: false }))).outcome).toBe("error");
+    expect((await call("apply_patch", { patch })).output).toBe(
+      "Applied the patch to 1 file, three-way.\nM f.txt (+1 -1)",
     );
     expect(get("f.txt")).toBe(now.replace("line 5", "FIVE"));
     expect(sh(root, "diff", "--cached", "--name-only")).toBe("");
-    expect((await call("git", { action: "apply", patch })).output).toContain("Nothing to change");
+    expect((await call("apply_patch", { patch })).output).toContain("Nothing to change");
   });
   test("a real conflict changes nothing", async () => {
     const patch = prepare(root);
@@ -736,7 +727,7 @@ describe("apply three-way", () => {
       "f.txt",
       lines(12, (n) => (n === 5 ? "other five" : `line ${n}`)),
     );
-    const result = await call("git", { action: "apply", patch });
+    const result = await call("apply_patch", { patch });
     expect(result.outcome).toBe("error");
     expect(result.output).toContain("Rejected: f.txt, hunk 1 of 1");
     expect(result.output).toContain("conflicts in f.txt");
@@ -753,8 +744,8 @@ describe("apply three-way", () => {
       inner,
     );
     const sub = await open(inner);
-    expect((await call("git", { action: "apply", patch }, sub)).output).toBe(
-      "Applied the patch to 1 file, three-way.\nM f.txt",
+    expect((await call("apply_patch", { patch }, sub)).output).toBe(
+      "Applied the patch to 1 file, three-way.\nM f.txt (+1 -1)",
     );
     expect(get("f.txt", inner)).toContain("FIVE");
     expect(there("f.txt")).toBe(false);
@@ -768,7 +759,7 @@ describe("apply three-way", () => {
     put("logo.bin", Buffer.from([0, 9, 9, 9, 9]));
     const patch = sh(root, "diff", "--binary");
     sh(root, "checkout", "-q", "--", ".");
-    expect((await call("git", { action: "apply", patch })).outcome).toBe("ok");
+    expect((await call("apply_patch", { patch })).outcome).toBe("ok");
     expect(readFileSync(join(root, "logo.bin"))).toEqual(Buffer.from([0, 9, 9, 9, 9]));
   });
 });
@@ -789,10 +780,10 @@ describe.each(["", "pkg"])("in a Task's own worktree of the folder %j", (folder)
     expect(work.startsWith(root)).toBe(false);
     const at = (path: string) => get(path, work);
 
-    expect((await call("git", { action: "apply", patch: fix })).outcome).toBe("ok");
+    expect((await call("apply_patch", { patch: fix })).outcome).toBe("ok");
     expect(at("src/sum.js")).toContain("a + b");
     expect((await call("write", { path: "docs/a.md", content: "sums\n" })).outcome).toBe("ok");
-    expect((await call("edit", { path: "README.md", old: "# Sums", new: "# Adds" })).outcome).toBe("ok");
+    expect((await edit("README.md", "# Sums", "# Adds")).outcome).toBe("ok");
     expect((await call("git", { action: "mv", from: "src/sum.js", to: "src/add.js" })).outcome).toBe("ok");
     expect((await call("git", { action: "grep", pattern: "a + b" })).output).toBe("1\tsrc/add.js");
     expect((await call("search", { pattern: "sums", mode: "files" })).output).toBe("docs/a.md");
@@ -826,7 +817,7 @@ describe.each(["", "pkg"])("in a Task's own worktree of the folder %j", (folder)
     );
     commitAll();
     context = await open(join(root, folder), { isolation: "worktree" });
-    expect((await call("git", { action: "apply", patch })).output).toContain("1 file, three-way");
+    expect((await call("apply_patch", { patch })).output).toContain("1 file, three-way");
     expect(get("f.txt", context.workspace.root)).toContain("three changed\nline 4\nFIVE");
   });
 });

@@ -448,9 +448,9 @@ describe("model: messages and interruptions", () => {
     });
   });
   test("an interrupted patch is looked for first, and never applied twice", async () => {
-    const applied = { tool: "git", input: { action: "apply", patch: diff } };
-    const check = { tool: "git", input: { action: "apply", patch: diff, mode: "check-applied" } };
-    const fits = { tool: "git", input: { action: "apply", patch: diff, mode: "check" } };
+    const applied = { tool: "apply_patch", input: { patch: diff } };
+    const check = { tool: "apply_patch", input: { patch: diff, mode: "check-applied" } };
+    const fits = { tool: "apply_patch", input: { patch: diff, mode: "check" } };
     const cut = [user(fence("diff", diff)), ...turn([applied], [{ outcome: "interrupted" }])];
     expect(callsOf(await reply(cut))).toEqual([check]);
     const there: Outcome = { outcome: "ok", output: "All of the patch is in the files already." };
@@ -466,7 +466,10 @@ describe("model: messages and interruptions", () => {
     );
   });
   test("an interrupted replacement is repeated only where it can be told that it was not done", async () => {
-    const edit = (old: string, fresh: string) => ({ tool: "edit", input: { path: "f", old, new: fresh, all: true } });
+    const edit = (old: string, fresh: string) => ({
+      tool: "edit",
+      input: { path: "f", edits: [{ old, new: fresh, all: true }] },
+    });
     const given = (old: string, fresh: string, left: string) => {
       const grep = { tool: "git", input: {} };
       return [
@@ -705,7 +708,7 @@ describe("a request on a real project", () => {
     expect(failure).toBeUndefined();
     expect(report?.replace(/after [\d.]+ s/, "after 0 s")).toBe(
       [
-        "Applied the patch to 1 file. M src/a.ts",
+        "Applied the patch to 1 file. M src/a.ts (+1 -1)",
         "`sh test.sh`, exit 0 after 0 s.",
         'Replaced 3 matches of "cat" with "dog" in 2 files in docs.',
         "Created docs/new cat.md (1 line, 6 bytes).",

@@ -156,12 +156,12 @@ const firstFailure = (output: string): string => {
 /** An interrupted patch is looked for before it is applied again: never twice. */
 function* apply(patch: string): Step {
   for (;;) {
-    const result = yield* once({ tool: "git", input: { action: "apply", patch } });
+    const result = yield* once({ tool: "apply_patch", input: { patch } });
     if (result.outcome === "ok") return done(result.output.replaceAll("\n", " "));
     if (result.outcome === "error") return failed(result.output);
-    const there = yield* one({ tool: "git", input: { action: "apply", patch, mode: "check-applied" } });
+    const there = yield* one({ tool: "apply_patch", input: { patch, mode: "check-applied" } });
     if (there.outcome === "ok") return done(`The patch was interrupted. ${firstLine(there.output)}`);
-    const fits = yield* one({ tool: "git", input: { action: "apply", patch, mode: "check" } });
+    const fits = yield* one({ tool: "apply_patch", input: { patch, mode: "check" } });
     if (fits.outcome !== "ok")
       return failed("the patch was interrupted; it is not wholly in the files and no longer applies to them");
   }
@@ -217,7 +217,10 @@ function* replace(wish: Replace, written: ReadonlySet<string>): Step {
   const paths = yield* find(wish, written);
   if (!Array.isArray(paths)) return failed(paths.why);
   if (paths.length === 0) return failed(`no match of "${wish.old}" in the tracked files${where}`);
-  const edit = (path: string) => ({ tool: "edit", input: { path, old: wish.old, new: wish.new, all: true } });
+  const edit = (path: string) => ({
+    tool: "edit",
+    input: { path, edits: [{ old: wish.old, new: wish.new, all: true }] },
+  });
   let count = 0;
   const unknown: string[] = [];
   let open = paths;

@@ -1,0 +1,248 @@
+import { find } from "./match.ts";
+import { nearest, numbered, textOf } from "./text.ts";
+import type { Fitted, Tree } from "./tree.ts";
+import { shown } from "./tool.ts";
+
+/**
+ * Patches as models write them: the `*** Begin Patch` form, and unified diffs whose line numbers and counts are wrong
+ * or missing. A hunk is found by its lines, at one place or not at all; line numbers and `@@` texts only choose.
+ */
+
+export type Hunk = { header: string; line: number | undefined; old: string[]; fresh: string[]; atEnd: boolean };
+export type FilePart =
+  | { kind: "add"; path: string; text: string }
+  | { kind: "delete"; path: string }
+  | { kind: "update"; path: string; to: string; hunks: Hunk[] };
+export type Parsed = FilePart[] | { refused: string };
+
+export const isEnvelope = (text: string): boolean => /^\s*\*\*\* Begin Patch\s*$/m.test(text);
+
+const fileLine = /^\*\*\* (Add|Update|Delete) File: (.+?)\s*$/;
+
+export const parseEnvelope = (text: string): Parsed => {
+  const parts: FilePart[] = [];
+  let part: FilePart | undefined;
+  let begun = false;
+  let ended = false;
+  for (const [index, raw] of text.split("\n").entries()) {
+    const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
+    const refuse = (expected: string) => ({
+      refused: `Line ${index + 1} of the patch: expected ${expected}, got ${JSON.stringify(line.slice(0, 200))}; nothing was changed.`,
+    });
+    if (!begun) {
+      begun = line.trim() === "*** Begin Patch";
+      continue;
+    }
+    if (line.trim() === "*** End Patch") {
+      ended = true;
+      break;
+    }
+    const [, verb, path = ""] = fileLine.exec(line) ?? [];
+    if (verb !== undefined) {
+      part =
+        verb === "Add"
+          ? { kind: "add", path, text: "" }
+          : verb === "Delete"
+            ? { kind: "delete", path }
+            : { kind: "update", path, to: path, hunks: [] };
+      parts.push(part);
+      continue;
+    }
+    const move = /^\*\*\* Move to: (.+?)\s*$/.exec(line)?.[1];
+    if (move !== undefined) {
+      if (part?.kind !== "update" || part.hunks.length > 0)
+        return refuse("`*** Move to:` right after `*** Update File:`");
+      part.to = move;
+    } else if (part === undefined) {
+      if (line.trim() !== "") return refuse("`*** Add File:`, `*** Update File:` or `*** Delete File:`");
+    } else if (part.kind === "add") {
+      if (line !== "" && !line.startsWith("+")) return refuse("a line of the new file, with + in front");
+      part.text += `${line.slice(1)}\n`;
+    } else if (part.kind === "delete") {
+      if (line.trim() !== "") return refuse("nothing below `*** Delete File:`");
+    } else if (!hunkLine(part.hunks, line)) return refuse("a line that begins with a space, + or -, or `@@`");
+  }
+  if (!ended) return { refused: "Expected `*** End Patch` at the end of the patch, got none; nothing was changed." };
+  const empty = parts.find((one) => one.kind === "update" && one.to === one.path && one.hunks.length === 0);
+  if (empty !== undefined)
+    return { refused: `Expected a hunk for ${shown(empty.path)}, got none; nothing was changed.` };
+  return parts.length === 0 ? { refused: "Expected a file in the patch, got none; nothing was changed." } : parts;
+};
+
+/** False: no line of a hunk. A line that lost its leading space is empty, and one of the context. */
+const hunkLine = (hunks: Hunk[], line: string): boolean => {
+  const open = hunks.at(-1);
+  if (line.startsWith("@@")) {
+    const [, first, header = ""] = /^@@(?: -(\d+)(?:,\d+)?(?: \+\d+(?:,\d+)?)? @@)?(.*)$/.exec(line) ?? [];
+    const fresh = { line: first === undefined ? undefined : Number(first), header: header.trim() };
+    // Several `@@` lines above one hunk narrow it down, the last one most.
+    if (open !== undefined && open.old.length === 0 && open.fresh.length === 0) Object.assign(open, fresh);
+    else hunks.push({ ...fresh, old: [], fresh: [], atEnd: false });
+    return true;
+  }
+  const sign = line[0] ?? " ";
+  if (line === "*** End of File") {
+    if (open !== undefined) open.atEnd = true;
+    return open !== undefined;
+  }
+  if (line.startsWith("\\")) return open !== undefined;
+  if (!" +-".includes(sign)) return false;
+  const hunk = open ?? { line: undefined, header: "", old: [], fresh: [], atEnd: false };
+  if (open === undefined) hunks.push(hunk);
+  if (sign !== "+") hunk.old.push(line.slice(1));
+  if (sign !== "-") hunk.fresh.push(line.slice(1));
+  return true;
+};
+
+/** A unified diff, read by its signs alone. */
+export const parseLoosely = (text: string, strip: 0 | 1): Parsed => {
+  const parts: FilePart[] = [];
+  const lines = text.split("\n");
+  const name = (line: string) => {
+    const path = line.slice(4).split("\t")[0]?.trim() ?? "";
+    return path === "/dev/null" ? undefined : path.replace(strip === 1 ? /^[a-z]\// : /^$/, "");
+  };
+  let hunks: Hunk[] | undefined;
+  for (let at = 0; at < lines.length; at += 1) {
+    const line = lines[at] ?? "";
+    const next = lines[at + 1] ?? "";
+    if (line.startsWith("--- ") && next.startsWith("+++ ")) {
+      const [from, to] = [name(line), name(next)];
+      hunks = [];
+      if (from === undefined && to === undefined) return { refused: "Expected a file name in the patch, got none." };
+      if (to === undefined) parts.push({ kind: "delete", path: from ?? "" });
+      else if (from === undefined) parts.push({ kind: "add", path: to, text: "" });
+      else parts.push({ kind: "update", path: from, to, hunks });
+      at += 1;
+      continue;
+    }
+    if (/^(diff --git |index |new file |deleted file |old mode |new mode )/.test(line)) hunks = undefined;
+    if (hunks === undefined) continue;
+    const trailing = line === "" && lines.slice(at).every((rest) => rest.trim() === "");
+    if (trailing) break;
+    if (!hunkLine(hunks, line)) hunks = undefined;
+    const part = parts.at(-1);
+    if (part?.kind === "add" && line.startsWith("+")) part.text += `${line.slice(1)}\n`;
+  }
+  return parts;
+};
+
+/** All of the parts in memory, one after the other; the first that does not fit is told, with what stands there. */
+export const fitParts = (before: Tree, parts: readonly FilePart[]): Fitted & { notes?: string[] } => {
+  const tree: Tree = new Map(before);
+  const notes: string[] = [];
+  for (const part of parts) {
+    const name = shown(part.path);
+    const source = tree.get(part.path) ?? null;
+    if (part.kind === "add") {
+      if (source !== null) return { ok: false, why: `Expected nothing at ${name} yet, got a file there; update it.` };
+      tree.set(part.path, { bytes: Buffer.from(part.text), executable: false });
+      continue;
+    }
+    if (source === null) return { ok: false, why: `Expected a file at ${name}, got nothing there.` };
+    if (part.kind === "delete") {
+      tree.set(part.path, null);
+      continue;
+    }
+    const text = textOf(source.bytes);
+    if (text === undefined) return { ok: false, why: `Expected text in ${name}, got a binary file.` };
+    if (part.to !== part.path && (tree.get(part.to) ?? null) !== null)
+      return { ok: false, why: `Expected nothing at ${shown(part.to)} yet, got a file there.` };
+    const fitted = fitHunks(name, text, part.hunks);
+    if ("why" in fitted) return { ok: false, why: fitted.why };
+    notes.push(...fitted.notes);
+    tree.set(part.path, null);
+    tree.set(part.to, { bytes: Buffer.from(fitted.text), executable: source.executable });
+  }
+  return { ok: true, tree, notes };
+};
+
+const fitHunks = (
+  name: string,
+  text: string,
+  hunks: readonly Hunk[],
+): { text: string; notes: string[] } | { why: string } => {
+  // As if its last line were ended: hunks are whole lines.
+  const open = text !== "" && !text.endsWith("\n");
+  const whole = open ? `${text}${text.includes("\r\n") ? "\r\n" : "\n"}` : text;
+  const bom = whole.startsWith("\uFEFF") ? 1 : 0;
+  const notes: string[] = [];
+  const parts: string[] = [];
+  let at = bom;
+  for (const [index, hunk] of hunks.entries()) {
+    const which = `${name}, hunk ${index + 1} of ${hunks.length}`;
+    const place = placeOf(whole, at, hunk);
+    if ("why" in place) return { why: `Rejected: ${which}: ${place.why}` };
+    parts.push(whole.slice(index === 0 ? 0 : at, place.from), place.fresh);
+    at = place.to;
+    if (place.note !== undefined) notes.push(`${which}: ${place.note}`);
+  }
+  const made = parts.join("") + whole.slice(hunks.length === 0 ? 0 : at);
+  return { text: open ? made.replace(/\r?\n$/, "") : made, notes };
+};
+
+type Spot = { from: number; to: number; fresh: string; note?: string } | { why: string };
+
+const joined = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join("");
+
+const placeOf = (text: string, start: number, hunk: Hunk): Spot => {
+  const rest = text.slice(start);
+  const offset = text.slice(0, start).split("\n").length - 1;
+  const old = joined(hunk.old);
+  const fresh = joined(hunk.fresh);
+  const header = hunk.header === "" ? undefined : headerIn(rest, hunk.header);
+  if (hunk.old.length === 0) {
+    const spot = hunk.atEnd || rest === "" ? rest.length : header?.after;
+    if (spot === undefined)
+      return { why: "it only adds lines and does not say where: give lines around them, or `*** End of File`." };
+    const put = text.includes("\r\n") ? fresh.replaceAll(/\r?\n/g, "\r\n") : fresh;
+    return { from: start + spot, to: start + spot, fresh: put };
+  }
+  const found = find(rest, old, fresh, { whole: true });
+  const places = found.places.filter(({ to }) => !hunk.atEnd || to === rest.length);
+  const note =
+    found.reading === "exact"
+      ? {}
+      : { note: found.reading === "line ends" ? "white space at line ends differed." : "it was indented otherwise." };
+  const chosen =
+    places.length <= 1
+      ? places[0]
+      : (places.find(({ line }) => line + offset === hunk.line) ??
+        (header === undefined ? undefined : places.find(({ from }) => from >= header.after)));
+  if (chosen !== undefined) return { from: start + chosen.from, to: start + chosen.to, fresh: chosen.fresh, ...note };
+  if (places.length > 1) {
+    const lines = places.slice(0, 20).map(({ line }) => line + offset);
+    const say =
+      header === undefined && hunk.header !== "" ? ` ${JSON.stringify(hunk.header)} is not one line of the file.` : "";
+    return {
+      why: `its lines stand at lines ${lines.join(", ")}; give more of them, or a line above them after \`@@\`.${say}`,
+    };
+  }
+  const above = find(text.slice(0, start), old, fresh, { whole: true }).places[0];
+  if (above !== undefined)
+    return { why: `its lines stand at line ${above.line}, above the hunk before it; hunks go from top to bottom.` };
+  const near = nearest(rest, old);
+  const wanted = hunk.old
+    .slice(0, 40)
+    .map((line) => `  ${line}`)
+    .join("\n");
+  return {
+    why: `expected the lines\n${wanted}\n${
+      near === undefined
+        ? "and nothing in the file is like them: read the file."
+        : `and the nearest are\n${numbered(near.lines.slice(0, 40), near.first + offset)}${near.spacing ? "\nThey differ in white space only." : ""}`
+    }`,
+  };
+};
+
+/** The end of the one line that is the header, or of the one that holds it. */
+const headerIn = (text: string, header: string): { after: number } | undefined => {
+  const hits: { whole: boolean; after: number }[] = [];
+  let after = 0;
+  for (const line of text.split("\n")) {
+    after += line.length + 1;
+    if (line.includes(header)) hits.push({ whole: line.trim() === header, after: Math.min(after, text.length) });
+  }
+  const whole = hits.filter((hit) => hit.whole);
+  return whole.length === 1 ? whole[0] : whole.length === 0 && hits.length === 1 ? hits[0] : undefined;
+};
