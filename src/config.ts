@@ -102,6 +102,9 @@ export type Config = {
   allowedHosts: string[];
   allowedOrigins: string[];
   projectRoots: string[];
+  /** Folders of recorded exchanges: to write, and to play from. */
+  record: string | undefined;
+  cassettes: string | undefined;
   /** Refuse other users of this machine. */
   sameUser: boolean;
   logLevel: string;
@@ -193,6 +196,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   for (const root of projectRoots)
     if (!isAbsolute(root)) throw bad(`Expected absolute paths in SERVICE_PROJECT_ROOTS, got "${root}".`);
 
+  const folder = (name: string) => (env[name] === undefined ? undefined : resolve(env[name]));
+
   const model =
     flags.model !== undefined
       ? { ref: flags.model, source: "--model" }
@@ -240,6 +245,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     allowedHosts: list(env["SERVICE_ALLOWED_HOSTS"]),
     allowedOrigins: list(env["SERVICE_ALLOWED_ORIGINS"]),
     projectRoots,
+    record: folder("SERVICE_RECORD"),
+    cassettes: folder("SERVICE_CASSETTES"),
     sameUser: sameUser === "1",
     logLevel,
     env,

@@ -11,6 +11,7 @@ import { createApp } from "./http/app.ts";
 import { createMetrics } from "./http/metrics.ts";
 import { listen } from "./http/server.ts";
 import { guardLog, type Log } from "./log.ts";
+import { createRecorder } from "./model/cassette.ts";
 import { createRegistry } from "./model/registry.ts";
 import { secretsOf } from "./model/secrets.ts";
 import type { Limits } from "./protocol/limits.ts";
@@ -96,6 +97,8 @@ export const createService = async (
       env: config.env,
       failover: config.failover,
       limits,
+      cassettes: config.cassettes,
+      recorder: config.record === undefined ? undefined : createRecorder(config.record, secrets.known),
       rules: async () => (await import("./model/rules/rules.ts")).createRulesModel(),
       log,
     });

@@ -77,6 +77,7 @@ const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
       // Also in the last turn: providers refuse a history of calls without them. What it calls then is not run.
       tools: turn.specs,
       facts: turn.facts,
+      task: turn.state().taskID,
       signal,
       onText: (text) => turn.live("message.delta", messageID, text),
       onReasoning: (text) => turn.live("reasoning.delta", messageID, text),

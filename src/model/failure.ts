@@ -1,3 +1,4 @@
+import { CassetteMiss } from "./cassette.ts";
 import { noUsage, type ModelFailure } from "./model.ts";
 import { OriginError, SilentError } from "./fetch.ts";
 import type { Connection } from "./kinds.ts";
@@ -109,6 +110,12 @@ const localFault = (
   origin: string,
 ): { message: string; retryable: boolean; remedy?: string } | undefined => {
   for (const cause of causes(error)) {
+    if (cause instanceof CassetteMiss)
+      return {
+        message: cause.message,
+        retryable: false,
+        remedy: "Record the cassette again (SERVICE_RECORD), or use a model.",
+      };
     if (cause instanceof SilentError)
       return { message: `${origin} fell silent (${cause.message}); the line was cut.`, retryable: true };
     if (cause instanceof OriginError)

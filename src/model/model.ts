@@ -29,7 +29,11 @@ export type ModelRequest = {
   tools: readonly ToolSpec[];
   /** The Task's facts that the rules plan from; language models read them in the messages. */
   facts: Facts;
+  /** The Task's id, by which a recording is named. */
+  task?: string;
   signal: AbortSignal;
+  /** The model has begun to answer. */
+  onFirst?: () => void;
   onText(delta: string): void;
   onReasoning(delta: string): void;
 };

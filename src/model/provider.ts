@@ -8,12 +8,15 @@ import type {
 } from "@ai-sdk/provider";
 import type { ModelRef } from "../domain/agent.ts";
 import { messageOf } from "../errors.ts";
+import type { Tape } from "./cassette.ts";
 import { cutShort, failureOf, refused } from "./failure.ts";
 import { createFetch, type Patience } from "./fetch.ts";
 import { type Connection, loadLanguageModel } from "./kinds.ts";
 import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "./model.ts";
 import { keep, type KeptPart, promptFor, toolsFor } from "./prompt.ts";
 import { costOf, type Tokens } from "./usage.ts";
+
+export type ProviderOptions = { patience?: Patience /** How others name it. */; ref?: ModelRef; tape?: Tape };
 
 const defaultPatience: Patience = { firstMs: 180_000, silentMs: 120_000, replyMs: 1_800_000 };
 
@@ -25,18 +28,21 @@ export const createProviderModel = (
   connection: Connection,
   modelID: string,
   traits: Traits,
-  patience: Patience = defaultPatience,
+  options: ProviderOptions = {},
 ): Model => {
-  const ref: ModelRef = `${connection.id}/${modelID}`;
-  const fetch = createFetch(new URL(connection.baseURL).origin, patience);
+  const ref: ModelRef = options.ref ?? `${connection.id}/${modelID}`;
+  const fetch = createFetch(new URL(connection.baseURL).origin, options.patience ?? defaultPatience);
   const failing = { connection, modelID, now: Date.now };
   let loaded: Promise<LanguageModelV4> | undefined;
 
   const call = async (request: ModelRequest, abortSignal: AbortSignal): Promise<ModelReply | ModelFailure> => {
     const gathered = gather(request, abortSignal);
     try {
-      loaded ??= loadLanguageModel(connection, modelID, fetch);
-      const model = await loaded;
+      const { tape } = options;
+      if (tape === undefined) loaded ??= loadLanguageModel(connection, modelID, fetch);
+      const taped = tape && loadLanguageModel(connection, modelID, tape(fetch, request.task ?? "call"));
+      const model = await (taped ?? loaded);
+      if (model === undefined) throw new Error("Expected a language model to be loaded.");
       const { stream } = await model.doStream(callOptions(request, ref, connection, traits, abortSignal));
       // Not `for await`: its end would wait for the line to close.
       const reader = stream.getReader();
@@ -115,6 +121,11 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
     blocks.set(key, part);
     return part;
   };
+  let begun = false;
+  const first = () => {
+    if (!begun) request.onFirst?.();
+    begun = true;
+  };
   const state = {
     text: "",
     calls: [] as { tool: string; input: string }[],
@@ -139,6 +150,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
           blocks.delete(`text ${part.id}`);
           break;
         case "text-delta": {
+          first();
           const into = open("text", part.id);
           merge(into, part.providerMetadata);
           if (part.delta === "" || into.type !== "text") break;
@@ -155,6 +167,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
           blocks.delete(`reasoning ${part.id}`);
           break;
         case "reasoning-delta": {
+          first();
           const into = open("reasoning", part.id);
           merge(into, part.providerMetadata);
           if (part.delta === "" || into.type !== "reasoning") break;
@@ -163,6 +176,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
           break;
         }
         case "tool-call": {
+          first();
           const into: KeptPart = { type: "call" };
           merge(into, part.providerMetadata);
           parts.push(into);
@@ -173,6 +187,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
           break;
         }
         case "tool-input-delta":
+          first();
           args.set(part.id, (args.get(part.id) ?? "") + part.delta);
           break;
         case "finish":

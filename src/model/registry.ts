@@ -3,6 +3,7 @@ import { ServiceError, StartError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { defaultLimits, type Limits } from "../protocol/limits.ts";
 import { type Breaker, type BreakerState, createBreaker, guarded } from "./breaker.ts";
+import { cassettesIn, openCassette, play, type Recorder } from "./cassette.ts";
 import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./kinds.ts";
 import type { Model } from "./model.ts";
 import { createProviderModel } from "./provider.ts";
@@ -59,6 +60,9 @@ export type RegistryOptions = {
   rules(): Promise<Model>;
   /** Models that may be asked when another cannot answer, in this order. */
   failover?: readonly string[];
+  /** The folder of cassettes for `replay/<name>`; without one there are none. */
+  cassettes?: string | undefined;
+  recorder?: Recorder | undefined;
   limits?: Pick<Limits, "modelFirstSeconds" | "modelSilentSeconds" | "modelReplySeconds" | "breakerFailures">;
   log: Log;
 };
@@ -99,6 +103,11 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     if (slash < 1 || modelID.trim() === "" || /\s/.test(text))
       throw notFound(`Expected a model as provider/model, got "${text}". ${usable}`);
     if (text === builtinModel) return { ref: builtinModel, provider: undefined, modelID };
+    if (id === "replay" && options.cassettes !== undefined) {
+      const names = cassettesIn(options.cassettes);
+      if (names.includes(modelID)) return { ref: `replay/${modelID}`, provider: undefined, modelID };
+      throw notFound(`No cassette "${modelID}" in ${options.cassettes}. There are: ${names.join(", ") || "none"}.`);
+    }
     const provider = providers.get(id);
     if (provider === undefined)
       throw notFound(
@@ -106,6 +115,14 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       );
     if (provider.missing !== undefined) throw notConfigured(`${text} cannot be called: ${provider.missing}`);
     return { ref: `${id}/${modelID}`, provider, modelID };
+  };
+
+  const replay = async (name: string): Promise<Model> => {
+    const cassette = openCassette(options.cassettes ?? "", name);
+    const { kind, api, baseURL, model } = cassette.provider;
+    const connection = { id: "replay", kind, api, baseURL, apiKey: "none", keySource: null, headers: {} };
+    const how = { ref: `replay/${name}` as const, tape: play(name, cassette) };
+    return createProviderModel(connection, model, await traitsOf(kind, model, undefined), how);
   };
 
   const load = async (ref: ModelRef): Promise<Model> => {
@@ -116,9 +133,11 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       const { kind, entries } = connection;
       const entry = entries.find(({ id }) => id === modelID);
       const traits = await traitsOf(kind, modelID, entry);
-      return guarded(createProviderModel(connection, modelID, traits, patience), breakerOf(connection.id));
+      const tape = options.recorder?.tape(connection, modelID);
+      const how = { patience, ...(tape === undefined ? {} : { tape }) };
+      return guarded(createProviderModel(connection, modelID, traits, how), breakerOf(connection.id));
     };
-    const model = provider === undefined ? options.rules() : open(provider);
+    const model = provider === undefined ? (ref === builtinModel ? options.rules() : replay(modelID)) : open(provider);
     models.set(ref, model);
     // A load that failed is tried again next time.
     model.catch(() => models.delete(ref));
@@ -150,16 +169,18 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     },
     breakers: () => [...breakers].map(([id, breaker]) => [id, breaker.state()]),
     list: () => [
-      {
-        id: "builtin",
-        kind: "builtin",
-        name: "Embedded rules (no language model)",
-        configured: true,
-        keySource: null,
-        baseURL: null,
-        models: ["rules-1"],
-        breaker: closed,
-      },
+      { ...own, id: "builtin", kind: "builtin", name: "Embedded rules (no language model)", models: ["rules-1"] },
+      ...(options.cassettes === undefined
+        ? []
+        : [
+            {
+              ...own,
+              id: "replay",
+              kind: "replay",
+              name: "Recorded exchanges",
+              models: cassettesIn(options.cassettes),
+            },
+          ]),
       ...[...providers.values()].map(({ id, kind, name, missing, keySource, baseURL, models: names }) => ({
         id,
         kind,
@@ -175,6 +196,9 @@ export const createRegistry = (options: RegistryOptions): Registry => {
 };
 
 const closed: BreakerState = { state: "closed", failures: 0, retryAt: null };
+
+/** What the providers that call nobody share. */
+const own = { configured: true, keySource: null, baseURL: null, breaker: closed };
 
 const notFound = (message: string) => new ServiceError("model_not_found", message);
 const notConfigured = (message: string) => new ServiceError("model_not_configured", message);
@@ -212,7 +236,7 @@ const usableRefs = (providers: ReadonlyMap<string, Provider>): string[] => [
 ];
 
 const connect = (id: string, entry: ProviderEntry, env: RegistryOptions["env"]): Provider => {
-  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(id) || id === "builtin")
+  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(id) || id === "builtin" || id === "replay")
     throw new StartError(78, `Expected another id than "${id}" for a provider in config.jsonc.`);
   const known = entry.kind === "openai-compatible" ? undefined : knownKinds[entry.kind];
   const baseURL = entry.baseURL ?? known?.baseURL;

@@ -86,10 +86,7 @@ export const traits = ({ kind }: Wire): Traits => ({
 
 export const open = (wire: Wire, patience: Partial<Patience> = {}) =>
   createProviderModel(connectionOf(wire), wire.model, traits(wire), {
-    firstMs: 60_000,
-    silentMs: 60_000,
-    replyMs: 60_000,
-    ...patience,
+    patience: { firstMs: 60_000, silentMs: 60_000, replyMs: 60_000, ...patience },
   });
 
 export const failureOf = async (

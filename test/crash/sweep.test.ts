@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus, TaskSummary } from "../../src/protocol/status.ts";
+import { cassettes, ensureCassette } from "../cassette.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockRequest, startMockProvider } from "../mock-provider.ts";
 import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";
@@ -72,7 +73,7 @@ const ask = async <T>(url: string, path: string, init?: RequestInit): Promise<T>
   return (await response.json()) as T;
 };
 
-const create = (url: string, { project, marks }: Place): Promise<{ taskID: string }> =>
+const create = (url: string, { project, marks }: Place, model?: string): Promise<{ taskID: string }> =>
   ask(url, `/task?directory=${encodeURIComponent(project)}`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -80,6 +81,7 @@ const create = (url: string, { project, marks }: Place): Promise<{ taskID: strin
       request: `Make the sum right. marks=${marks}`,
       productPillar: "code",
       title: "Make the sum right",
+      ...(model === undefined ? {} : { model }),
       checks: [{ id: "right", kind: "test", run: "grep -q 'a + b' sum.js", baseline: true }],
     }),
   });
@@ -145,23 +147,30 @@ const verify = async (url: string, taskID: string, place: Place): Promise<void> 
 };
 
 /** One run with a kill at an event's version, and one without that finishes it. Gives the number of events. */
-const runKilledAt = async (version: number, extra: Record<string, string> = {}): Promise<number> => {
+const runKilledAt = async (version: number, extra: Record<string, string> = {}): Promise<number> =>
+  (await framesKilledAt(version, extra)).length;
+
+const framesKilledAt = async (version: number, extra: Record<string, string>): Promise<Frame[]> => {
   using root = temporary("sortie-crash-");
   const place = makePlace(root.path, extra);
-  let taskID: string;
+  let taskID: string | undefined;
   {
     await using service = await startProcess({ ...place.env, TEST_KILL_AT: String(version) });
-    ({ taskID } = await create(service.url, place));
+    // Recorded answers come so fast that the kill may fall before the POST has its answer.
+    const answer = create(service.url, place);
+    ({ taskID } = version > 1 ? await answer.catch(() => ({ taskID: undefined })) : await answer);
     if (version === 1) await service.kill("SIGKILL");
     if (version > 0) await service.gone;
     else {
-      await verify(service.url, taskID, place);
-      return (await eventsOf(service.url, taskID)).length;
+      await verify(service.url, taskID ?? "", place);
+      return eventsOf(service.url, taskID ?? "");
     }
   }
   await using again = await startProcess(place.env);
+  taskID ??=
+    (await ask<TaskSummary[]>(again.url, `/tasks?directory=${encodeURIComponent(place.project)}`))[0]?.taskID ?? "";
   await verify(again.url, taskID, place);
-  return (await eventsOf(again.url, taskID)).length;
+  return eventsOf(again.url, taskID);
 };
 
 describe("killed after every event in turn", () => {
@@ -187,6 +196,31 @@ describe("killed after every event in turn", () => {
     await schema.create();
     url.searchParams.set("options", `-c search_path=${schema.name}`);
     for (const version of [2, 8, 13, 19, 22]) await runKilledAt(version, { SERVICE_DATABASE_URL: url.href });
+  });
+
+  test("on recorded exchanges, wherever no call is cut in two", { timeout: 120_000 }, async () => {
+    await ensureCassette({
+      name: "crash-sweep",
+      provider: async () => ({ kind: "openai-compatible", baseURL: provider.baseURL }),
+      model: "large",
+      note: "Recorded from the mock provider of test/crash/sweep.test.ts on OpenAI's chat format, not from a real model.",
+      async act(service, model) {
+        using root = temporary("sortie-crash-");
+        const place = makePlace(root.path);
+        const { taskID } = await create(service.url, place, model);
+        await settledStatus(service.url, taskID);
+      },
+    });
+    const replayed = { SERVICE_CASSETTES: cassettes, SERVICE_MODEL: "replay/crash-sweep" };
+    const asked = provider.count();
+    const frames = await framesKilledAt(0, replayed);
+    // Right after an intent nobody knows what happened to it: the model is told so, which is another conversation.
+    const cut = (index: number) => frames[index]?.type === "tool.started" || frames[index + 1]?.type === "tool.started";
+    const quiet = frames.flatMap((_frame, index) => (cut(index) ? [] : [index + 1]));
+    expect(quiet.length).toBeGreaterThan(10);
+    const points = process.env["MODE"] === "night" ? quiet : quiet.filter((_, index) => index % 4 === 1);
+    for (const version of points) await framesKilledAt(version, replayed);
+    expect(provider.count()).toBe(asked);
   });
 
   test("control: a repeated effect is found out", async () => {

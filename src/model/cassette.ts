@@ -1,0 +1,226 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { messageOf, ServiceError } from "../errors.ts";
+import type { Connection } from "./kinds.ts";
+import { type Compared, compared, conversationIn, differenceOf, pack, unpack } from "./likeness.ts";
+
+/**
+ * Exchanges with a provider at the HTTP level, one readable JSON file for each Task: recorded without request headers
+ * and keys, and played back by what was said, not by order, so that a Task that was killed and asks the same again gets
+ * the same answer. A request that was not recorded is refused by name; a cassette never calls out.
+ */
+
+const json = z.json();
+const exchange = z.object({
+  request: z.object({ path: z.string(), body: json }),
+  response: z.object({
+    status: z.number().int(),
+    headers: z.record(z.string(), z.string()),
+    /** Lines of a stream, or a JSON body. */
+    lines: z.array(z.string()).optional(),
+    body: json.optional(),
+  }),
+});
+const cassette = z.object({
+  cassette: z.literal(1),
+  note: z.string().optional(),
+  provider: z.object({
+    kind: z.enum(["anthropic", "openai", "google", "openrouter", "openai-compatible"]),
+    api: z.enum(["responses", "chat"]),
+    baseURL: z.url(),
+    model: z.string(),
+  }),
+  exchanges: z.array(exchange),
+});
+
+export type Cassette = z.infer<typeof cassette>;
+type Exchange = Cassette["exchanges"][number];
+
+/** Stands before the line to the provider; `label` names the Task. */
+export type Tape = (line: typeof fetch, label: string) => typeof fetch;
+
+/** Nothing like this request was recorded. */
+export class CassetteMiss extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "CassetteMiss";
+  }
+}
+
+const bodyOf = (init: RequestInit | undefined): z.infer<typeof json> => {
+  try {
+    return JSON.parse(String(init?.body ?? "null")) as z.infer<typeof json>;
+  } catch {
+    return null;
+  }
+};
+const pathOf = (input: Parameters<typeof fetch>[0]): string => {
+  const url = new URL(input instanceof Request ? input.url : String(input));
+  url.searchParams.delete("key");
+  return `${url.pathname}${url.search}`;
+};
+
+/** What a reader of the answer may go by; the rest names accounts, or changes from call to call. */
+const keptHeaders = ["content-type", "retry-after", "retry-after-ms"];
+
+export interface Recorder {
+  tape(connection: Connection, modelID: string): Tape;
+}
+
+/** `redact` takes known secrets out of everything that is written. */
+export const createRecorder = (folder: string, redact: (text: string) => string): Recorder => {
+  const recordings = new Map<string, Promise<Recording>>();
+  return {
+    tape: (connection, modelID) => (line, label) => async (input, init) => {
+      const response = await line(input, init);
+      const { kind, api, baseURL } = connection;
+      const begun: Cassette = { cassette: 1, provider: { kind, api, baseURL, model: modelID }, exchanges: [] };
+      const name = /^[\w.-]{1,80}$/.test(label) ? label : "call";
+      // One model in one file; another one that goes on with the Task gets its own.
+      const file = join(folder, `${name}.${`${connection.id}-${modelID}`.replace(/[^\w.-]+/g, "-").slice(0, 80)}.json`);
+      const recording = recordings.get(file) ?? openRecording(file, begun, redact);
+      recordings.set(file, recording);
+      const request = { path: pathOf(input), body: bodyOf(init) };
+      const headers = Object.fromEntries(
+        keptHeaders.flatMap((header) => {
+          const value = response.headers.get(header);
+          return value === null ? [] : [[header, value]];
+        }),
+      );
+      const pieces: Uint8Array[] = [];
+      const keep = new TransformStream<Uint8Array, Uint8Array>({
+        transform(piece, controller) {
+          pieces.push(piece);
+          controller.enqueue(piece);
+        },
+        // Only a whole answer is kept: one that broke off could not be told from a mistake.
+        async flush() {
+          const text = Buffer.concat(pieces).toString("utf8");
+          await (await recording).add({ request, response: { status: response.status, headers, ...answer(text) } });
+        },
+      });
+      return new Response(response.body?.pipeThrough(keep) ?? null, {
+        status: response.status,
+        statusText: response.statusText,
+        headers: response.headers,
+      });
+    },
+  };
+};
+
+const answer = (text: string): Pick<Exchange["response"], "lines" | "body"> => {
+  try {
+    return { body: JSON.parse(text) as z.infer<typeof json> };
+  } catch {
+    return { lines: text.split("\n") };
+  }
+};
+
+type Recording = { add(exchange: Exchange): Promise<void> };
+
+/** Goes on with what stands in the file, as after a restart. Requests repeat their conversation; it is written once. */
+const openRecording = async (file: string, begun: Cassette, redact: (text: string) => string): Promise<Recording> => {
+  const known = await readFile(file, "utf8").catch(() => undefined);
+  const kept = known === undefined ? begun : parse(known, file);
+  const exchanges = unpacked(kept.exchanges);
+  let writing: Promise<void> = Promise.resolve();
+  return {
+    add(exchange) {
+      exchanges.push(exchange);
+      const bodies = exchanges.map(({ request }) => request.body);
+      const packed = exchanges.map(({ request, response }, index) => ({
+        request: { path: request.path, body: pack(request.body, bodies[index - 1]) },
+        response,
+      }));
+      const text = redact(`${JSON.stringify({ ...kept, exchanges: packed }, null, 2)}\n`);
+      writing = writing.then(async () => {
+        await mkdir(join(file, ".."), { recursive: true, mode: 0o700 });
+        await writeFile(`${file}.tmp`, text, { mode: 0o600 });
+        await rename(`${file}.tmp`, file);
+      });
+      return writing;
+    },
+  };
+};
+
+const unpacked = (exchanges: readonly Exchange[]): Exchange[] => {
+  let before: Exchange["request"]["body"] | undefined;
+  return exchanges.map(({ request, response }) => {
+    before = unpack(request.body, before);
+    return { request: { ...request, body: before }, response };
+  });
+};
+
+const parse = (text: string, file: string): Cassette => {
+  try {
+    return cassette.parse(JSON.parse(text));
+  } catch (error) {
+    throw new ServiceError("model_not_configured", `${file} is no cassette: ${messageOf(error).slice(0, 300)}`);
+  }
+};
+
+/** The names of a folder's cassettes, in order. */
+export const cassettesIn = (folder: string): string[] => {
+  try {
+    const names = readdirSync(folder).filter((name) => /^[\w][\w.-]*\.json$/.test(name));
+    return names.map((name) => name.slice(0, -".json".length)).toSorted();
+  } catch {
+    return [];
+  }
+};
+
+/** @throws ServiceError where the file is no cassette. */
+export const openCassette = (folder: string, name: string): Cassette => {
+  const file = join(folder, `${name}.json`);
+  return parse(readFileSync(file, "utf8"), file);
+};
+
+/** Answers requests from a cassette. The same request that was answered differently gets those answers in turn, then the last. */
+export const play = (name: string, { exchanges }: Cassette): Tape => {
+  const recorded = unpacked(exchanges).map(({ request, response }) => ({
+    path: request.path,
+    response,
+    ...compared(conversationIn(request.body)),
+  }));
+  const asked = new Map<string, number>();
+  const answering: typeof fetch = async (input, init) => {
+    init?.signal?.throwIfAborted();
+    const path = pathOf(input);
+    const said = compared(conversationIn(bodyOf(init)));
+    const key = `${path} ${said.text}`;
+    const same = recorded.filter((exchange) => exchange.path === path && exchange.text === said.text);
+    const count = asked.get(key) ?? 0;
+    asked.set(key, count + 1);
+    const found = same[Math.min(count, same.length - 1)];
+    if (found === undefined) throw new CassetteMiss(missOf(name, path, said, recorded));
+    const { status, headers, lines, body } = found.response;
+    const text = lines === undefined ? JSON.stringify(body) : lines.join("\n");
+    return new Response(replaced(text, found.volatile, said.volatile), { status, headers });
+  };
+  return () => answering;
+};
+
+/** What stood for a path or an id then, stands for another one now. */
+const replaced = (text: string, then: readonly string[], now: readonly string[]): string => {
+  const pairs = new Map(then.map((old, index) => [old, now[index] ?? old]));
+  const longest = [...pairs].filter(([old, fresh]) => old !== fresh).toSorted(([a], [b]) => b.length - a.length);
+  return longest.reduce((result, [old, fresh]) => result.replaceAll(old, fresh), text);
+};
+
+const missOf = (
+  name: string,
+  path: string,
+  said: Compared,
+  recorded: readonly (Compared & { path: string })[],
+): string => {
+  const begin = `The cassette ${name} has no answer to this request.`;
+  const here = recorded.filter((exchange) => exchange.path === path);
+  if (here.length === 0)
+    return `${begin} path: expected ${[...new Set(recorded.map((exchange) => exchange.path))].join(" or ")}, got ${path}.`;
+  const differences = here.map((exchange) => differenceOf(exchange.value, said.value));
+  // The one that goes along furthest is the one that was meant.
+  const nearest = differences.reduce((best, other) => (other.depth > best.depth ? other : best));
+  return `${begin} ${nearest.words}`;
+};
