@@ -196,7 +196,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   for (const root of projectRoots)
     if (!isAbsolute(root)) throw bad(`Expected absolute paths in SERVICE_PROJECT_ROOTS, got "${root}".`);
 
-  const folder = (name: string) => (env[name] === undefined ? undefined : resolve(env[name]));
+  const folder = (path: string | undefined) => (path === undefined ? undefined : resolve(path));
 
   const model =
     flags.model !== undefined
@@ -245,8 +245,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     allowedHosts: list(env["SERVICE_ALLOWED_HOSTS"]),
     allowedOrigins: list(env["SERVICE_ALLOWED_ORIGINS"]),
     projectRoots,
-    record: folder("SERVICE_RECORD"),
-    cassettes: folder("SERVICE_CASSETTES"),
+    record: folder(env["SERVICE_RECORD"]),
+    cassettes: folder(env["SERVICE_CASSETTES"]),
     sameUser: sameUser === "1",
     logLevel,
     env,

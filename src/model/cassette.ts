@@ -51,7 +51,7 @@ export class CassetteMiss extends Error {
 
 const bodyOf = (init: RequestInit | undefined): z.infer<typeof json> => {
   try {
-    return JSON.parse(String(init?.body ?? "null")) as z.infer<typeof json>;
+    return JSON.parse(typeof init?.body === "string" ? init.body : "null") as z.infer<typeof json>;
   } catch {
     return null;
   }
