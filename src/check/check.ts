@@ -3,6 +3,7 @@ import type { CheckSpec } from "../protocol/task.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Ran } from "../workspace/process.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { isFound } from "./match.ts";
 
 /** Runs a check of the command family in a workspace. A check that fails or cannot run is a result, not an error. */
 
@@ -33,7 +34,7 @@ export const runCheck = async (
     ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
   });
   options.signal.throwIfAborted();
-  const reason = judge(check, ran);
+  const reason = await judge(check, ran);
   return {
     state: ran.ended === "not-started" ? "error" : reason === null ? "passed" : "failed",
     exitCode: ran.exitCode,
@@ -52,7 +53,7 @@ const toolPath = (root: string, cwd: string): string => {
 
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-const judge = (check: CheckSpec, ran: Ran): string | null => {
+const judge = async (check: CheckSpec, ran: Ran): Promise<string | null> => {
   switch (ran.ended) {
     case "not-started":
       return `could not be started: ${ran.output}`;
@@ -68,8 +69,10 @@ const judge = (check: CheckSpec, ran: Ran): string | null => {
       ? "was ended by a signal"
       : `exit ${ran.exitCode}${wanted === 0 ? "" : ` instead of ${wanted}`}`;
   const pattern = check.expect?.stdoutMatches;
-  if (pattern !== undefined && !new RegExp(pattern, "m").test(ran.stdout)) return `output does not match /${pattern}/`;
-  return null;
+  if (pattern === undefined) return null;
+  const found = await isFound(pattern, ran.stdout);
+  if (found === true) return null;
+  return found === false ? `output does not match /${pattern}/` : `the output ${found} /${pattern}/`;
 };
 
 const lastLines = (output: string, lines = 40, chars = 4000): string =>

@@ -79,7 +79,7 @@ const git = async (): Promise<Finding> => {
   const remedy = "Install Git 2.39 or newer: https://git-scm.com";
   try {
     const { stdout } = await execute("git", ["--version"], { timeout: 5000 });
-    const [, major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(stdout) ?? []).map(Number);
+    const [, major = 0, minor = 0] = (/(\d{1,9})\.(\d{1,9})/.exec(stdout) ?? []).map(Number);
     const found = line(stdout);
     return major > 2 || (major === 2 && minor >= 39) ? ok("Git", found) : bad("Git", `${found} is too old`, remedy);
   } catch (error) {

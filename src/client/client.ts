@@ -40,7 +40,7 @@ const pollMs = 2_000;
 
 export const createServiceClient = (options: ClientOptions) => {
   const { directory, password, username = "service" } = options;
-  const baseUrl = options.baseUrl.replace(/\/+$/, "");
+  const baseUrl = options.baseUrl.replace(/(?<!\/)\/+$/, "");
   const headers: Record<string, string> =
     password === undefined ? {} : { authorization: `Basic ${base64(`${username}:${password}`)}` };
   const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => globalThis.fetch(...request));

@@ -251,7 +251,7 @@ const connect = (id: string, entry: ProviderEntry, env: RegistryOptions["env"]):
     id,
     kind: entry.kind,
     name: entry.name ?? known?.name ?? id,
-    baseURL: baseURL.replace(/\/+$/, ""),
+    baseURL: baseURL.replace(/(?<!\/)\/+$/, ""),
     apiKey: key.value,
     keySource: key.value === undefined ? null : key.source,
     headers: entry.headers ?? {},

@@ -37,7 +37,7 @@ export const checkAttachments = (
 };
 
 const sizeOf = (data: string): number =>
-  Math.floor((data.length * 3) / 4) - (/=*$/.exec(data.slice(-2))?.[0].length ?? 0);
+  Math.floor((data.length * 3) / 4) - (/(?<!=)=+$/.exec(data.slice(-2))?.[0].length ?? 0);
 
 const refuseSizes = (attachments: readonly Attachment[], limits: Sizes, at: string): void => {
   let total = 0;

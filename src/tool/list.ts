@@ -25,7 +25,7 @@ export const list: Tool<z.infer<typeof input>> = {
       } catch (error) {
         // Asked for a file: say what it is.
         if (!(error instanceof FileRefused) || error.kind !== "not-a-file") throw error;
-        const name = path.replace(/\/+$/, "");
+        const name = path.replace(/(?<!\/)\/+$/, "");
         const parent = await workspace.files.list(name.split("/").slice(0, -1).join("/"), { limit: 100_000 });
         const entry = parent.entries.find((candidate) => candidate.path === name.replace(/^(\.\/)+/, ""));
         if (entry === undefined) throw error;

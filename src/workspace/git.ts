@@ -227,7 +227,7 @@ export const minGit = "2.39";
 /** The git on the path, and whether it is new enough for us. */
 export const gitVersion = async (path = "/usr/local/bin:/usr/bin:/bin"): Promise<{ version: string; ok: boolean }> => {
   const { stdout } = await runGit("/", ["--version"], { env: { ...environment, PATH: path } });
-  const version = /(\d+)\.(\d+)[\w.]*/.exec(stdout.toString("utf8"));
+  const version = /(?<![\d.])(\d{1,9})\.(\d{1,9})[\w.]*/.exec(stdout.toString("utf8"));
   const [major, minor] = [Number(version?.[1] ?? 0), Number(version?.[2] ?? 0)];
   const [needMajor = 0, needMinor = 0] = minGit.split(".").map(Number);
   return { version: version?.[0] ?? "", ok: major > needMajor || (major === needMajor && minor >= needMinor) };

@@ -260,7 +260,7 @@ const argumentOf = (match: RegExpExecArray, at: number): { value: string; spare:
   const text = match[at] ?? match[at + 1] ?? match[at + 2];
   if (text !== undefined) return { value: text, spare: 0 };
   const plain = match[at + 3] ?? "";
-  const value = plain.replace(/[.!]+$/, "");
+  const value = plain.replace(/(?<![.!])[.!]+$/, "");
   return { value, spare: plain.length - value.length };
 };
 

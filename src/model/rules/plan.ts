@@ -124,7 +124,7 @@ const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
   kind: "failed",
   code: "instruction_failed",
   message: [
-    `${why.replace(/[.\s]+$/, "")}.`,
+    `${why.replace(/(?<![.\s])[.\s]+$/, "")}.`,
     ...(reports.length === 0 ? [] : [`Before it: ${reports.join(" ")}`]),
   ].join("\n"),
   remedy: `Correct the instruction and send it as a message, or use a model: ${ownModel}.`,

@@ -177,7 +177,7 @@ function* move(from: string, to: string): Step {
     const result = yield* once({ tool: "git", input: { action: "mv", from, to } });
     if (result.outcome === "ok") return done(firstLine(result.output));
     if (result.outcome === "error") return failed(result.output);
-    const bare = to.replace(/\/+$/, "");
+    const bare = to.replace(/(?<!\/)\/+$/, "");
     const inside = `${bare}/${from.split("/").at(-1)}`;
     const [old, fresh, within] = yield* repeatable(
       [from, bare, inside].map((path) => ({ tool: "list", input: { path } })),
