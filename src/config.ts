@@ -60,6 +60,13 @@ export const configFile = z.strictObject({
   /** External agents over ACP by name; each becomes the squad `acp-<name>`. */
   agents: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), agentConfig).optional(),
   sandbox: z.strictObject({ network: z.boolean().optional() }).optional(),
+  permissions: z
+    .strictObject({
+      deny: z.array(z.string()).optional(),
+      ask: z.array(z.string()).optional(),
+      allow: z.array(z.string()).optional(),
+    })
+    .optional(),
   limits: limitsConfig.optional(),
 });
 
@@ -97,6 +104,8 @@ export type Config = {
   secrets: string[];
   agents: Record<string, AgentConfig>;
   sandbox: { mode: "auto" | "required"; network: boolean };
+  /** What agents may do; the rules are checked where the tools are known. */
+  permissions: { deny: string[]; ask: string[]; allow: string[] };
   limits: Limits;
   maxRunning: number;
   allowedHosts: string[];
@@ -236,6 +245,11 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     secrets: file.secrets ?? [],
     agents: agentsOf(file.agents ?? {}, env),
     sandbox: { mode: sandbox, network: file.sandbox?.network ?? true },
+    permissions: {
+      deny: file.permissions?.deny ?? [],
+      ask: file.permissions?.ask ?? [],
+      allow: file.permissions?.allow ?? [],
+    },
     limits: {
       ...defaultLimits,
       ...Object.fromEntries(Object.entries(file.limits ?? {}).filter(([, value]) => value !== undefined)),

@@ -21,6 +21,7 @@ const statusOf = {
   task_settled: 409,
   task_active: 409,
   task_busy: 409,
+  ask_closed: 409,
   idempotency_key_reused: 409,
   idempotency_in_progress: 409,
   directory_mismatch: 409,

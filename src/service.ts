@@ -4,6 +4,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { type Config, isLoopback } from "./config.ts";
 import type { Recorded } from "./domain/event.ts";
+import { protectedBy } from "./domain/permission.ts";
 import { createLocalEngine } from "./engine/local.ts";
 import { createSlots } from "./engine/slots.ts";
 import { messageOf, ServiceError, StartError } from "./errors.ts";
@@ -23,6 +24,7 @@ import { lockFolder } from "./store/lock.ts";
 import { createSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
 import { createArchiver } from "./task/archive.ts";
+import { problemIn } from "./task/rules.ts";
 import { createRunTask } from "./task/run.ts";
 import { createTasks, type Tasks } from "./task/tasks.ts";
 import { createProcesses } from "./workspace/process.ts";
@@ -61,7 +63,11 @@ export const createService = async (
       78,
       `A sandbox is required (${isLoopback(config.host) ? "SERVICE_SANDBOX=required" : `listening on ${config.host}`}), and this version has none: commands run as the service's user. Set SERVICE_SANDBOX=auto to accept that.`,
     );
-  const { dataDir, limits } = config;
+  const { dataDir, limits, permissions } = config;
+  for (const list of ["deny", "ask", "allow"] as const) {
+    const problem = problemIn(list, permissions[list]);
+    if (problem !== undefined) throw new StartError(78, `${config.configPath}: permissions.${problem}.`);
+  }
   const secrets = createSecrets(secretsOf(config));
   const log = guardLog(openLog, secrets);
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
@@ -85,6 +91,7 @@ export const createService = async (
     const workspaces = createWorkspaces({
       dataDir,
       projectRoots: config.projectRoots,
+      isProtected: protectedBy(permissions),
       processes,
       limits,
       log,
@@ -134,6 +141,7 @@ export const createService = async (
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       slots,
       limits,
+      permissions,
       sandbox,
       worker: `${instance}/${randomUUID()}`,
       recorded(events) {

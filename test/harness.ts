@@ -16,6 +16,7 @@ export const callContext = {
     throw new Error("This test has no Task.");
   },
   record: () => Promise.resolve(),
+  ask: () => Promise.reject(new Error("This test has nobody to ask.")),
 };
 
 /** A folder that is gone when the scope ends. */

@@ -4,12 +4,15 @@ import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../errors.ts";
 import type { EventData } from "../protocol/event.ts";
 import { keepText, loadInput, outputBytes } from "../store/text.ts";
-import type { Tool, ToolResult } from "../tool/tool.ts";
+import { type Tool, type ToolResult, Waits } from "../tool/tool.ts";
+import { ask } from "./ask.ts";
 import type { Turn } from "./loop.ts";
+import { narrowed, permit } from "./permit.ts";
 
 /**
  * The calls of one reply. Each result is recorded as its call ends; calls that only read run side by side, one that
- * may change files waits for all before it, and what follows waits for it.
+ * may change files waits for all before it, and what follows waits for it. A call that waits for an answer is left
+ * open, the others go on.
  */
 
 /** `given`: the arguments as the model gave them, where they are at hand; a secret in them is not in the record. */
@@ -34,7 +37,12 @@ export const runCalls = async (turn: Turn, calls: readonly Call[], cut = turn.si
 
 const runCall = async (turn: Turn, call: Call, tool: Tool | undefined, cut: AbortSignal): Promise<void> => {
   const started = performance.now();
-  const { result, sandbox } = await attempt(turn, call, tool, cut);
+  const attempted = await attempt(turn, call, tool, cut).catch((error: unknown) => {
+    if (error instanceof Waits) return undefined;
+    throw error;
+  });
+  if (attempted === undefined) return;
+  const { result, sandbox } = attempted;
   if (result === undefined) {
     await turn.record([interrupted(turn.sessionID, call, outOfTime)]);
     return;
@@ -83,6 +91,8 @@ const attempt = async (
       `The arguments of ${tool.name} are wrong: ${parsed.error.issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`).join("; ")}. Nothing was done.`,
     );
   const workspace = await turn.workspace();
+  const refused = await permit(turn, call.callID, tool, parsed.data, workspace.root);
+  if (refused !== undefined) return { result: refused, sandbox: false };
   using slot = await turn.slot(cut).catch((error: unknown) => {
     turn.signal.throwIfAborted();
     if (!cut.aborted) throw error;
@@ -93,7 +103,7 @@ const attempt = async (
     .run(parsed.data, {
       callID: call.callID,
       sessionID: turn.sessionID,
-      workspace,
+      workspace: narrowed(turn, workspace, tool, parsed.data),
       limits: turn.limits,
       signal: cut,
       kept: (callID) => keptOutput(turn, callID),
@@ -101,9 +111,11 @@ const attempt = async (
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.state,
       record: turn.record,
+      ask: (question) => ask(turn, call.callID, { kind: "question", ...question }),
     })
     .catch((error: unknown): ToolResult | undefined => {
       turn.signal.throwIfAborted();
+      if (error instanceof Waits) throw error;
       if (cut.aborted) return undefined;
       turn.log.error({ error: messageOf(error), tool: tool.name, call: call.callID }, "a tool failed unexpectedly");
       return { outcome: "error", output: `The tool ${tool.name} failed: ${messageOf(error)}` };

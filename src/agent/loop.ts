@@ -2,6 +2,7 @@ import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { budgetWarnings } from "../domain/budget.ts";
 import type { Conversation } from "../domain/conversation.ts";
 import type { DomainEvent } from "../domain/event.ts";
+import type { Rules } from "../domain/permission.ts";
 import type { TaskState } from "../domain/task.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
@@ -27,6 +28,8 @@ export type Turn = {
   specs: readonly ToolSpec[];
   facts: Facts;
   limits: Limits;
+  /** What the tools may do. */
+  rules: Rules;
   store: Store;
   log: Log;
   signal: AbortSignal;

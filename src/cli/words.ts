@@ -63,6 +63,26 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const why = good ? "" : ` ${dim(line(lastLine(textOf(output)), 120))}`;
         return `${dim("·")} ${call}: ${good ? result : red(result)}${why}`;
       }
+      case "permission.decided": {
+        const { tool, subject, decision, rule, by } = event.data;
+        // The ask and its answer have lines of their own.
+        if (decision === "ask" || by !== "rule") return undefined;
+        const verb = decision === "deny" ? red("Denied") : "Allowed";
+        return `${verb}: ${line(`${tool} ${subject}`, 200)} ${dim(`(rule ${line(rule)}, ${event.data.origin})`)}`;
+      }
+      case "permissions.read":
+        return dim(`The project's own rules apply (${line(event.data.file)})`);
+      case "ask.opened": {
+        const { prompt, kind, options, askID, default: fallback } = event.data;
+        const choices = kind === "permission" || options.length === 0 ? "" : ` (${line(options.join(", "), 300)})`;
+        const stands = fallback === null ? "the agent decides" : `"${line(fallback)}" stands`;
+        return `${yellow(bold("Waits for you:"))} ${line(prompt, 600)}${choices} ${dim(`${askID}; without an answer ${stands} at ${event.data.expiresAt.slice(11, 16)} UTC`)}`;
+      }
+      case "ask.answered": {
+        const { decision, answer, by, source } = event.data;
+        const said = line(decision ?? answer ?? "no answer");
+        return by === "caller" ? `${bold(line(source, 40))} answered: ${said}` : dim(`Nobody answered: ${said}`);
+      }
       case "note.written":
         return undefined;
       case "budget.warned":

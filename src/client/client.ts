@@ -83,7 +83,7 @@ export const createServiceClient = (options: ClientOptions) => {
     const reached = response === undefined ? {} : { response };
     return data === undefined
       ? { data: undefined, error: error as CallError, ...reached }
-      : { data: data as TaskStatus, error: undefined, ...reached };
+      : { data, error: undefined, ...reached };
   };
 
   /** Until the Task's stream says it is settled; also when there is no stream to read. */
@@ -133,6 +133,7 @@ export const createServiceClient = (options: ClientOptions) => {
       messages: task.messages.bind(task),
       message: inProject(task.message.bind(task)),
       cancel: inProject(task.cancel.bind(task)),
+      answer: inProject(task.answer.bind(task)),
       update: inProject(task.update.bind(task)),
       delete: inProject(task.delete.bind(task)),
       diff: task.diff.bind(task),

@@ -1,5 +1,6 @@
 import type { EventData, LongText } from "../protocol/event.ts";
 import type { Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/status.ts";
+import { answerWords, permissionWords } from "./ask.ts";
 import { type Recorded, requestMessageID } from "./event.ts";
 
 /** What a front end shows first: messages with their calls, and a timeline of the newest facts. */
@@ -131,6 +132,14 @@ export const sentence = (event: Recorded): string => {
       return "Plan noted";
     case "budget.warned":
       return `Budget: ${event.data.used} of ${event.data.cap} used (${event.data.name})`;
+    case "permission.decided":
+      return permissionWords(event.data);
+    case "permissions.read":
+      return `Rules of ${event.data.file}: ${[...event.data.deny.map((rule) => `deny ${rule}`), ...event.data.ask.map((rule) => `ask ${rule}`)].join(", ")}`;
+    case "ask.opened":
+      return `${event.data.kind === "permission" ? "Asks for permission" : "Asks"}: ${event.data.prompt}`;
+    case "ask.answered":
+      return answerWords(event.data);
     case "tree.committed":
       return `${event.data.files} files changed, +${event.data.insertions} −${event.data.deletions}`;
     case "check.started":
@@ -171,7 +180,7 @@ export const boardOf = (parts: {
     checks: status.checks,
     artifacts: [],
     git: { ...status.git, diffStat },
-    pending: [],
+    pending: status.pending,
     timeline,
     usage: status.usage,
     lastEventID: status.lastEventID,

@@ -1,7 +1,8 @@
 import type { EventData } from "../protocol/event.ts";
+import { endAsks } from "./ask.ts";
 import { cancelled, settled } from "./end.ts";
 import type { DomainEvent } from "./event.ts";
-import type { TaskState } from "./task.ts";
+import { openAsks, type TaskState } from "./task.ts";
 
 /** What a request to cancel comes to. */
 
@@ -24,6 +25,9 @@ export const cancel = (state: TaskState, request: EventData["cancel.requested"],
   const mode = state.reply === null || state.retry !== null || state.deferred !== null ? "stop" : request.mode;
   const asked = { ...request, mode };
   const requested: DomainEvent = { type: "cancel.requested", data: asked };
-  if (state.startedAt !== null) return { kind: "events", events: [requested], stops: mode === "stop" };
+  if (state.startedAt !== null) {
+    const ended = endAsks(openAsks(state), "cancel");
+    return { kind: "events", events: [requested, ...ended], stops: mode === "stop" };
+  }
   return { kind: "events", events: [requested, settled(cancelled(asked), "", at)], stops: true };
 };

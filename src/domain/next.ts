@@ -1,6 +1,7 @@
 import type { TurnFailure } from "../protocol/event.ts";
 import type { CheckSpec } from "../protocol/task.ts";
 import { cancelled, type End } from "./end.ts";
+import { waitsUntil } from "./ask.ts";
 import { type CheckRun, isCurrent, type TaskState } from "./task.ts";
 
 /**
@@ -10,8 +11,10 @@ import { type CheckRun, isCurrent, type TaskState } from "./task.ts";
 export type Step =
   /** Settled: nothing to do. */
   | { kind: "done" }
-  /** Calls of a run that died: reading ones run again, others are told to the model as interrupted. */
+  /** Open calls of an earlier run: those that were answered go on, reading ones run again, others are interrupted. */
   | { kind: "recover" }
+  /** Every open call waits for an answer: nothing to do until one comes, or until the first one's time is over. */
+  | { kind: "ask"; until: string }
   /** A landing went by with a message unread: a new workspace on the new base. */
   | { kind: "renew" }
   /** Checks with `baseline: true` on the base tree, before the work. */
@@ -43,7 +46,10 @@ export const next = (state: TaskState, rules: Rules): Step => {
   if (state.lifecycle !== "active") return { kind: "done" };
   if (state.landingStarted !== null) return { kind: "land" };
   if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelled(state.cancel) };
-  if (state.open.length > 0) return { kind: "recover" };
+  if (state.open.length > 0) {
+    const until = waitsUntil(state);
+    return until === undefined ? { kind: "recover" } : { kind: "ask", until };
+  }
   if (state.landed !== null)
     return state.reply !== null && state.input > state.reply.read
       ? { kind: "renew" }

@@ -1,6 +1,7 @@
 import type { Phase, TaskSummary } from "../protocol/status.ts";
 import { checksOf } from "./checks.ts";
-import { isCurrent, type TaskState } from "./task.ts";
+import { pendingOf, waitsUntil } from "./ask.ts";
+import { isCurrent, openAsks, type TaskState } from "./task.ts";
 
 /**
  * The list row of a Task: what lists, boards and filters show, derived from the fold and stored beside it. Its place in
@@ -15,7 +16,7 @@ export const phaseOf = (state: TaskState): Phase => {
   if (state.landingStarted !== null) return "landing";
   if (state.attemptStartedAt === null || state.deferred !== null) return "queued";
   if (state.running !== null) return "checking";
-  if (state.retry !== null) return "waiting";
+  if (state.retry !== null || waitsUntil(state) !== undefined) return "waiting";
   if (state.workspace === null && state.reply === null) return "preparing";
   return "working";
 };
@@ -24,8 +25,9 @@ export const phaseOf = (state: TaskState): Phase => {
 const actionsOf = (state: TaskState): TaskSummary["availableActions"] => {
   const archive = state.workspace?.kind === "worktree" || state.isolation === "worktree" ? (["archive"] as const) : [];
   if (!isActive(state)) return ["message", "update", ...archive, "delete"];
+  const answer = openAsks(state).length > 0 ? (["answer"] as const) : [];
   return state.landingStarted === null
-    ? ["message", "cancel", "update", ...archive]
+    ? ["message", "cancel", ...answer, "update", ...archive]
     : ["message", "update", ...archive];
 };
 
@@ -48,7 +50,7 @@ export const commonOf = (state: TaskState) => {
     squad: state.squad,
     model: state.model as string,
     attempt: state.attempt,
-    pending: [],
+    pending: pendingOf(state),
     git: {
       baseCommit: state.workspace?.baseCommit ?? null,
       headCommit: state.landed?.commit ?? state.tree?.commit ?? state.workspace?.baseCommit ?? null,
@@ -100,6 +102,6 @@ export const summarise = (state: TaskState): TaskSummary => {
     queue: waitOf(state),
     checks,
     checkCounts: counts,
-    pendingCount: 0,
+    pendingCount: openAsks(state).length,
   };
 };

@@ -19,6 +19,9 @@ export type Open = {
   mark: number;
 };
 
+/** `begun`: what was permitted has been started, so it is not done again. */
+export type Ask = EventData["ask.opened"] & { answer: EventData["ask.answered"] | null; begun: boolean };
+
 export type CheckRun = EventData["check.finished"];
 
 export type Session = {
@@ -87,6 +90,12 @@ export type TaskState = {
   /** Since when no reply came for want of quota. */
   quotaSince: string | null;
   open: Open[];
+  /** What the agents asked for calls that have not ended. */
+  asks: Ask[];
+  /** How many of each kind they asked so far. */
+  asked: { question: number; permission: number };
+  /** The project's own rules; null before they were read, or when there are none. */
+  projectRules: EventData["permissions.read"] | null;
   /** Whether a call that may change files ran since the tree was last committed. */
   touched: boolean;
   /** Counts calls that may change files; in-place results hold for one value of it. */
@@ -194,6 +203,9 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
     deferred: null,
     quotaSince: null,
     open: [],
+    asks: [],
+    asked: { question: 0, permission: 0 },
+    projectRules: null,
     touched: false,
     edits: 0,
     tree: null,
@@ -226,11 +238,13 @@ const waits: ReadonlySet<string> = new Set([
   "model.switched",
   "budget.warned",
   "check.started",
+  "permission.decided",
+  "permissions.read",
 ]);
 
 /** Something of this machine's was under way; waiting for a model is not. */
 const isBusy = (state: TaskState): boolean =>
-  state.open.length > 0 || state.running !== null || state.landingStarted !== null;
+  state.open.some(({ callID }) => !isWaiting(state, callID)) || state.running !== null || state.landingStarted !== null;
 
 /** Folds one event in. The state before is never changed: a commit that fails leaves it as it was. */
 export const evolve = (before: TaskState | undefined, event: Recorded): TaskState => {
@@ -294,6 +308,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         ...state,
         reply: { read: event.data.read, finish: event.data.finish, failure: event.data.failure },
         ...(state.queued && event.data.finish !== "calls" ? { queued: false, input: event.version } : {}),
+        time: state.time.since === null ? { ...state.time, since: event.at } : state.time,
         retry: null,
         tried: [],
         quotaSince: null,
@@ -335,13 +350,17 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       const call = state.open.find((open) => open.callID === event.data.callID);
       const edits = call?.effect === "workspace" || call?.effect === "unknown";
       const open = state.open.filter(({ callID }) => callID !== event.data.callID);
-      return {
-        ...state,
-        open,
-        circle: call === undefined ? state.circle : advance(state.circle, call.mark, event.data, open.length === 0),
-        touched: state.touched || edits,
-        edits: edits ? state.edits + 1 : state.edits,
-      };
+      return left(
+        {
+          ...state,
+          open,
+          circle: call === undefined ? state.circle : advance(state.circle, call.mark, event.data, open.length === 0),
+          asks: state.asks.filter((ask) => ask.callID !== event.data.callID),
+          touched: state.touched || edits,
+          edits: edits ? state.edits + 1 : state.edits,
+        },
+        event.at,
+      );
     }
     case "note.written":
       return state;
@@ -349,6 +368,31 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       const { name, used, cap } = event.data;
       return { ...state, warned: { ...state.warned, [name]: { used, cap, at: event.at } } };
     }
+    case "permission.decided":
+      return event.data.decision === "allow"
+        ? {
+            ...state,
+            asks: state.asks.map((ask) => (ask.callID === event.data.callID ? { ...ask, begun: true } : ask)),
+          }
+        : state;
+    case "permissions.read":
+      return { ...state, projectRules: event.data };
+    case "ask.opened": {
+      const { kind } = event.data;
+      return left(
+        {
+          ...state,
+          asks: [...state.asks, { ...event.data, answer: null, begun: false }],
+          asked: { ...state.asked, [kind]: state.asked[kind] + 1 },
+        },
+        event.at,
+      );
+    }
+    case "ask.answered":
+      return {
+        ...state,
+        asks: state.asks.map((ask) => (ask.askID === event.data.askID ? { ...ask, answer: event.data } : ask)),
+      };
     case "tree.committed":
       return { ...state, tree: event.data, touched: false };
     case "check.started":
@@ -389,6 +433,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         settledAt: event.at,
         time: { ms: timeUntil(state, event.at), since: null },
         open: [],
+        asks: [],
         running: null,
         retry: null,
         tried: [],
@@ -445,6 +490,22 @@ const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
 
 /** Landing renews the base: what comes after it starts from a new workspace. */
 const fresh = { tree: null, touched: false, results: {}, landed: null };
+
+/** Every open call waits for an answer: nobody works, whoever holds the Task. */
+export const isLeft = (state: TaskState): boolean =>
+  state.open.length > 0 &&
+  state.open.every(({ callID }) => state.asks.some((ask) => ask.callID === callID && ask.answer === null));
+
+/** The time of the attempt stands still while the Task is left to whoever answers. */
+const left = (state: TaskState, at: string): TaskState =>
+  isLeft(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
+
+/** The call does nothing until its ask is answered, and has done nothing since. */
+export const isWaiting = (state: TaskState, callID: string): boolean =>
+  state.asks.some((ask) => ask.callID === callID && !ask.begun);
+
+/** What somebody may answer. */
+export const openAsks = (state: TaskState): Ask[] => state.asks.filter(({ answer }) => answer === null);
 
 /** The result is kept on the Task's branch, not on one of the user's. */
 const staysOnBranch = (state: TaskState): boolean => state.workspace?.targetRef === null;

@@ -115,6 +115,9 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     "task.cancel": async ({ entry, params, directory, body, once }) =>
       accepted(entry, await runOnce(once, () => tasks.cancel(directory, params.taskID, body, once))),
 
+    "task.answer": async ({ entry, params, directory, body, once }) =>
+      accepted(entry, await runOnce(once, () => tasks.answer(directory, params.taskID, params.askID, body, once))),
+
     "task.projectArchive": async ({ entry, params, directory, head, outgoing }) => {
       if (head) {
         await tasks.status(params.taskID);

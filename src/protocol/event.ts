@@ -185,6 +185,38 @@ export const eventData = {
   "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),
   /** 80 % of a cap is used; once for a cap, and once again when it was raised. */
   "budget.warned": z.object({ name: budget.keyof(), used: z.number(), cap: z.number() }),
+  /** A rule or an answer decided on a call that is not plainly allowed. */
+  "permission.decided": z.object({
+    callID: z.string(),
+    sessionID: z.string(),
+    tool: z.string(),
+    subject: z.string().describe("What the rule matched: a path, a command, a host; may be cut"),
+    decision: z.enum(["deny", "ask", "allow"]),
+    rule: z.string(),
+    origin: z.enum(["operator", "project", "default"]),
+    by: z.enum(["rule", "caller", "timeout", "ended"]).describe("Whose word it is"),
+  }),
+  /** The project's own rules, read once, before the agents' first step; they can only narrow. */
+  "permissions.read": z.object({ file: z.string(), deny: z.array(z.string()), ask: z.array(z.string()) }),
+  /** The call waits for an answer, at most until `expiresAt`; then `default` stands. */
+  "ask.opened": z.object({
+    askID: z.string(),
+    sessionID: z.string(),
+    callID: z.string(),
+    kind: z.enum(["permission", "question"]),
+    prompt: z.string(),
+    options: z.array(z.string()),
+    default: z.string().nullable(),
+    expiresAt: z.iso.datetime(),
+  }),
+  /** Exactly one for each ask. `ended`: a message, a cancel or the Task's end came instead. */
+  "ask.answered": z.object({
+    askID: z.string(),
+    decision: z.enum(["allow", "deny"]).exactOptional(),
+    answer: z.string().exactOptional(),
+    by: z.enum(["caller", "timeout", "ended"]),
+    source: z.string(),
+  }),
   "tree.committed": z.object({
     commit: gitID,
     tree: gitID,

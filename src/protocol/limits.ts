@@ -50,6 +50,11 @@ export const defaultLimits = {
   checkRounds: 3,
   /** The same call with the same result this often in a row ends the Task; 0 = off. */
   loopRepeats: 50,
+  /** Questions that the agents of a Task may put to its user, and calls for which they may ask permission. */
+  asks: 5,
+  permissionAsks: 50,
+  /** The longest that a call waits for an answer. */
+  askSeconds: 600,
   steps: 1000,
   tokens: 20_000_000,
   minutes: 120,

@@ -208,6 +208,15 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
         json(status.cancelAccepted, "Accepted; active until its processes are dead", 202),
       ],
     },
+    "task.answer": {
+      method: "POST",
+      path: "/task/{taskID}/pending/{askID}",
+      summary: "Answer what a Task waits for",
+      directory: "required",
+      params: z.object({ taskID: z.string(), askID: z.string() }),
+      body: bodies.taskAnswer,
+      answers: [json(status.answerAccepted, "This answer stands; the Task goes on")],
+    },
     "task.projectArchive": {
       method: "GET",
       path: "/task/{taskID}/project-archive",

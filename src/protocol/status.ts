@@ -103,6 +103,17 @@ export const errorInfo = z
   .object({ code: z.string(), retryable: z.boolean(), remedy: z.string().nullable(), at: time })
   .meta({ id: "ErrorInfo" });
 
+export const pendingAsk = z
+  .object({
+    id: z.string(),
+    kind: z.enum(["permission", "question"]),
+    prompt: z.string(),
+    options: z.array(z.string()).describe("permission: allow, deny; question: proposals, other words are welcome"),
+    default: z.string().nullable().describe("What stands when nobody answers; null = the agent decides"),
+    expiresAt: time,
+  })
+  .meta({ id: "PendingAsk" });
+
 const common = {
   taskID: z.string(),
   title: z.string(),
@@ -128,7 +139,7 @@ const common = {
     .object({ position: z.number().int(), notBefore: time.nullable(), reason: z.string() })
     .nullable()
     .describe("null unless queued"),
-  pending: z.array(z.never()).describe("Questions that wait for an answer"),
+  pending: z.array(pendingAsk).describe("What waits for an answer"),
   checks: z.array(checkState),
   git: z.object({
     baseCommit: z.string().nullable(),
@@ -149,7 +160,7 @@ const common = {
     })
     .nullable()
     .describe("null until the first run"),
-  availableActions: z.array(z.enum(["message", "cancel", "update", "archive", "delete"])),
+  availableActions: z.array(z.enum(["message", "cancel", "answer", "update", "archive", "delete"])),
   archived: z.boolean(),
   lastEventID: z.number().int(),
   metadata: z.record(z.string(), z.json()),
@@ -250,7 +261,7 @@ export const board = z
         .object({ files: z.number().int(), insertions: z.number().int(), deletions: z.number().int() })
         .nullable(),
     }),
-    pending: z.array(z.never()),
+    pending: z.array(pendingAsk),
     timeline: z.array(timelineEntry),
     usage,
     lastEventID: z.number().int(),
@@ -280,6 +291,17 @@ export const cancelAccepted = z
   })
   .meta({ id: "CancelAccepted" });
 
+export const answerAccepted = z
+  .object({
+    taskID: z.string(),
+    askID: z.string(),
+    accepted: z.literal(true),
+    status: activity,
+    lifecycleStatus,
+    eventID: z.number().int(),
+  })
+  .meta({ id: "AnswerAccepted" });
+
 export const taskDeleted = z.object({ taskID: z.string(), deleted: z.literal(true) }).meta({ id: "TaskDeleted" });
 
 export type TaskSummary = z.infer<typeof taskSummary>;
@@ -289,6 +311,8 @@ export type TaskBoard = z.infer<typeof board>;
 export type Message = z.infer<typeof message>;
 export type MessagePage = z.infer<typeof messagePage>;
 export type MessageAccepted = z.infer<typeof messageAccepted>;
+export type AnswerAccepted = z.infer<typeof answerAccepted>;
+export type PendingAsk = z.infer<typeof pendingAsk>;
 export type CancelAccepted = z.infer<typeof cancelAccepted>;
 export type TimelineEntry = z.infer<typeof timelineEntry>;
 export type Usage = z.infer<typeof usage>;

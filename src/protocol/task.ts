@@ -93,6 +93,9 @@ export const budget = z
   })
   .meta({ id: "Budget" });
 
+/** An answer stands in one event, so it is bounded by that. */
+const maxAnswer = 16 * 1024;
+
 const metadataOf = (limits: Limits) =>
   z.record(z.string(), z.json()).refine((value) => bytes(JSON.stringify(value)) <= limits.metadataBytes, {
     error: (issue) =>
@@ -138,6 +141,17 @@ export const createRequests = (limits: Limits = defaultLimits) => {
     taskCancel: z
       .strictObject({ surface, reason, mode: z.enum(["stop", "wrap_up"]).optional() })
       .meta({ id: "TaskCancel" }),
+    taskAnswer: z
+      .strictObject({
+        decision: z.enum(["allow", "deny"]).optional().describe("To an ask of kind permission"),
+        answer: text(maxAnswer).optional().describe("To an ask of kind question: one of its options, or other words"),
+        source: source(limits).optional(),
+      })
+      .refine((body) => (body.decision === undefined) !== (body.answer === undefined), {
+        error: ({ input }) =>
+          `Expected one of decision and answer, got ${(input as { decision?: string }).decision === undefined ? "neither" : "both"}`,
+      })
+      .meta({ id: "TaskAnswer" }),
     taskDelete: z.strictObject({ surface, reason }).meta({ id: "TaskDelete" }),
     taskPatch: z
       .strictObject({
@@ -156,6 +170,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
 type Requests = ReturnType<typeof createRequests>;
 export type TaskCreate = z.infer<Requests["taskCreate"]>;
 export type TaskMessage = z.infer<Requests["taskMessage"]>;
+export type TaskAnswer = z.infer<Requests["taskAnswer"]>;
 export type TaskCancel = z.infer<Requests["taskCancel"]>;
 export type TaskPatch = z.infer<Requests["taskPatch"]>;
 

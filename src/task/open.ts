@@ -2,6 +2,7 @@ import type { ExternalAgent } from "../agent/external.ts";
 import { type Conversation, conversationTypes, converse, emptyConversation } from "../domain/conversation.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
+import type { RuleTexts } from "../domain/permission.ts";
 import { evolve, type TaskState } from "../domain/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import type { Slots } from "../engine/slots.ts";
@@ -17,6 +18,7 @@ import { createFiles } from "../workspace/files.ts";
 import type { Processes } from "../workspace/process.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
 import { openWorkspace } from "./prepare.ts";
+import { readRules } from "./rules.ts";
 import { failNow } from "./settle.ts";
 
 /** What a run works with, and how it is opened from a claim: what was left is ended, the log folded. */
@@ -35,6 +37,8 @@ export type RunDeps = {
   externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
   limits: Limits;
+  /** The operator's rules; a project's own are in the Task's fold. */
+  permissions: RuleTexts;
   sandbox: EventData["run.started"]["sandbox"];
   worker: string;
   /** Hears every fact this service recorded, for the metrics. */
@@ -182,12 +186,24 @@ export const openRun = async (
     });
     return undefined;
   }
+  // Before anybody works: an agent that works in place could write them.
+  const rules = state.reply === null && state.projectRules === null ? await readRules(state.directory) : [];
   await record([
     {
       type: "run.started",
       data: { worker: deps.worker, epoch: claim.fence.epoch, sandbox: deps.sandbox, killed },
     },
+    ...("problem" in rules ? [] : rules),
   ]);
+  if ("problem" in rules) {
+    await failNow(run, {
+      code: "permissions_invalid",
+      message: rules.problem,
+      retryable: false,
+      remedy: "Mend or remove the file, then send a message to go on.",
+    });
+    return undefined;
+  }
   if (state.cancel === null && state.landed === null)
     run.workspace().catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;

@@ -1,21 +1,24 @@
 import { interrupted, runCalls } from "../agent/calls.ts";
 import type { Turn } from "../agent/loop.ts";
+import { isWaiting, type Open } from "../domain/task.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
 
 /**
- * Calls that a dead run left open. Those that read, or write only to our log, run again; what may have changed files is not repeated by us: the
- * model is told so, with the state the files are in.
+ * Calls that an earlier run left open. Those that read, write only to our log, or have waited for an answer since they
+ * began, run; what may have changed files is not repeated by us: the model is told so, with the state the files are in.
  */
 export const recover = async (run: Run, turn: () => Turn): Promise<void> => {
-  const open = new Map(run.state().open.map(({ callID, effect }) => [callID, effect === "none" || effect === "log"]));
+  const state = run.state();
+  const isHarmless = ({ callID, effect }: Open) => effect === "none" || effect === "log" || isWaiting(state, callID);
+  const open = new Map(state.open.map((call) => [call.callID, isHarmless(call)]));
   const calls = (run.chat.turn?.reply.calls ?? []).filter((call) => open.has(call.callID));
   const again = calls.filter((call) => open.get(call.callID) === true);
   const lost = calls.filter((call) => open.get(call.callID) !== true);
   if (lost.length > 0) {
-    const state = await describe(await run.workspace());
-    const sessionID = run.state().sessions[0]?.sessionID ?? "";
-    await run.record(lost.map((call) => interrupted(sessionID, call, state)));
+    const files = await describe(await run.workspace());
+    const sessionID = state.sessions[0]?.sessionID ?? "";
+    await run.record(lost.map((call) => interrupted(sessionID, call, files)));
   }
   if (again.length > 0) await runCalls(turn(), again);
 };

@@ -6,6 +6,7 @@ import type { AgentSpec } from "../domain/agent.ts";
 import { brake } from "../domain/budget.ts";
 import type { StreamID } from "../domain/event.ts";
 import { next, type Step } from "../domain/next.ts";
+import { compileRules } from "../domain/permission.ts";
 import type { TaskState } from "../domain/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import { messageOf, ServiceError } from "../errors.ts";
@@ -20,6 +21,7 @@ import { ClaimLost, openRun, type Run, type RunDeps } from "./open.ts";
 import { renew } from "./prepare.ts";
 import { recover } from "./recover.ts";
 import { commitTree, failNow, settle } from "./settle.ts";
+import { wait } from "./wait.ts";
 
 /**
  * Moves one Task: claim, fold, and then `next` again and again. There is no other way in and no resume path; a worker
@@ -63,6 +65,7 @@ const move = async (run: Run): Promise<void> => {
   const tools = selectTools(squad.orchestrator.tools);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const specs = toolSpecs(tools);
+  const rules = compileRules(run.permissions, run.state().projectRules);
   const facts = {
     checks: run.state().checks,
     detected: await detectCommands(createFiles(run.state().directory)),
@@ -83,6 +86,9 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "baseline":
         await baseline(run, step.checks);
+        break;
+      case "ask":
+        if (await wait(run, step.until)) return;
         break;
       case "turn":
         if (external === undefined) await runAgent(turnOf(step.last));
@@ -121,6 +127,7 @@ const move = async (run: Run): Promise<void> => {
       sessionID: rootSession(run.state()),
       facts,
       limits: run.limits,
+      rules,
       store: run.store,
       log: run.log,
       signal: run.signal,

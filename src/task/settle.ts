@@ -1,4 +1,6 @@
+import { endAsks } from "../domain/ask.ts";
 import { type End, settled } from "../domain/end.ts";
+import { openAsks, type TaskState } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
 import type { LongText, TurnFailure } from "../protocol/event.ts";
 import { titleOf } from "./create.ts";
@@ -48,13 +50,15 @@ export const settle = async (run: Run, end: End): Promise<void> => {
     });
     if (!run.state().touched) return;
   }
-  const events = [settled(end, lastWord(run), run.now().toISOString())];
+  const events = [...ended(judged), settled(end, lastWord(run), run.now().toISOString())];
   await run.record(events, { judged: judged.version, due: null });
 };
 
+const ended = (state: TaskState) => endAsks(openAsks(state), "end");
+
 /** Ends the Task as failed at once, for what the steps do not foresee. */
 export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {
-  const judged = run.state().version;
+  const judged = run.state();
   const event = settled({ lifecycleStatus: "failed", failure }, lastWord(run), run.now().toISOString());
-  await run.record([event], { judged, due: null });
+  await run.record([...ended(judged), event], { judged: judged.version, due: null });
 };

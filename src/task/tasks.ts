@@ -1,6 +1,7 @@
 import type { ModelRef } from "../domain/agent.ts";
+import { answer, answerWords, endedBy } from "../domain/ask.ts";
 import { cancel } from "../domain/cancel.ts";
-import type { TaskState } from "../domain/task.ts";
+import { openAsks, type TaskState } from "../domain/task.ts";
 import { isActive } from "../domain/summary.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
@@ -10,6 +11,7 @@ import type { Log } from "../log.ts";
 import type { AttachmentRef } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type {
+  AnswerAccepted,
   CancelAccepted,
   MessageAccepted,
   MessagePage,
@@ -18,7 +20,7 @@ import type {
   TaskStatus,
   TaskSummary,
 } from "../protocol/status.ts";
-import type { TaskCancel, TaskCreate, TaskMessage, TaskPatch } from "../protocol/task.ts";
+import type { TaskAnswer, TaskCancel, TaskCreate, TaskMessage, TaskPatch } from "../protocol/task.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { ListQuery, Once, Store, Write } from "../store/store.ts";
 import { keepText } from "../store/text.ts";
@@ -59,6 +61,14 @@ export interface Tasks {
   checkLog(taskID: string, checkID: string): Promise<Buffer>;
   message(directory: string, taskID: string, body: TaskMessage, once?: OnceKey): Promise<Accepted<MessageAccepted>>;
   cancel(directory: string, taskID: string, body: TaskCancel, once?: OnceKey): Promise<Accepted<CancelAccepted>>;
+  /** Answers what the Task waits for; of two answers the first stands, the other is refused as `ask_closed`. */
+  answer(
+    directory: string,
+    taskID: string,
+    askID: string,
+    body: TaskAnswer,
+    once?: OnceKey,
+  ): Promise<Accepted<AnswerAccepted>>;
   update(directory: string, taskID: string, patch: TaskPatch): Promise<TaskStatus>;
   remove(directory: string, taskID: string): Promise<void>;
   archive(directory: string, taskID: string, signal: AbortSignal): Promise<ArchiveFile>;
@@ -165,7 +175,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
         },
       };
       const { id, version, digest } = squad;
-      const answer: TaskCreated = {
+      const reply: TaskCreated = {
         task_id: taskID,
         taskID,
         directory: project.directory,
@@ -175,11 +185,11 @@ export const createTasks = (deps: TasksDeps): Tasks => {
       const done = await store.commit({
         appends: [{ stream: taskID, expected: 0, events: [created] }],
         due: [{ stream: taskID, due }],
-        ...(once === undefined ? {} : { once: onceOf(once, 202, answer, false) }),
+        ...(once === undefined ? {} : { once: onceOf(once, 202, reply, false) }),
       });
       if (done.ok) {
         engine.nudge(taskID, due);
-        return { status: 202, body: answer, replayed: false };
+        return { status: 202, body: reply, replayed: false };
       }
       if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
       throw new Error(`A new Task could not be written: ${done.reason}`);
@@ -202,6 +212,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
               ? "queued"
               : "steered";
         const sessionID = state.sessions[0]?.sessionID ?? "";
+        const ended = endedBy(state, disposition);
         return {
           status: 202,
           body: {
@@ -218,8 +229,9 @@ export const createTasks = (deps: TasksDeps): Tasks => {
               type: "message.received",
               data: { messageID, sessionID, source: body.source, text, attachments, disposition },
             },
+            ...ended,
           ],
-          ...(active && !interrupt && (state.deferred === null || disposition === "queued")
+          ...(active && !interrupt && ended.length === 0 && (state.deferred === null || disposition === "queued")
             ? {}
             : { due: dueNow(deps.now(), state.priority) }),
           revoke: interrupt,
@@ -232,7 +244,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
       const request = { surface: body.surface ?? "api", reason: body.reason ?? "", mode: body.mode ?? "stop" };
       return decideAndCommit<CancelAccepted>(taskID, once, async (state) => {
         const decision = cancel(state, request, deps.now().toISOString());
-        const answer = (lifecycleStatus: "active" | "cancelled") => ({
+        const accepted = (lifecycleStatus: "active" | "cancelled") => ({
           taskID,
           accepted: true as const,
           status: lifecycleStatus === "active" ? ("running" as const) : ("inactive" as const),
@@ -251,18 +263,46 @@ export const createTasks = (deps: TasksDeps): Tasks => {
           }
           case "nothing": {
             const active = isActive(state);
-            return { status: active ? 202 : 200, body: answer(active ? "active" : "cancelled"), events: [] };
+            return { status: active ? 202 : 200, body: accepted(active ? "active" : "cancelled"), events: [] };
           }
           case "events": {
             const ends = decision.events.some((event) => event.type === "task.settled");
             return {
               status: ends ? 200 : 202,
-              body: answer(ends ? "cancelled" : "active"),
+              body: accepted(ends ? "cancelled" : "active"),
               events: decision.events,
-              ...(ends ? { due: null } : decision.stops ? { due: dueNow(deps.now(), "critical") } : {}),
+              // Whoever waited for an answer is to hear of it too.
+              ...(ends
+                ? { due: null }
+                : decision.stops || openAsks(state).length > 0
+                  ? { due: dueNow(deps.now(), "critical") }
+                  : {}),
               revoke: decision.stops,
             };
           }
+        }
+      });
+    },
+
+    async answer(directory, taskID, askID, body, once) {
+      await own(directory, taskID);
+      return decideAndCommit<AnswerAccepted>(taskID, once, async (state) => {
+        const decision = answer(state, askID, { ...body, source: body.source ?? "api" }, deps.now());
+        switch (decision.kind) {
+          case "closed":
+            throw await closed(taskID, askID);
+          case "mismatch":
+            throw new ServiceError(
+              "invalid_request",
+              `Expected ${decision.expected} for ${askID}, got ${decision.expected === "answer" ? "decision" : "answer"}.`,
+            );
+          case "events":
+            return {
+              status: 200,
+              body: { taskID, askID, accepted: true, status: "running", lifecycleStatus: "active", eventID: 0 },
+              events: decision.events,
+              due: dueNow(deps.now(), state.priority),
+            };
         }
       });
     },
@@ -304,6 +344,25 @@ export const createTasks = (deps: TasksDeps): Tasks => {
       return deps.archive(await own(directory, taskID), signal);
     },
   };
+
+  /** Why an ask takes no answer: how it was closed, or that the Task never asked it. */
+  async function closed(taskID: string, askID: string): Promise<ServiceError> {
+    const asks = await store.read(taskID, { types: ["ask.opened", "ask.answered"] });
+    const of = asks.filter((event) => "askID" in event.data && event.data.askID === askID);
+    if (of.length === 0)
+      return new ServiceError(
+        "route_not_found",
+        `Expected the id of something ${taskID} asked, got ${JSON.stringify(askID)}.`,
+      );
+    const last = of.at(-1);
+    return last?.type === "ask.answered"
+      ? new ServiceError("ask_closed", `Expected ${askID} to be open, got: ${answerWords(last.data)}.`, {
+          details: { askID, by: last.data.by, at: last.at },
+        })
+      : new ServiceError("ask_closed", `Expected ${askID} to be open, its time is over.`, {
+          details: { askID, by: "timeout", at: null },
+        });
+  }
 
   async function keepAttachments(attachments: NonNullable<TaskCreate["attachments"]>): Promise<AttachmentRef[]> {
     return Promise.all(

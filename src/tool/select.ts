@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ToolSpec } from "../model/model.ts";
+import { ask } from "./ask.ts";
 import { edit } from "./edit.ts";
 import { git } from "./git.ts";
 import { list } from "./list.ts";
@@ -14,7 +15,7 @@ import { write } from "./write.ts";
 
 /** The tools of this version by name. Their input is checked with `input` before `run`, so one map can hold them all. */
 export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
-  ([read, list, search, write, edit, patch, shell, process, git, note] as Tool[]).map((tool) => [tool.name, tool]),
+  ([read, list, search, write, edit, patch, shell, process, git, note, ask] as Tool[]).map((tool) => [tool.name, tool]),
 );
 
 /** The tools an agent names. Throws for a name that is none: a squad's package is checked before it gets here. */

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { DomainEvent } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
+import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { FileRefused } from "../workspace/files.ts";
 import { GitError } from "../workspace/git.ts";
@@ -38,7 +39,18 @@ export type ToolContext = {
   state(): TaskState;
   /** Commits facts while the call is still open. For effect `log`. */
   record(facts: readonly DomainEvent[]): Promise<void>;
+  /**
+   * Puts a question to the user. Rejects with Waits at first: the call stays open without a result, and is run again
+   * once there is an answer, which it then gets here.
+   */
+  ask(question: Pick<EventData["ask.opened"], "prompt" | "options" | "default">): Promise<Asked>;
 };
+
+/** `refused`: the Task may ask no more; words for the model. */
+export type Asked = EventData["ask.answered"] | { refused: string };
+
+/** The call waits for an answer: nothing was done, and nothing is to be recorded. */
+export class Waits extends Error {}
 
 export type ToolResult = {
   outcome: "ok" | "error";

@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
+import { isSecret } from "../domain/permission.ts";
 import { decodePath, osPath } from "./path.ts";
 import { FileRefused, type Folder, openFolder, realPathOf } from "./walk.ts";
 
@@ -46,9 +47,6 @@ export const tempName = (): string => `${tempPrefix}${randomBytes(8).toString("h
 
 const isGit = (name: string) => /^(\.git|git~\d+)[. ]*$/i.test(name);
 
-const isSecret = (name: string) =>
-  (name.startsWith(".env") && name !== ".env.example") || /\.(pem|key)$/.test(name) || name.startsWith("id_");
-
 /** Splits a relative path into components, none of which leads up, out, or into `.git`. "" and "." are the root. */
 export const componentsOf = (path: string): string[] => {
   if (path.includes("\0")) throw new FileRefused("outside", "Expected a path without NUL bytes");
@@ -68,15 +66,14 @@ const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
 const kindOf = (stats: Stats): Entry["kind"] =>
   stats.isFile() ? "file" : stats.isDirectory() ? "directory" : stats.isSymbolicLink() ? "link" : "other";
 
-/** `protect`: refuse names that usually hold secrets; on unless an operator allows them. */
-export const createFiles = (root: string, { protect = true }: { protect?: boolean } = {}): Files => {
+/** `isProtected`: paths that are refused; by default names that usually hold secrets. An operator may allow some. */
+export const createFiles = (root: string, isProtected: (path: string) => boolean = isSecret): Files => {
   const real = decodePath(realpathSync(osPath(root), { encoding: "buffer" }));
   const inside = (path: string) => (path.startsWith(`${real}/`) ? path.slice(real.length + 1) : path);
 
   const check = (path: string): string[] => {
     const components = componentsOf(inside(path));
-    const name = components.at(-1);
-    if (protect && name !== undefined && isSecret(name))
+    if (isProtected(components.join("/")))
       throw new FileRefused("protected", `Expected a file without secrets, got "${path}"; its name is protected`);
     return components;
   };

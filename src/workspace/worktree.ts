@@ -29,6 +29,8 @@ import type { Commit, Prepared, PrepareRequest, Project, Workspace, Workspaces }
 export type WorkspacesOptions = {
   dataDir: string;
   projectRoots: readonly string[];
+  /** Paths that file tools refuse; default: names that usually hold secrets. */
+  isProtected?: (path: string) => boolean;
   processes: Processes;
   limits: Limits;
   log: Log;
@@ -149,7 +151,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     const workspace: Workspace = {
       prepared,
       root: prepared.root,
-      files: createFiles(prepared.root),
+      files: createFiles(prepared.root, options.isProtected),
       git,
       run: (command) => runInside(taskID, prepared.root, command),
       talk: (talk) => processes.talk(taskID, prepared.root, talk),
@@ -184,7 +186,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     return {
       prepared,
       root: prepared.root,
-      files: createFiles(prepared.root),
+      files: createFiles(prepared.root, options.isProtected),
       git,
       run: (command) => runInside(taskID, prepared.root, command),
       talk: (talk) => processes.talk(taskID, prepared.root, talk),

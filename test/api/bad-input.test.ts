@@ -187,8 +187,12 @@ const goodBodies: Record<string, Record<string, unknown>> = {
   "task.update": { title: "New", priority: "low", archived: false, budget },
   "task.message": { source: "test", text: "run the checks", attachments, onBusy: "auto" },
   "task.cancel": { surface: "api", reason: "because", mode: "stop" },
+  "task.answer": { decision: "allow", answer: "yes", source: "test" },
   "task.delete": { surface: "api", reason: "because" },
 };
+
+/** A body that the route takes: of an answer's two forms only one at a time. */
+const goodBody = (id: string) => (id === "task.answer" ? { decision: "allow" } : goodBodies[id]);
 
 const folder = temporary("sortie-bad-");
 let service: TestService;
@@ -223,7 +227,8 @@ const send = async (
   return { status: response.status, body: (/^[{[]/.test(text) ? JSON.parse(text) : text) as ErrorBody };
 };
 const query = () => `directory=${encodeURIComponent(directory)}`;
-const addressOf = ({ path }: Route, id = taskID) => path.replace("{taskID}", id).replace("{checkID}", "check-1");
+const addressOf = ({ path }: Route, id = taskID) =>
+  path.replace("{taskID}", id).replace("{checkID}", "check-1").replace("{askID}", "ask_1");
 const routeOf = (operation: string): Route => {
   const route = routes[operation];
   if (route === undefined) throw new Error(`No route ${operation}`);
@@ -295,6 +300,9 @@ describe("every field of every body", () => {
       ["task.delete", "body.reason", { reason: long(defaultLimits.reasonBytes) }],
       ["task.create", "body.metadata", { ...create, metadata: { a: long(defaultLimits.metadataBytes) } }],
       ["task.update", "body", {}],
+      ["task.answer", "body", {}],
+      ["task.answer", "body", goodBodies["task.answer"]],
+      ["task.answer", "body.answer", { answer: long(16 * 1024) }],
       ["task.create", "body.checks[0].cwd", { ...create, checks: [{ kind: "test", run: "x", cwd: "../up" }] }],
       ["task.create", "body.checks[0].kind", { ...create, checks: [{ kind: "visual", run: "x" }] }],
       ["task.create", "body.callbackURL", { ...create, callbackURL: "https://example.org" }],
@@ -318,7 +326,7 @@ describe("every query parameter", () => {
       send(
         route.method,
         `${addressOf(route)}?${query()}&${text}`,
-        route.body === undefined ? undefined : JSON.stringify(goodBodies[id]),
+        route.body === undefined ? undefined : JSON.stringify(goodBody(id)),
       );
     expectRefusal(
       await ask("surprise=1"),
@@ -669,7 +677,7 @@ describe("ids, directories, choices", () => {
       send(
         route.method,
         `${addressOf(route, given)}?${query()}`,
-        route.body === undefined ? undefined : JSON.stringify(goodBodies[id]),
+        route.body === undefined ? undefined : JSON.stringify(goodBody(id)),
       );
     const messages = [];
     for (const given of ["x", `task_${"0".repeat(26)}`, taskID.toUpperCase(), taskID.replace("task", "msg")]) {
@@ -726,7 +734,7 @@ describe("ids, directories, choices", () => {
       const got = await send(
         route.method,
         `${addressOf(route)}?directory=${encodeURIComponent(other)}`,
-        route.body === undefined ? undefined : JSON.stringify(goodBodies[id]),
+        route.body === undefined ? undefined : JSON.stringify(goodBody(id)),
       );
       expectRefusal(got, { status: 409, code: "directory_mismatch" }, id);
     }
@@ -741,15 +749,11 @@ describe("the good bodies", () => {
     const statuses: Record<string, number> = {};
     const use = async (id: string) => {
       const route = routeOf(id);
-      const { status, body } = await send(
-        route.method,
-        `${addressOf(route)}?${query()}`,
-        JSON.stringify(goodBodies[id]),
-      );
+      const { status, body } = await send(route.method, `${addressOf(route)}?${query()}`, JSON.stringify(goodBody(id)));
       statuses[id] = status;
       if (id === "task.create") {
         ({ taskID } = body as unknown as { taskID: string });
-        expect((await client.task.status({ path: { taskID } })).data?.metadata).toEqual(goodBodies[id]?.["metadata"]);
+        expect((await client.task.status({ path: { taskID } })).data?.metadata).toEqual(goodBody(id)?.["metadata"]);
       }
       await client.task.wait({ path: { taskID }, timeoutMs: 15_000 });
     };

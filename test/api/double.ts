@@ -78,6 +78,8 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       (find(taskID), write("message", [directory, taskID, body, once], { taskID, messageID: "m" })) as never,
     cancel: async (directory, taskID, body, once) =>
       (find(taskID), write("cancel", [directory, taskID, body, once], { taskID, accepted: true })) as never,
+    answer: async (directory, taskID, askID, body, once) =>
+      (find(taskID), write("answer", [directory, taskID, askID, body, once], { taskID, askID })) as never,
     update: async (directory, taskID, patch) => (
       find(taskID), await write("update", [directory, taskID, patch, undefined], {}), status
     ),

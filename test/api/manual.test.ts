@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../../src/cli/zip.ts";
+import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { makeProject, temporary, until } from "../harness.ts";
 import { startService, type TestService } from "../service.ts";
@@ -39,6 +40,13 @@ const settled = (taskID: string) =>
     ({ status }) => status === "inactive",
   );
 
+/** The id of what a Task asked first, whether it still waits or not. */
+const askOf = async (taskID: string): Promise<string | undefined> => {
+  const response = await fetch(`${service.url}/task/${taskID}/events?format=json&after=0`);
+  const { events } = (await response.json()) as { events: Frame[] };
+  return events.flatMap((event) => (event.type === "ask.opened" ? [event.data.askID] : []))[0];
+};
+
 /** Runs the page's commands in their order; `early` ones directly after the first Task has ended. */
 const runAll = async (): Promise<void> => {
   const tasks = new Map<string, string>();
@@ -61,13 +69,16 @@ const runAll = async (): Promise<void> => {
         () => statusOf(TASK),
         (status) => status.phase === phase,
       );
-    const curls = curlsOf(text, { PWD: directory, ...(TASK === undefined ? {} : { TASK }) });
+    const ASK = TASK === undefined || !text.includes("$ASK") ? undefined : await askOf(TASK);
+    const known = { ...(TASK === undefined ? {} : { TASK }), ...(ASK === undefined ? {} : { ASK }) };
+    const curls = curlsOf(text, { PWD: directory, ...known });
     if (curls.length !== 1 || curls[0] === undefined)
       throw new Error(`Expected one curl in "${info["run"]}", got ${curls.length}.`);
     const response = await send(curls[0], service);
     const bytes = Buffer.from(await response.arrayBuffer());
     ran.set(info["run"] ?? "", { status: response.status, headers: response.headers, bytes });
-    if (info["run"] === "create") tasks.set("first", (JSON.parse(bytes.toString()) as { taskID: string }).taskID);
+    if (!tasks.has(name) && response.status === 202)
+      tasks.set(name, (JSON.parse(bytes.toString()) as { taskID: string }).taskID);
   };
   const commands = blocks.filter(({ lang, info }) => lang === "bash" && "run" in info);
   const early = commands.filter(({ info }) => "early" in info);
@@ -79,7 +90,9 @@ const runAll = async (): Promise<void> => {
 
 beforeAll(async () => {
   root = temporary("sortie-manual-");
-  service = await startService(join(root.path, "data"));
+  const config = join(root.path, "config.jsonc");
+  writeFileSync(config, JSON.stringify({ permissions: { ask: ["write(RELEASE)"] } }));
+  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
   directory = makeProject(join(root.path, "sum"), {
     "package.json": `${JSON.stringify({ type: "module", scripts: { test: "node --test" } })}\n`,
     "sum.js": "export const sum = (a, b) => a - b;\n",

@@ -104,6 +104,7 @@ const open = async (folder: string) => {
       models: { load: async () => model, standIn: async () => undefined },
       slots: createSlots(4),
       limits: defaultLimits,
+      permissions: { deny: [], ask: [], allow: [] },
       sandbox: { tier: 3, name: "process-group", network: true },
       worker: "test",
       recorded() {},

@@ -162,7 +162,7 @@ describe("confinement", () => {
   });
 
   test("an operator may allow secrets; .git stays closed; .env.example is open", async () => {
-    const open = createFiles(root, { protect: false });
+    const open = createFiles(root, () => false);
     await open.write(".env", "A=1");
     expect((await open.read(".env", 10)).bytes.toString()).toBe("A=1");
     expect(await refusal(open.write(".git/config", "x"))).toBe("protected");

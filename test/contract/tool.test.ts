@@ -126,6 +126,7 @@ describe("specs", () => {
       "process",
       "git",
       "note",
+      "ask",
     ]);
     for (const { parameters, description } of specs) {
       expect(parameters).toMatchObject({ type: "object", additionalProperties: false });
@@ -144,6 +145,7 @@ describe("specs", () => {
       "unknown",
       "unknown",
       "workspace",
+      "log",
       "log",
     ]);
   });

@@ -3,7 +3,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { EventStreamData, EventStreamErrors, EventStreamResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
+import type { EventStreamData, EventStreamErrors, EventStreamResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -205,6 +205,21 @@ export class Task extends HeyApiClient {
         return (options.client ?? this.client).post<TaskCancelResponses, TaskCancelErrors, ThrowOnError>({
             security: [{ scheme: 'basic', type: 'http' }],
             url: '/task/{taskID}/cancel',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Answer what a Task waits for
+     */
+    public answer<ThrowOnError extends boolean = false>(options: Options<TaskAnswerData, ThrowOnError>): RequestResult<TaskAnswerResponses, TaskAnswerErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<TaskAnswerResponses, TaskAnswerErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/task/{taskID}/pending/{askID}',
             ...options,
             headers: {
                 'Content-Type': 'application/json',

@@ -97,6 +97,18 @@ export type TaskCancel = {
     mode?: 'stop' | 'wrap_up';
 };
 
+export type TaskAnswer = {
+    /**
+     * To an ask of kind permission
+     */
+    decision?: 'allow' | 'deny';
+    /**
+     * To an ask of kind question: one of its options, or other words
+     */
+    answer?: string;
+    source?: string;
+};
+
 export type TaskCreated = {
     task_id: string;
     taskID: string;
@@ -141,9 +153,9 @@ export type TaskSummary = {
         reason: string;
     } | null;
     /**
-     * Questions that wait for an answer
+     * What waits for an answer
      */
-    pending: Array<unknown>;
+    pending: Array<PendingAsk>;
     checks: Array<CheckState>;
     git: {
         baseCommit: string | null;
@@ -172,7 +184,7 @@ export type TaskSummary = {
         name: 'bubblewrap' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
-    availableActions: Array<'message' | 'cancel' | 'update' | 'archive' | 'delete'>;
+    availableActions: Array<'message' | 'cancel' | 'answer' | 'update' | 'archive' | 'delete'>;
     archived: boolean;
     lastEventID: number;
     metadata: {
@@ -217,6 +229,24 @@ export type SquadRef = {
     version: string;
     digest: string;
     scope: 'builtin' | 'user' | 'project';
+};
+
+export type PendingAsk = {
+    id: string;
+    kind: 'permission' | 'question';
+    prompt: string;
+    /**
+     * permission: allow, deny; question: proposals, other words are welcome
+     */
+    options: Array<string>;
+    /**
+     * What stands when nobody answers; null = the agent decides
+     */
+    default: string | null;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    expiresAt: string;
 };
 
 export type CheckState = {
@@ -292,9 +322,9 @@ export type TaskDetail = {
         reason: string;
     } | null;
     /**
-     * Questions that wait for an answer
+     * What waits for an answer
      */
-    pending: Array<unknown>;
+    pending: Array<PendingAsk>;
     checks: Array<CheckState>;
     git: {
         baseCommit: string | null;
@@ -323,7 +353,7 @@ export type TaskDetail = {
         name: 'bubblewrap' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
-    availableActions: Array<'message' | 'cancel' | 'update' | 'archive' | 'delete'>;
+    availableActions: Array<'message' | 'cancel' | 'answer' | 'update' | 'archive' | 'delete'>;
     archived: boolean;
     lastEventID: number;
     metadata: {
@@ -449,9 +479,9 @@ export type TaskStatus = {
         reason: string;
     } | null;
     /**
-     * Questions that wait for an answer
+     * What waits for an answer
      */
-    pending: Array<unknown>;
+    pending: Array<PendingAsk>;
     checks: Array<CheckState>;
     git: {
         baseCommit: string | null;
@@ -480,7 +510,7 @@ export type TaskStatus = {
         name: 'bubblewrap' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
-    availableActions: Array<'message' | 'cancel' | 'update' | 'archive' | 'delete'>;
+    availableActions: Array<'message' | 'cancel' | 'answer' | 'update' | 'archive' | 'delete'>;
     archived: boolean;
     lastEventID: number;
     metadata: {
@@ -549,7 +579,7 @@ export type TaskBoard = {
             deletions: number;
         } | null;
     };
-    pending: Array<unknown>;
+    pending: Array<PendingAsk>;
     timeline: Array<TimelineEntry>;
     usage: Usage;
     lastEventID: number;
@@ -921,6 +951,68 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'permission.decided';
+    data: {
+        callID: string;
+        sessionID: string;
+        tool: string;
+        /**
+         * What the rule matched: a path, a command, a host; may be cut
+         */
+        subject: string;
+        decision: 'deny' | 'ask' | 'allow';
+        rule: string;
+        origin: 'operator' | 'project' | 'default';
+        /**
+         * Whose word it is
+         */
+        by: 'rule' | 'caller' | 'timeout' | 'ended';
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'permissions.read';
+    data: {
+        file: string;
+        deny: Array<string>;
+        ask: Array<string>;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'ask.opened';
+    data: {
+        askID: string;
+        sessionID: string;
+        callID: string;
+        kind: 'permission' | 'question';
+        prompt: string;
+        options: Array<string>;
+        default: string | null;
+        expiresAt: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'ask.answered';
+    data: {
+        askID: string;
+        decision?: 'allow' | 'deny';
+        answer?: string;
+        by: 'caller' | 'timeout' | 'ended';
+        source: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'tree.committed';
     data: {
         commit: string;
@@ -1122,6 +1214,15 @@ export type CancelAccepted = {
     eventID: number;
 };
 
+export type AnswerAccepted = {
+    taskID: string;
+    askID: string;
+    accepted: true;
+    status: 'running' | 'inactive';
+    lifecycleStatus: 'active' | 'completed' | 'failed' | 'cancelled';
+    eventID: number;
+};
+
 export type Health = {
     healthy: boolean;
     version: string;
@@ -1185,7 +1286,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -2146,6 +2247,89 @@ export type TaskCancelResponses = {
 };
 
 export type TaskCancelResponse = TaskCancelResponses[keyof TaskCancelResponses];
+
+export type TaskAnswerData = {
+    body: TaskAnswer;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        taskID: string;
+        askID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/task/{taskID}/pending/{askID}';
+};
+
+export type TaskAnswerErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * No such Task
+     */
+    404: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type TaskAnswerError = TaskAnswerErrors[keyof TaskAnswerErrors];
+
+export type TaskAnswerResponses = {
+    /**
+     * This answer stands; the Task goes on
+     */
+    200: AnswerAccepted;
+};
+
+export type TaskAnswerResponse = TaskAnswerResponses[keyof TaskAnswerResponses];
 
 export type TaskProjectArchiveData = {
     body?: never;

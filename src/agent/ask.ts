@@ -1,0 +1,50 @@
+import { askIDOf } from "../domain/ask.ts";
+import type { DomainEvent } from "../domain/event.ts";
+import type { EventData } from "../protocol/event.ts";
+import { type Asked, Waits } from "../tool/tool.ts";
+import type { Turn } from "./loop.ts";
+
+/** Asks for a call. The call that runs again after its answer finds it here, so nothing is asked twice. */
+
+type Question = Pick<EventData["ask.opened"], "kind" | "prompt" | "options" | "default">;
+
+/** The newest ask of each turn's reply: one after another, so that none slips by the limit. */
+const last = new WeakMap<Turn, Promise<unknown>>();
+
+/** Rejects with Waits when the ask is open now. `facts` are committed with its opening. */
+export const ask = (
+  turn: Turn,
+  callID: string,
+  question: Question,
+  facts: readonly DomainEvent[] = [],
+): Promise<Asked> => {
+  const before = last.get(turn) ?? Promise.resolve();
+  const asked = before.catch(() => {}).then(() => askNow(turn, callID, question, facts));
+  last.set(turn, asked);
+  return asked;
+};
+
+const askNow = async (
+  turn: Turn,
+  callID: string,
+  question: Question,
+  facts: readonly DomainEvent[],
+): Promise<Asked> => {
+  const { asks, asked } = turn.state();
+  const known = asks.find((open) => open.callID === callID);
+  if (known?.answer != null) return known.answer;
+  if (known !== undefined) throw new Waits();
+  const { limits } = turn;
+  const limit = question.kind === "question" ? limits.asks : limits.permissionAsks;
+  if (asked[question.kind] >= limit)
+    return {
+      refused:
+        question.kind === "question"
+          ? `A Task may ask ${limit} times, and this one has. Decide yourself, and say in your last message what you decided.`
+          : `This needs permission, and a Task may ask for ${limit} of them; this one has. Find a way without it, or say in your last message what is left.`,
+    };
+  const expiresAt = new Date(turn.now().getTime() + limits.askSeconds * 1000).toISOString();
+  const data = { askID: askIDOf(callID), sessionID: turn.sessionID, callID, ...question, expiresAt };
+  await turn.record([...facts, { type: "ask.opened", data }]);
+  throw new Waits();
+};

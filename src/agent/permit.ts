@@ -1,0 +1,128 @@
+import type { DomainEvent } from "../domain/event.ts";
+import { decide, type Rules } from "../domain/permission.ts";
+import type { EventData } from "../protocol/event.ts";
+import { subjectsOf } from "../tool/subject.ts";
+import type { Tool, ToolResult } from "../tool/tool.ts";
+import { type Files, FileRefused } from "../workspace/files.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import { ask } from "./ask.ts";
+import type { Turn } from "./loop.ts";
+
+/** The one place where rules meet calls, before anything is done. Every decision but plain permission is a fact. */
+
+type Decided = EventData["permission.decided"];
+
+/** undefined: go. Else the refusal that the model reads. Rejects with Waits while somebody is asked. */
+export const permit = async (
+  turn: Turn,
+  callID: string,
+  tool: Tool,
+  input: unknown,
+  root: string,
+): Promise<ToolResult | undefined> => {
+  const verdict = decide(turn.rules, { tool: tool.name, subjects: subjectsOf(tool, input, root) });
+  // Asked under rules that have changed since: the answer counts all the same, unless the new ones forbid it.
+  const wasAsked = turn.state().asks.some((open) => open.callID === callID && open.kind === "permission");
+  if (verdict.rule === null && !wasAsked) return undefined;
+  const { rule, origin, subject } =
+    verdict.rule === null ? { rule: "a rule of before", origin: "operator" as const, subject: "" } : verdict;
+  const decided = (decision: Decided["decision"], by: Decided["by"]): DomainEvent => ({
+    type: "permission.decided",
+    data: { callID, sessionID: turn.sessionID, tool: tool.name, subject, decision, rule, origin, by },
+  });
+  const denied = (output: string, by: Decided["by"]): ToolResult => ({
+    outcome: "error",
+    output,
+    facts: [decided("deny", by)],
+  });
+  const what = subject === "" ? tool.name : `${tool.name} ${subject}`;
+
+  if (verdict.decision === "deny")
+    return denied(
+      `Denied: ${what}. ${whose[origin]} forbids it (${rule}). Nothing was done. Find another way, or say in your last message what is left and why.`,
+      "rule",
+    );
+  if (verdict.decision === "allow" && !wasAsked) {
+    await turn.record([decided("allow", "rule")]);
+    return undefined;
+  }
+  const text = JSON.stringify(input);
+  if (!wasAsked && turn.store.redact(text) !== text)
+    return denied(
+      `This needs permission (${rule}), and its arguments hold a secret, which is not kept while a call waits. Nothing was done. Make the call again without the secret.`,
+      "rule",
+    );
+  const question = {
+    kind: "permission" as const,
+    prompt: `May the agent use ${what}?`,
+    options: ["allow", "deny"],
+    default: "deny",
+  };
+  const answer = await ask(turn, callID, question, [decided("ask", "rule")]);
+  if ("refused" in answer) return denied(answer.refused, "rule");
+  if (answer.decision === "allow") {
+    // What is begun is never begun again: the fact stands before the effect.
+    await turn.record([decided("allow", answer.by)]);
+    return undefined;
+  }
+  const why = {
+    caller: "The user denied it",
+    timeout: "Nobody gave permission in time",
+    ended: "It was not permitted",
+  };
+  return denied(
+    `Denied: ${what}. ${why[answer.by]} (${rule}). Nothing was done. Do not try the same again; go on without it, or say in your last message what is left and why.`,
+    answer.by,
+  );
+};
+
+const whose = {
+  operator: "A rule of the operator",
+  project: "A rule of the project",
+  default: "A rule of the service",
+};
+
+/** A workspace whose files are under the rules one by one, also where a tool finds them itself (search, mv, rm). */
+export const narrowed = (turn: Turn, workspace: Workspace, tool: Tool, input: unknown): Workspace => {
+  if (!turn.rules.some(isAboutFiles)) return workspace;
+  // What the call names was decided on as a whole; a permission that was asked for holds for just that.
+  const named = new Set(
+    subjectsOf(tool, input, workspace.root).flatMap((subject) => ("path" in subject ? [subject.path] : [])),
+  );
+  return { ...workspace, files: guarded(workspace.files, turn.rules, tool.name, named) };
+};
+
+const isAboutFiles = ({ decision, origin, rule }: Rules[number]): boolean =>
+  origin !== "default" && decision !== "allow" && rule.name !== "shell" && rule.name !== "git" && rule.name !== "ask";
+
+const guarded = (files: Files, rules: Rules, tool: string, named: ReadonlySet<string>): Files => {
+  const check = (kind: "read" | "write", path: string) => {
+    const inside = path.startsWith(`${files.root}/`) ? path.slice(files.root.length + 1) : path;
+    const name = inside
+      .split("/")
+      .filter((part) => part !== "" && part !== ".")
+      .join("/");
+    if (named.has(name)) return;
+    const verdict = decide(rules, { tool, subjects: [{ kind, path: name }] });
+    if (verdict.decision !== "allow")
+      throw new FileRefused(
+        "protected",
+        `Expected a file that may be ${kind === "read" ? "read" : "changed"}, got "${name}" (rule ${verdict.rule})`,
+      );
+  };
+  return {
+    ...files,
+    async read(path, maxBytes) {
+      check("read", path);
+      return files.read(path, maxBytes);
+    },
+    async write(path, bytes, options) {
+      check("write", path);
+      return files.write(path, bytes, options);
+    },
+    async remove(path) {
+      check("write", path);
+      return files.remove(path);
+    },
+  };
+};

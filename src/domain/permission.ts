@@ -1,0 +1,230 @@
+import { commandsIn } from "./command.ts";
+
+/**
+ * What agents may do. Deny beats ask beats allow, wherever a rule stands in its list; where no rule speaks, the
+ * defaults do. One pure decision, for our own tools and for agents that ask from outside. Rules come from the operator;
+ * a project can only narrow. Source: shared/design/security.md C4; grammar: docs/configuration.md, "Permissions".
+ */
+
+export type RuleTexts = { deny: readonly string[]; ask: readonly string[]; allow: readonly string[] };
+export type Origin = "operator" | "project" | "default";
+
+/** `name` is a tool, or `read` and `write` for every tool that reads or changes files. */
+export type Rule = { text: string; name: string; pattern: string | undefined };
+
+type Ranked = { decision: "deny" | "ask" | "allow"; origin: Origin; rule: Rule };
+
+/** In the order in which they are asked: the first that matches decides. */
+export type Rules = readonly Ranked[];
+
+/** One thing a call is about. A call may be about several; the strictest verdict counts. */
+export type Subject =
+  | { kind: "read" | "write"; path: string }
+  | { kind: "shell"; command: string }
+  | { kind: "git"; command: string }
+  | { kind: "web"; host: string }
+  | { kind: "other" };
+
+export type Request = { tool: string; subjects: readonly Subject[] };
+
+/** `rule: null` = nobody said anything: plainly allowed, and no fact worth a record. */
+export type Verdict =
+  | { decision: "allow"; rule: null }
+  | { decision: "deny" | "ask" | "allow"; rule: string; origin: Origin; subject: string };
+
+export const maxRules = 100;
+const maxPattern = 200;
+
+/** A rule's text as a rule, or what is wrong with it. `names`: the tools there are. */
+export const parseRule = (text: string, names?: readonly string[]): Rule | { problem: string } => {
+  const open = text.indexOf("(");
+  const name = open < 0 ? text : text.slice(0, open);
+  const expected = "Expected a rule such as shell, shell(git push), write(migrations/**) or read(.env*)";
+  if (!/^[a-z][a-z0-9_]{0,63}$/.test(name) || (open >= 0 && !text.endsWith(")")))
+    return { problem: `${expected}; got ${JSON.stringify(text)}` };
+  if (names !== undefined && !names.includes(name))
+    return { problem: `Expected a rule about one of ${names.join(", ")}; got ${JSON.stringify(text)}` };
+  if (open < 0) return { text, name, pattern: undefined };
+  const pattern = text.slice(open + 1, -1).trim();
+  if (pattern === "" || pattern.length > maxPattern || /\p{Cc}/u.test(pattern))
+    return {
+      problem: `Expected 1 to ${maxPattern} printable characters between the brackets of ${name}(…), got ${pattern.length}`,
+    };
+  if (pattern.split("/").includes("..") && !commandTools.has(name))
+    return { problem: `Expected a path inside the project without "..", got ${JSON.stringify(text)}` };
+  return { text, name, pattern };
+};
+
+const commandTools = new Set(["shell", "git"]);
+
+const parse = (texts: readonly string[]): Rule[] =>
+  texts.map((text) => {
+    const rule = parseRule(text);
+    if ("problem" in rule) throw new Error(rule.problem);
+    return rule;
+  });
+
+/** The rules of one Task. Throws for a text that `parseRule` refuses: texts are checked where they come in. */
+export const compileRules = (operator: RuleTexts, project: Omit<RuleTexts, "allow"> | null): Rules => {
+  const ranked = (decision: Ranked["decision"], origin: Origin, texts: readonly string[] = []) =>
+    parse(texts).map((rule) => ({ decision, origin, rule }));
+  return [
+    ...ranked("deny", "operator", operator.deny),
+    ...ranked("deny", "project", project?.deny),
+    ...ranked("ask", "operator", operator.ask),
+    ...ranked("ask", "project", project?.ask),
+    ...ranked("allow", "operator", operator.allow),
+    ...ranked("deny", "default", defaultDenied),
+  ];
+};
+
+/** Names that usually hold secrets are added to these by `isSecret`. Git's list is of what its tool must never learn. */
+const defaultDenied = [
+  "write(/.sortie/permissions.jsonc)",
+  ..."push fetch pull clone remote config hook submodule".split(" ").map((action) => `git(${action})`),
+];
+
+/** A private key's name has no ending: `id_ed25519`, but not `id_table.sql` and not `id_rsa.pub`. */
+export const isSecret = (path: string): boolean => {
+  const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
+  return (name.startsWith(".env") && name !== ".env.example") || /\.(pem|key)$/.test(name) || /^id_[^.]*$/.test(name);
+};
+
+/** What the file tools refuse by name: secrets, but for those that the operator lets agents read or write. */
+export const protectedBy = (operator: RuleTexts): ((path: string) => boolean) => {
+  const rules = compileRules(operator, null);
+  const isRefused = (kind: "read" | "write", path: string) =>
+    decide(rules, { tool: kind, subjects: [{ kind, path }] }).decision === "deny";
+  return (path) => isSecret(path) && isRefused("read", path) && isRefused("write", path);
+};
+
+const strictness = { deny: 2, ask: 1, allow: 0 };
+
+export const decide = (rules: Rules, { tool, subjects }: Request): Verdict => {
+  let strictest: Verdict = { decision: "allow", rule: null };
+  for (const subject of subjects.flatMap(parts)) {
+    const verdict = judge(rules, tool, subject);
+    const stricter = strictness[verdict.decision] > strictness[strictest.decision];
+    if (stricter || (strictest.rule === null && verdict.decision === strictest.decision)) strictest = verdict;
+  }
+  return strictest;
+};
+
+/** A shell text is about each command in it. */
+type Part = Exclude<Subject, { kind: "shell" }> | { kind: "shell"; command: string; opaque: boolean };
+
+const parts = (subject: Subject): Part[] =>
+  subject.kind === "shell"
+    ? commandsIn(subject.command).map(({ text, opaque }) => ({ kind: "shell", command: text, opaque }))
+    : [subject];
+
+const judge = (rules: Rules, tool: string, part: Part): Verdict => {
+  const found = rules.find(({ decision, rule }) => matches(rule, tool, part, decision !== "allow"));
+  const subject = wordsOf(part);
+  if (found !== undefined) return { decision: found.decision, rule: found.rule.text, origin: found.origin, subject };
+  if ((part.kind === "read" || part.kind === "write") && isSecret(part.path))
+    return { decision: "deny", rule: `${part.kind}(${secretNames})`, origin: "default", subject };
+  return { decision: "allow", rule: null };
+};
+
+const secretNames = ".env*, *.pem, *.key, id_*";
+const maxSubject = 400;
+
+const wordsOf = (part: Part): string => {
+  const text = part.kind === "other" ? "" : "path" in part ? part.path : "host" in part ? part.host : part.command;
+  return text.length > maxSubject ? `${text.slice(0, maxSubject)}…` : text;
+};
+
+/** `wide`: a rule that forbids is looked for anywhere in what cannot be taken apart; one that allows is not. */
+const matches = ({ name, pattern }: Rule, tool: string, part: Part, wide: boolean): boolean => {
+  if (name !== tool && !(name === part.kind && "path" in part)) return false;
+  if (pattern === undefined) return true;
+  switch (part.kind) {
+    case "read":
+    case "write":
+      return matchesPath(pattern, part.path);
+    case "shell":
+      return (
+        matchesCommand(pattern, part.command) || (part.opaque && wide && wild(`*${prefixOf(pattern)}*`, part.command))
+      );
+    case "git":
+      return matchesCommand(pattern, part.command);
+    case "web":
+      return wild(pattern.replace(/^domain:/, "").toLowerCase(), part.host.toLowerCase());
+    case "other":
+      return false;
+  }
+};
+
+/** Names that a rule may have besides those of tools. */
+export const fileKinds = ["read", "write"];
+
+/** `git push:*`, `git push *` and `git push` all mean: a command that begins with these words. */
+const prefixOf = (pattern: string): string => {
+  const words = pattern.replaceAll(/\s+/g, " ");
+  return words.endsWith(":*") || words.endsWith(" *") ? words.slice(0, -2) : words;
+};
+
+const matchesCommand = (pattern: string, command: string): boolean => {
+  const prefix = prefixOf(pattern);
+  return wild(prefix, command) || wild(`${prefix} *`, command);
+};
+
+/**
+ * As in a .gitignore: without a slash the name of a file or folder at any depth; with one a path from the root, `**`
+ * for any folders. What names a folder names everything in it. Case does not count: it does not on every disk.
+ */
+const matchesPath = (pattern: string, path: string): boolean => {
+  const wanted = pattern
+    .toLowerCase()
+    .split("/")
+    .filter((name) => name !== "");
+  const names = path
+    .toLowerCase()
+    .split("/")
+    .filter((name) => name !== "" && name !== ".");
+  const [only] = wanted;
+  const anywhere = wanted.length === 1 && !pattern.startsWith("/");
+  if (only === undefined) return true;
+  if (anywhere) return only === "**" || names.some((name) => wild(only, name));
+  return matchesNames(wanted, names);
+};
+
+/** Greedy with one place to come back to, the last `**`: at most as many steps as both lengths multiplied. */
+const matchesNames = (wanted: readonly string[], names: readonly string[]): boolean => {
+  let [at, name, star, back] = [0, 0, -1, 0];
+  while (at < wanted.length) {
+    const pattern = wanted[at] ?? "";
+    const text = names[name];
+    if (pattern === "**") {
+      star = at;
+      back = name;
+      at += 1;
+    } else if (text !== undefined && wild(pattern, text)) {
+      at += 1;
+      name += 1;
+    } else if (star >= 0 && back < names.length) {
+      back += 1;
+      name = back;
+      at = star + 1;
+    } else return false;
+  }
+  return true;
+};
+
+/** `*` stands for any characters. By plain searches for the pieces between: linear, whatever the text. */
+const wild = (pattern: string, text: string): boolean => {
+  const pieces = pattern.split("*");
+  const first = pieces[0] ?? "";
+  const last = pieces.at(-1) ?? "";
+  if (pieces.length === 1) return text === pattern;
+  if (!text.startsWith(first) || text.length < first.length + last.length || !text.endsWith(last)) return false;
+  let at = first.length;
+  const end = text.length - last.length;
+  for (const piece of pieces.slice(1, -1)) {
+    const found = text.indexOf(piece, at);
+    if (found < 0 || found + piece.length > end) return false;
+    at = found + piece.length;
+  }
+  return true;
+};

@@ -1,0 +1,47 @@
+import { z } from "zod";
+import { ok, failed, type Tool } from "./tool.ts";
+
+const input = z
+  .strictObject({
+    question: z.string().min(1).max(2000).describe("One question, with what the user needs to know to answer it"),
+    options: z
+      .array(z.string().min(1).max(200))
+      .min(2)
+      .max(6)
+      .optional()
+      .describe("Short answers to choose from; the user may also answer in other words"),
+    default: z.string().min(1).max(500).optional().describe("What you will do when nobody answers in time"),
+  })
+  .describe("A question to the user");
+
+export const ask: Tool<z.infer<typeof input>> = {
+  name: "ask",
+  description:
+    "Puts one question to the user and waits for the answer, for some minutes at most; the user is often away, and the work stands still meanwhile. " +
+    "Ask only when the request leaves open something that you cannot find out, that the result depends on, and that would be costly to undo. " +
+    "Everything else you decide: take the smallest sensible choice and say in your last message what you chose. " +
+    "Do all you can do without the answer first; background commands are ended while the work waits. Give a `default`, the answer you go on with when none comes. " +
+    "Never ask whether to go on, whether the result is right, or for a permission. A Task may ask only a few times.",
+  input,
+  effect: "log",
+  async run({ question, options = [], default: fallback }, context) {
+    const answer = await context.ask({ prompt: question, options, default: fallback ?? null });
+    if ("refused" in answer) return failed(answer.refused);
+    switch (answer.by) {
+      case "caller":
+        return ok(`The user answered: ${answer.answer}`);
+      case "timeout":
+        return ok(
+          answer.answer === undefined
+            ? "Nobody answered in time. Decide yourself, and say in your last message what you decided."
+            : `Nobody answered in time, so your default stands: ${answer.answer}\nSay in your last message that you went on with it.`,
+        );
+      case "ended":
+        return ok(
+          answer.source === "message"
+            ? "The user wrote a message instead of an answer. It follows: go by it, and decide yourself what it leaves open."
+            : "The question was closed without an answer: the user wants an end.",
+        );
+    }
+  },
+};

@@ -1,0 +1,57 @@
+import type { Subject } from "../domain/permission.ts";
+import type { Tool } from "./tool.ts";
+
+/**
+ * What a call is about, for the permission rules: read from the names of its arguments, so that a new tool is under
+ * the rules without a word. `path`, `paths`, `from`, `to` and the files of a `patch` are files, read by tools without
+ * an effect and written by all others; `command` is the shell's, `action` Git's, `url` a host.
+ */
+export const subjectsOf = (tool: Pick<Tool, "name" | "effect">, input: unknown, root: string): Subject[] => {
+  const given = typeof input === "object" && input !== null ? (input as Record<string, unknown>) : {};
+  const texts = (name: string): string[] =>
+    [given[name]].flat().filter((value): value is string => typeof value === "string");
+  const kind = tool.effect === "none" || readingActions.has(String(given["action"])) ? "read" : "write";
+  const paths = [
+    ...["path", "paths", "from", "to", "file", "files", "cwd"].flatMap(texts),
+    ...texts("patch").flatMap(filesOf),
+    ...editsOf(given["edits"]),
+  ];
+  const subjects: Subject[] = [
+    ...paths.map((path): Subject => ({ kind: tool.name === "shell" ? "read" : kind, path: inside(path, root) })),
+    ...(tool.name === "git" ? [{ kind: "git" as const, command: gitCommand(texts) }] : texts("command").map(shellOf)),
+    ...texts("url").map((url): Subject => ({ kind: "web", host: URL.parse(url)?.hostname ?? url })),
+  ];
+  return subjects.length === 0 ? [{ kind: "other" }] : subjects;
+};
+
+/** Of the git tool, which changes files in other actions. */
+const readingActions = new Set(["status", "diff", "log", "grep", "show", "blame", "add", "commit"]);
+
+const shellOf = (command: string): Subject => ({ kind: "shell", command });
+
+const gitCommand = (texts: (name: string) => string[]): string =>
+  ["action", "revision", "paths", "from", "to"].flatMap(texts).join(" ");
+
+const editsOf = (edits: unknown): string[] =>
+  Array.isArray(edits)
+    ? edits.flatMap((edit: unknown) => {
+        const path = typeof edit === "object" && edit !== null && "path" in edit ? edit.path : undefined;
+        return typeof path === "string" ? [path] : [];
+      })
+    : [];
+
+/** The files that a diff, or a patch in the form `*** Update File: path`, names. */
+const filesOf = (patch: string): string[] =>
+  patch.split("\n").flatMap((line) => {
+    const named =
+      /^(?:\+\+\+ |--- |rename (?:from|to) |copy (?:from|to) |\*\*\* [A-Z][a-z]+ (?:File|to): )([^\t\r]+)/.exec(line);
+    const name = named?.[1]?.trim();
+    if (name === undefined || name === "/dev/null") return [];
+    // Git's `a/` and `b/` may be part of the path as well: both are asked about.
+    return /^[ab]\//.test(name) ? [name, name.slice(2)] : [name];
+  });
+
+const inside = (path: string, root: string): string =>
+  (path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path).split("/").filter(isName).join("/");
+
+const isName = (name: string): boolean => name !== "" && name !== ".";
