@@ -1,5 +1,6 @@
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { budgetWarnings } from "../domain/budget.ts";
+import { isFull } from "../domain/compact.ts";
 import type { Conversation } from "../domain/conversation.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { Rules } from "../domain/permission.ts";
@@ -15,9 +16,10 @@ import type { Background } from "../tool/background.ts";
 import type { Tool } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { markInvalid, runCalls } from "./calls.ts";
+import { compact } from "./compact.ts";
 import { withinTime } from "./deadline.ts";
 import { afterFailure } from "./failure.ts";
-import { promptOf, systemOf } from "./prompt.ts";
+import { createPrompts, systemOf } from "./prompt.ts";
 
 /** What an agent works with. Facts go out by `record`, bound to the claim, so none waits for another. */
 export type Turn = {
@@ -68,15 +70,21 @@ export const runAgent = (turn: Turn): Promise<void> => withinTime(turn, (signal)
 
 const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
   const system = systemOf(turn.agent, turn.state(), turn.facts);
+  const overhead = system.length + JSON.stringify(turn.specs).length;
+  const prompts = createPrompts(turn.store.blobs, turn.model.window);
+  const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
+  /** The provider found the conversation too long, and it was shortened since. */
+  let shortened = false;
   while (turn.wanted()) {
     const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
     if (warnings.length > 0) await turn.record(warnings);
+    if (isFull(turn.chat, overhead, turn.model.window) && (await shorten(false))) continue;
     const messageID = newID("msg");
     const read = turn.state().version;
     const started = performance.now();
     const reply = await turn.model.reply({
       system,
-      messages: await promptOf(turn.chat, turn.store.blobs, turn.last),
+      messages: await prompts.next(turn.chat, turn.last),
       // Also in the last turn: providers refuse a history of calls without them. What it calls then is not run.
       tools: turn.specs,
       facts: turn.facts,
@@ -89,11 +97,16 @@ const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
     const durationMs = Math.round(performance.now() - started);
 
     if (!reply.ok) {
+      if (reply.failure.code === "context_too_long" && !shortened && (await shorten(true))) {
+        shortened = true;
+        continue;
+      }
       if (await afterFailure(turn, reply, signal, () => failedReply(turn, messageID, read, durationMs, reply)))
         continue;
       return;
     }
 
+    shortened = false;
     await turn.record(await replyEvents(turn, messageID, read, durationMs, reply));
     const calls = turn.chat.turn?.reply.calls ?? [];
     if (calls.length === 0) {

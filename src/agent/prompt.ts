@@ -3,6 +3,7 @@ import { type ChatMessage, type Conversation, messagesOf } from "../domain/conve
 import type { TaskState } from "../domain/task.ts";
 import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
 import type { AttachmentRef } from "../protocol/event.ts";
+import { fit } from "../tool/tool.ts";
 import { loadInput, loadText, requireText } from "../store/text.ts";
 import type { Blobs } from "../store/store.ts";
 
@@ -39,34 +40,85 @@ const wrapUp =
   "The user asks you to stop here. Call no tools. Say in a few sentences what is done, what is not, and what state the files are in.";
 
 /** The messages of the next request. `last`: the user wants an end, so the agent is told to summarise. */
-export const promptOf = async (chat: Conversation, blobs: Blobs, last: boolean): Promise<PromptMessage[]> => {
-  const messages = await Promise.all(messagesOf(chat).map((message) => load(message, blobs)));
-  if (last) messages.push({ role: "user", messageID: "wrap-up", source: "service", text: wrapUp, files: [] });
-  return messages;
+export const promptOf = (chat: Conversation, blobs: Blobs, last: boolean): Promise<PromptMessage[]> =>
+  createPrompts(blobs).next(chat, last);
+
+/** What a conversation may keep in memory of its files; larger ones are read again for each request. */
+const filesBytes = 1024 * 1024;
+/** Of the window: the results of one turn together. */
+const resultsShare = 0.4;
+const shortestResult = 400;
+
+/** Loads each message once; a conversation grows at its end only. `window`: tokens that the model can hold. */
+export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY) => {
+  const loaded = new WeakMap<ChatMessage, PromptMessage>();
+  const loadOnce = async (message: ChatMessage): Promise<PromptMessage> => {
+    const known = loaded.get(message);
+    if (known !== undefined) return known;
+    const prompt = await load(message, blobs, window);
+    const large =
+      message.role === "user" && message.attachments.reduce((sum, { bytes }) => sum + bytes, 0) > filesBytes;
+    if (!large) loaded.set(message, prompt);
+    return prompt;
+  };
+  const all = (messages: readonly ChatMessage[]) => Promise.all(messages.map(loadOnce));
+  return {
+    all,
+    async next(chat: Conversation, last: boolean): Promise<PromptMessage[]> {
+      const messages = await all(messagesOf(chat));
+      if (last) messages.push({ role: "user", messageID: "wrap-up", source: "service", text: wrapUp, files: [] });
+      return messages;
+    },
+  };
 };
 
-const load = async (message: ChatMessage, blobs: Blobs): Promise<PromptMessage> => {
+const load = async (message: ChatMessage, blobs: Blobs, window: number): Promise<PromptMessage> => {
   switch (message.role) {
     case "user": {
-      const { messageID, source } = message;
+      const { messageID, source, summary } = message;
       const files = await Promise.all(message.attachments.map((ref) => loadFile(ref, blobs)));
       const restarted = message.restarted === true ? { restarted: true } : {};
-      return { role: "user", messageID, source, text: await requireText(blobs, message.text), files, ...restarted };
+      const text = await requireText(blobs, message.text);
+      return {
+        role: "user",
+        messageID,
+        source,
+        text: summary === undefined ? text : afterSummary(text, summary.note),
+        files,
+        ...restarted,
+      };
     }
     case "assistant": {
+      const { messageID, provider } = message;
       const calls = await Promise.all(
         message.calls.map(async ({ callID, tool, input }) => ({ callID, tool, input: await loadInput(blobs, input) })),
       );
-      return { ...message, text: await loadText(blobs, message.text), calls };
+      return {
+        role: "assistant",
+        messageID,
+        text: await loadText(blobs, message.text),
+        calls,
+        ...(provider === undefined ? {} : { provider }),
+      };
     }
-    case "tool":
+    case "tool": {
+      const room = Math.max(shortestResult, Math.floor((window * 4 * resultsShare) / message.results.length));
       return {
         role: "tool",
         results: await Promise.all(
-          message.results.map(async (result) => ({ ...result, output: await loadText(blobs, result.output) })),
+          message.results.map(async (result) => ({
+            ...result,
+            output: fit(await loadText(blobs, result.output), "call the tool again for a smaller part", room),
+          })),
         ),
       };
+    }
   }
+};
+
+const afterSummary = (summary: string, note: string | null): string => {
+  const noted = note === null ? "" : `\n\n# Your note\n\n${note}`;
+  return `Note from the service: earlier turns of this conversation were cut. What the user wrote stands above, word for word; the rest is summarised here. The files are as those turns left them.\n\n# Summary\n\n${summary}${noted}\n\nGo on from here.`;
 };
 
 const loadFile = async (ref: AttachmentRef, blobs: Blobs): Promise<PromptFile> => ({

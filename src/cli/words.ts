@@ -85,6 +85,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       }
       case "note.written":
         return undefined;
+      case "conversation.compacted":
+        return dim(`Older turns summarised: about ${event.data.before} tokens became ${event.data.after}`);
       case "budget.warned":
         return yellow(`Budget: ${event.data.used} of ${event.data.cap} used (${event.data.name})`);
       case "tree.committed": {

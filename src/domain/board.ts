@@ -130,6 +130,8 @@ export const sentence = (event: Recorded): string => {
       return `${event.data.tool}: ${event.data.exitCode === null ? event.data.outcome : `exit ${event.data.exitCode}`}, ${event.data.durationMs} ms`;
     case "note.written":
       return "Plan noted";
+    case "conversation.compacted":
+      return `Older turns summarised by ${event.data.by}: about ${event.data.before} tokens became ${event.data.after}`;
     case "budget.warned":
       return `Budget: ${event.data.used} of ${event.data.cap} used (${event.data.name})`;
     case "permission.decided":

@@ -10,15 +10,21 @@ import { type Recorded, requestMessageID } from "./event.ts";
 export type UserMessage = {
   role: "user";
   messageID: string;
+  /** Of the event that it came with. */
+  version: number;
   source: string;
   text: LongText;
   attachments: AttachmentRef[];
   /** It made a settled Task active again: what came before is history. */
   restarted?: true;
+  /** The text is the summary of older turns; the agent's note, as it stood then, belongs to it. */
+  summary?: { note: string | null };
 };
 export type AssistantMessage = {
   role: "assistant";
   messageID: string;
+  /** Of the reply's event. */
+  version: number;
   text: LongText;
   calls: { callID: string; tool: string; input: EventData["tool.started"]["input"] }[];
   provider?: EventData["reply.finished"]["provider"];
@@ -48,6 +54,8 @@ export type Conversation = {
   idle: boolean;
   /** The last reply's calls that still miss a result, and the results so far, in call order. */
   turn: { reply: AssistantMessage; results: (ToolMessage["results"][number] | undefined)[] } | undefined;
+  /** Tokens of the last request and its reply, as the provider counted them; 0 = unknown. */
+  tokens: number;
   /** Whole texts behind results that were cut, by call. */
   outputs: Map<string, BlobRef>;
 };
@@ -59,6 +67,7 @@ export const emptyConversation = (): Conversation => ({
   note: null,
   idle: false,
   turn: undefined,
+  tokens: 0,
   outputs: new Map(),
 });
 
@@ -74,6 +83,7 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       const message: UserMessage = {
         role: "user",
         messageID: requestMessageID(event.stream),
+        version: event.version,
         source,
         text: request,
         attachments,
@@ -86,6 +96,7 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       const message: UserMessage = {
         role: "user",
         messageID,
+        version: event.version,
         source,
         text,
         attachments,
@@ -96,7 +107,8 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       return;
     }
     case "reply.finished": {
-      const { messageID, text, calls, read, provider } = event.data;
+      const { messageID, text, calls, read, provider, usage } = event.data;
+      if (usage.outputTokens > 0) chat.tokens = usage.inputTokens + usage.outputTokens;
       closeTurn(chat);
       for (const { message } of chat.unread.filter(({ version }) => version <= read)) chat.said.push(message);
       chat.unread = chat.unread.filter(({ version }) => version > read);
@@ -106,6 +118,7 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       const reply: AssistantMessage = {
         role: "assistant",
         messageID,
+        version: event.version,
         text,
         calls: [],
         ...(provider === undefined ? {} : { provider }),
@@ -124,9 +137,9 @@ export const converse = (chat: Conversation, event: Recorded): void => {
     }
     case "tool.finished": {
       const { callID, tool, outcome, output, full, exitCode } = event.data;
-      if (full !== undefined) chat.outputs.set(callID, full);
       const at = chat.turn?.reply.calls.findIndex((call) => call.callID === callID) ?? -1;
       if (chat.turn === undefined || at < 0) return;
+      if (full !== undefined) chat.outputs.set(callID, full);
       chat.turn.results[at] = { callID, tool, outcome, output, exitCode };
       if (chat.turn.results.every((result) => result !== undefined)) closeTurn(chat);
       return;
@@ -138,6 +151,7 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       const message: UserMessage = {
         role: "user",
         messageID: `${serviceMessage}${event.version}`,
+        version: event.version,
         source: "service",
         text: warningText(event.data),
         attachments: [],
@@ -145,6 +159,9 @@ export const converse = (chat: Conversation, event: Recorded): void => {
       chat.unread.push({ version: event.version, message });
       return;
     }
+    case "conversation.compacted":
+      compact(chat, event);
+      return;
     case "task.settled":
       closeTurn(chat);
       deliver(chat, event.version);
@@ -168,8 +185,54 @@ export const conversationTypes = [
   "tool.finished",
   "note.written",
   "budget.warned",
+  "conversation.compacted",
   "task.settled",
 ] as const;
+
+type Compacted = Recorded & { type: "conversation.compacted" };
+
+/** What stands in place of the turns up to `through`: the messages that are kept, then the summary. */
+const replacement = (event: Compacted, gone: readonly ChatMessage[]): ChatMessage[] => {
+  const kept = new Set(event.data.kept);
+  const summary: UserMessage = {
+    role: "user",
+    messageID: `${serviceMessage}${event.version}`,
+    version: event.version,
+    source: "service",
+    text: event.data.summary,
+    attachments: [],
+    summary: { note: event.data.note },
+  };
+  const stay = gone.flatMap((message) => (message.role === "user" && kept.has(message.version) ? [message] : []));
+  return [...stay.toSorted((a, b) => a.version - b.version), summary];
+};
+
+const compact = (chat: Conversation, event: Compacted): void => {
+  chat.tokens = 0;
+  const last = chat.said.findIndex((message) => message.role === "assistant" && message.version === event.data.through);
+  // A conversation that was opened from a later summary has none of this.
+  if (last < 0) return;
+  const end = chat.said[last + 1]?.role === "tool" ? last + 2 : last + 1;
+  chat.said.splice(0, end, ...replacement(event, chat.said.slice(0, end)));
+  const calls = chat.said.flatMap((message) => (message.role === "assistant" ? message.calls : []));
+  const stay = new Set(calls.map(({ callID }) => callID));
+  for (const callID of chat.outputs.keys()) if (!stay.has(callID)) chat.outputs.delete(callID);
+};
+
+/** Events up to `through` that a conversation opened from its newest summary still needs, if they are named there. */
+export const messageEventTypes = ["task.created", "message.received", "budget.warned"] as const;
+
+/** The conversation as it stood right after `through`, out of its newest summary; what came later is folded in after. */
+export const reopen = (event: Compacted, messages: readonly Recorded[]): Conversation => {
+  const of = (versions: readonly number[]): Conversation => {
+    const chat = emptyConversation();
+    for (const message of messages) if (versions.includes(message.version)) converse(chat, message);
+    return chat;
+  };
+  const { unread, queued } = of(event.data.kept);
+  const kept = [...unread.map(({ message }) => message), ...queued];
+  return { ...of(event.data.carried), said: replacement(event, kept), note: event.data.note };
+};
 
 /** Ends a turn with what its calls gave; a call that never ended (a cancelled attempt) is told as interrupted. */
 const closeTurn = (chat: Conversation): void => {

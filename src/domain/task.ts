@@ -1,4 +1,4 @@
-import type { AttachmentRef, EventData, LongText, TurnFailure } from "../protocol/event.ts";
+import type { AttachmentRef, EventData, LongText, ModelUsage, TurnFailure } from "../protocol/event.ts";
 import type { Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/status.ts";
 import type { CheckSpec } from "../protocol/task.ts";
 import { advance, callMark, type Circle, noCircle } from "./circle.ts";
@@ -134,15 +134,24 @@ const noUsage: Usage = {
   toolCalls: 0,
 };
 
-const addUsage = (sum: Usage, call: EventData["reply.finished"]): Usage => ({
-  inputTokens: sum.inputTokens + call.usage.inputTokens,
-  outputTokens: sum.outputTokens + call.usage.outputTokens,
-  cacheReadTokens: sum.cacheReadTokens + call.usage.cacheReadTokens,
-  cacheWriteTokens: sum.cacheWriteTokens + call.usage.cacheWriteTokens,
-  costUSD: sum.costUSD === null || call.usage.costUSD === null ? null : sum.costUSD + call.usage.costUSD,
-  modelCalls: sum.modelCalls + 1,
-  toolCalls: sum.toolCalls + call.calls.length,
-});
+/** What a model call cost, on the Task and on its session. */
+const spent = (state: TaskState, sessionID: string, call: ModelUsage, calls: { model: number; tool: number }) => {
+  const add = (sum: Usage): Usage => ({
+    inputTokens: sum.inputTokens + call.inputTokens,
+    outputTokens: sum.outputTokens + call.outputTokens,
+    cacheReadTokens: sum.cacheReadTokens + call.cacheReadTokens,
+    cacheWriteTokens: sum.cacheWriteTokens + call.cacheWriteTokens,
+    costUSD: sum.costUSD === null || call.costUSD === null ? null : sum.costUSD + call.costUSD,
+    modelCalls: sum.modelCalls + calls.model,
+    toolCalls: sum.toolCalls + calls.tool,
+  });
+  return {
+    usage: add(state.usage),
+    sessions: state.sessions.map((session) =>
+      session.sessionID === sessionID ? { ...session, usage: add(session.usage) } : session,
+    ),
+  };
+};
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
 export const taskRevision = 2;
@@ -314,12 +323,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         quotaSince: null,
         steps: state.steps + 1,
         messages: state.messages + 1,
-        usage: addUsage(state.usage, event.data),
-        sessions: state.sessions.map((session) =>
-          session.sessionID === event.data.sessionID
-            ? { ...session, usage: addUsage(session.usage, event.data) }
-            : session,
-        ),
+        ...spent(state, event.data.sessionID, event.data.usage, { model: 1, tool: event.data.calls.length }),
       };
     case "reply.retried":
       return { ...state, retry: event.data };
@@ -364,6 +368,14 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     }
     case "note.written":
       return state;
+    case "conversation.compacted":
+      return {
+        ...state,
+        ...spent(state, event.data.sessionID, event.data.usage, {
+          model: event.data.by === "service" ? 0 : 1,
+          tool: 0,
+        }),
+      };
     case "budget.warned": {
       const { name, used, cap } = event.data;
       return { ...state, warned: { ...state.warned, [name]: { used, cap, at: event.at } } };

@@ -183,6 +183,22 @@ export const eventData = {
   }),
   /** The agent's plan, whole; the newest one counts. */
   "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),
+  /** For the model, older turns are replaced by a summary from here on; the log and the messages keep everything. */
+  "conversation.compacted": z.object({
+    sessionID: z.string(),
+    through: z.number().describe("Version of the last reply whose turn is replaced"),
+    kept: z
+      .array(z.number())
+      .describe("Versions of the messages up to there that stand before the summary, word for word"),
+    carried: z.array(z.number()).describe("Versions of those that the model reads after it"),
+    summary: longText,
+    note: z.string().nullable().describe("The agent's note, as it stood"),
+    before: z.number().describe("Estimated tokens of the next request"),
+    after: z.number(),
+    by: z.string().describe("The model that wrote the summary; `service`: the turns without their long outputs"),
+    usage: modelUsage,
+    durationMs: z.number(),
+  }),
   /** 80 % of a cap is used; once for a cap, and once again when it was raised. */
   "budget.warned": z.object({ name: budget.keyof(), used: z.number(), cap: z.number() }),
   /** A rule or an answer decided on a call that is not plainly allowed. */

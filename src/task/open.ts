@@ -1,5 +1,5 @@
 import type { ExternalAgent } from "../agent/external.ts";
-import { type Conversation, conversationTypes, converse, emptyConversation } from "../domain/conversation.ts";
+import { type Conversation, converse } from "../domain/conversation.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
 import type { RuleTexts } from "../domain/permission.ts";
@@ -17,6 +17,7 @@ import { type Background, createBackground } from "../tool/background.ts";
 import { createFiles } from "../workspace/files.ts";
 import type { Processes } from "../workspace/process.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
+import { openConversation } from "./history.ts";
 import { openWorkspace } from "./prepare.ts";
 import { readRules } from "./rules.ts";
 import { failNow } from "./settle.ts";
@@ -89,9 +90,7 @@ export const openRun = async (
   const folded = await store.state(stream);
   if (folded === undefined) return undefined;
   let state = folded;
-  const chat = emptyConversation();
-  for (const event of await store.read(stream, { types: conversationTypes }))
-    if (event.version <= state.version) converse(chat, event);
+  const chat = await openConversation(store, stream, state.version);
 
   const absorb = (event: Recorded) => {
     state = evolve(state, event);

@@ -1,0 +1,123 @@
+import type { EventData } from "../protocol/event.ts";
+import { type ChatMessage, type Conversation, isService, type UserMessage } from "./conversation.ts";
+
+/**
+ * When a conversation is too long for its model, and which turns a summary replaces. Sizes are tokens: what the
+ * provider counted with the last reply, and a quarter of the characters for what came since.
+ */
+
+/** Of the window: a request that would be longer is shortened first. */
+const fullAt = 0.8;
+/** Of the window: the newest turns that stay as they are, and the user's own messages. */
+const keptShare = 0.25;
+const messagesShare = 0.15;
+/** Of the window: less than this is not worth a summary. */
+const worthShare = 0.1;
+
+const perToken = 4;
+/** Where the provider counted: characters a token has at most. Some leave what they cached out of their count. */
+const perTokenAtMost = 6;
+
+const imageChars = 6_000;
+const inlinedChars = 100_000;
+
+const sizes = new WeakMap<ChatMessage, number>();
+
+/** Characters of a message of a finished turn, as the model reads it. */
+export const charsOf = (message: ChatMessage): number => {
+  const known = sizes.get(message);
+  if (known !== undefined) return known;
+  const size = measure(message);
+  sizes.set(message, size);
+  return size;
+};
+
+const measure = (message: ChatMessage): number => {
+  const long = (text: UserMessage["text"]) => (typeof text === "string" ? text.length : text.blob.bytes);
+  switch (message.role) {
+    case "user": {
+      const files = message.attachments.map(({ mime, bytes }) =>
+        mime.startsWith("image/") ? imageChars : Math.min(bytes, inlinedChars),
+      );
+      return long(message.text) + (message.summary?.note?.length ?? 0) + sum(files);
+    }
+    case "assistant":
+      return long(message.text) + sum(message.calls.map(({ tool, input }) => tool.length + inputChars(input)));
+    case "tool":
+      return sum(message.results.map(({ output }) => long(output)));
+  }
+};
+
+const inputChars = (input: unknown): number => {
+  if (typeof input === "object" && input !== null && "blob" in input) {
+    const { blob } = input as { blob: { bytes?: number } };
+    if (typeof blob === "object" && typeof blob?.bytes === "number") return blob.bytes;
+  }
+  return JSON.stringify(input).length;
+};
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
+const charsIn = (messages: readonly ChatMessage[]): number => sum(messages.map(charsOf));
+
+/** Tokens of the next request. `overhead`: characters of the handbook and the tools. */
+export const estimate = (chat: Conversation, overhead: number): number => {
+  const unread = chat.unread.map(({ message }) => message);
+  const all = overhead + charsIn(chat.said) + charsIn(unread);
+  if (chat.tokens === 0) return Math.ceil(all / perToken);
+  const last = chat.said.findLastIndex(({ role }) => role === "assistant");
+  const since = charsIn(chat.said.slice(last + 1)) + charsIn(unread);
+  return Math.ceil(Math.max(chat.tokens + since / perToken, all / perTokenAtMost));
+};
+
+/** A window that the handbook fills by half is too small for any summary to help. */
+export const isFull = (chat: Conversation, overhead: number, window: number): boolean =>
+  overhead / perToken < window / 2 && estimate(chat, overhead) > window * fullAt;
+
+export type Cut = Pick<EventData["conversation.compacted"], "through" | "kept" | "carried"> & {
+  /** The turns that go, with the messages between them. */
+  gone: ChatMessage[];
+  /** Characters of what stays, beside the summary. */
+  stays: number;
+};
+
+/** Which turns go; undefined: there is nothing whose end would make room. `forced`: however little it is. */
+export const cutOf = (chat: Conversation, window: number, forced: boolean): Cut | undefined => {
+  const chars = window * perToken;
+  const turns = chat.said.flatMap((message, at) =>
+    message.role === "assistant" && message.calls.length > 0 ? [at] : [],
+  );
+  // The newest turn stays: its results have not been read yet.
+  const ends = (chat.said.at(-1)?.role === "tool" ? turns.slice(0, -1) : turns).map((at) => at + 2);
+  const end = ends.find((at) => charsIn(chat.said.slice(at)) <= chars * keptShare) ?? ends.at(-1);
+  const reply = end === undefined ? undefined : chat.said[end - 2];
+  if (end === undefined || reply?.role !== "assistant") return undefined;
+
+  const gone = chat.said.slice(0, end);
+  const kept = keepers(gone, chars * messagesShare);
+  if (!forced && charsIn(gone) - charsIn(kept) < chars * worthShare) return undefined;
+  const later = [...chat.said.slice(end), ...chat.unread.map(({ message }) => message), ...chat.queued];
+  return {
+    through: reply.version,
+    kept: kept.map(({ version }) => version),
+    carried: later.flatMap((message) =>
+      message.role === "user" && message.version < reply.version ? [message.version] : [],
+    ),
+    gone,
+    stays: charsIn(kept) + charsIn(chat.said.slice(end)) + charsIn(chat.unread.map(({ message }) => message)),
+  };
+};
+
+/** What people wrote stays word for word: the request always, of the rest the newest that have room. */
+const keepers = (gone: readonly ChatMessage[], room: number): UserMessage[] => {
+  const written = gone.flatMap((message) =>
+    message.role === "user" && message.source !== "checks" && !isService(message) ? [message] : [],
+  );
+  const [request, ...later] = written;
+  if (request === undefined) return [];
+  let left = room;
+  const fitting = later.toReversed().filter((message) => {
+    left -= charsOf(message);
+    return left >= 0 || message.restarted === true;
+  });
+  return [request, ...fitting.toReversed()];
+};
