@@ -940,6 +940,49 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'conversation.compacted';
+    data: {
+        sessionID: string;
+        /**
+         * Version of the last reply whose turn is replaced
+         */
+        through: number;
+        /**
+         * Versions of the messages up to there that stand before the summary, word for word
+         */
+        kept: Array<number>;
+        /**
+         * Versions of those that the model reads after it
+         */
+        carried: Array<number>;
+        summary: LongText;
+        /**
+         * The agent's note, as it stood
+         */
+        note: string | null;
+        /**
+         * Estimated tokens of the next request
+         */
+        before: number;
+        after: number;
+        /**
+         * The model that wrote the summary; `service`: the turns without their long outputs
+         */
+        by: string;
+        usage: {
+            inputTokens: number;
+            outputTokens: number;
+            cacheReadTokens: number;
+            cacheWriteTokens: number;
+            costUSD: number | null;
+        };
+        durationMs: number;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'budget.warned';
     data: {
         name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
