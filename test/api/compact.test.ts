@@ -176,7 +176,7 @@ describe("with a service", () => {
     for (const task of [dumb, calling]) {
       const summaries = summariesIn(await eventsOf(service.url, task.taskID));
       expect(new Set(summaries.map(({ by }) => by))).toEqual(new Set(["service"]));
-      expect(String(summaries[0]?.summary)).toContain('called read {"path":"part-1.txt"}');
+      expect(summaries[0]?.summary).toContain('called read {"path":"part-1.txt"}');
     }
     const forced = summariesIn(await eventsOf(service.url, tight.taskID));
     expect(forced.length).toBeGreaterThan(1);
