@@ -29,6 +29,7 @@ const doors: Record<string, readonly string[]> = {
   "cli/serve.ts": ["config", "log", "service"],
   "cli/demo.ts": ["config", "log", "service"],
   "cli/doctor.ts": ["config", "log", "model"],
+  "cli/model.ts": ["config", "log", "model"],
 };
 
 /** Folders without a machine under them: `protocol` and `client` also run in browsers, `domain` is pure. */

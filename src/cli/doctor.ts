@@ -71,6 +71,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding> {
   yield running ??
     (config.socket === undefined ? await port(config) : note("Service", `on the socket ${config.socket}, not asked`));
   yield await model(config);
+  yield await localModels(config);
   yield await store(config);
   yield await orphans(config, running !== undefined);
 }
@@ -191,11 +192,24 @@ const model = async ({ model: chosen, providers, env }: Config): Promise<Finding
     return note(
       "Model",
       text,
-      "No language model: set a provider's key, such as ANTHROPIC_API_KEY, or `model` in config.jsonc.",
+      "No language model: set a provider's key, such as ANTHROPIC_API_KEY, or see `sortie model detect`.",
     );
   } catch (error) {
     return bad("Model", messageOf(error), `It was chosen by ${source}.`);
   }
+};
+
+/** Offered where there is no language model; never taken. */
+const localModels = async ({ providers }: Config): Promise<Finding> => {
+  const { detectServers } = await import("../model/detect.ts");
+  const found = await detectServers();
+  if (found.length === 0) return ok("Local models", "no server found on this machine");
+  const text = found.map(({ name, baseURL, models }) => `${name} at ${baseURL}, ${models.length} models`).join("; ");
+  const [first] = found.flatMap(({ id, models }) => models.map((entry) => `${id}/${entry.id}`));
+  const known = Object.values(providers).some(({ baseURL }) => found.some((server) => server.baseURL === baseURL));
+  return known || first === undefined
+    ? ok("Local models", text)
+    : note("Local models", text, `Not in use. To use one: sortie model use ${first}`);
 };
 
 const store = async ({ databaseURL, dataDir }: Config): Promise<Finding> => {

@@ -27,6 +27,7 @@ const wholeNumber = (min: number, max: number) => (text: string) => {
 const collect = (value: string, before: string[]) => [...before, value];
 const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
 
+type Settings = { dataDir?: string; config?: string; json?: true };
 type Shared = { url: string; directory: string; json?: true };
 
 /** Loaded by commands alone, so that help and usage errors come at once. */
@@ -75,6 +76,46 @@ const createProgram = (finish: (code: number) => void): Command => {
       const [{ doctor }, { plain }] = await Promise.all([import("./doctor.ts"), loadCaller()]);
       finish(await doctor(flags, createScreen(process.stdout, plain), json ? emit : undefined));
     });
+
+  const model = program.command("model").description("which language models there are, and choosing one");
+  /** What every command that reads the service's settings understands. */
+  const setting = (command: Command) =>
+    command
+      .option("--data-dir <folder>", "the service's data folder")
+      .option("--config <file>", "the service's config.jsonc")
+      .option("--json", "JSON on stdout, words for people on stderr");
+  const settled = async ({ json, ...flags }: Settings) => {
+    const [commands, { plain }] = await Promise.all([import("./model.ts"), loadCaller()]);
+    return { commands, flags, screen: createScreen(json ? process.stderr : process.stdout, plain), say: json && emit };
+  };
+  setting(model.command("ls").description("what is configured, which one is in use, and why")).action(
+    async (options: Settings) => {
+      const { commands, flags, screen, say } = await settled(options);
+      finish(commands.listModels(flags, screen, say));
+    },
+  );
+  setting(
+    model
+      .command("detect")
+      .description("look for Ollama, LM Studio, llama.cpp and vLLM on this machine; changes nothing"),
+  ).action(async (options: Settings) => {
+    const { commands, screen, say } = await settled(options);
+    finish(await commands.detectModels(screen, say));
+  });
+  setting(
+    model
+      .command("use <provider/model>")
+      .description('write the choice into config.jsonc; "none" wants every Task to name one'),
+  ).action(async (ref: string, options: Settings) => {
+    const { commands, flags, screen, say } = await settled(options);
+    finish(await commands.useModel(ref, flags, screen, say));
+  });
+  setting(
+    model.command("test [provider/model]").description("one real call: how fast it answers, and whether tools work"),
+  ).action(async (ref: string | undefined, options: Settings) => {
+    const { commands, flags, screen, say } = await settled(options);
+    finish(await commands.testModel(ref, flags, screen, say));
+  });
 
   /** What every command that talks to a running service understands. */
   const speaking = (command: Command) =>

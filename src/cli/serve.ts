@@ -38,6 +38,9 @@ export const serve = async (flags: Flags, screen: Screen): Promise<void> => {
     [
       `${bold(`Sortie ${service.version}`)} listening on ${bold(service.url)} ${dim(`(${protection})`)}`,
       `Model    ${model.ref} ${dim(`(${model.source})`)}`,
+      ...(model.ref === "builtin/rules-1"
+        ? [dim("         No language model. Set a provider's key, or look for a local server: sortie model detect")]
+        : []),
       `Sandbox  ${sandbox.name}, tier ${sandbox.tier}: commands run as your user${sandbox.network ? ", with network" : ""}`,
       `Data     ${service.dataDir}, ${service.store}`,
       ...(isLoopback(config.host) ? [dim('Try in a project: sortie run "run the tests"')] : []),

@@ -415,6 +415,7 @@ describe("doctor", () => {
       "Disk",
       "Service",
       "Model",
+      "Local models",
       "Store",
       "Processes",
     ]);
