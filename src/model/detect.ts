@@ -15,7 +15,12 @@ export type Found = {
   models: ModelEntry[];
 };
 
-type Server = { id: string; name: string; port: number; look(get: Get): Promise<Pick<Found, "version" | "models">> };
+type Server = {
+  id: string;
+  name: string;
+  port: number;
+  look: (get: Get) => Promise<Pick<Found, "version" | "models">>;
+};
 /** Parses the JSON answer of a path; throws when it is not what the server of that name says. */
 type Get = <T>(path: string, schema: z.ZodType<T>) => Promise<T>;
 

@@ -119,7 +119,11 @@ describe("test", () => {
     const provider = await startMockProvider(() => turn);
     const providers = { acme: { kind: "openai-compatible", baseURL: provider.baseURL } };
     writeFileSync(config, JSON.stringify({ model: "acme/large", providers }));
-    await act(provider).finally(() => provider.close());
+    try {
+      await act(provider);
+    } finally {
+      await provider.close();
+    }
   };
 
   test("one real call: how fast, and that tools work", () =>
