@@ -115,6 +115,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const edits = kept.length === 0 ? "" : `, your later edits kept in ${kept.length} files`;
         return green(`Landed commit ${commit} on ${line(ref.replace("refs/heads/", ""), 100)}${edits}`);
       }
+      case "git.tampered":
+        return red(
+          `Git's own files were changed by a command: ${line(event.data.files.map(({ path }) => path).join(", "))}`,
+        );
       case "cancel.requested":
         return yellow(`Cancel requested by ${line(event.data.surface, 40)}`);
       case "task.settled":

@@ -156,6 +156,8 @@ export const sentence = (event: Recorded): string => {
       return `Landing withdrawn: ${event.data.reason}`;
     case "landing.finished":
       return `Landed ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+    case "git.tampered":
+      return `A command changed Git's own files: ${event.data.files.map(({ path }) => path).join(", ")}`;
     case "cancel.requested":
       return `Cancel requested by ${event.data.surface}`;
     case "task.settled":

@@ -50,6 +50,8 @@ export const next = (state: TaskState, rules: Rules): Step => {
     const until = waitsUntil(state);
     return until === undefined ? { kind: "recover" } : { kind: "ask", until };
   }
+  if (state.tampered !== null)
+    return { kind: "settle", end: { lifecycleStatus: "failed", failure: gitTampered(state.tampered) } };
   if (state.landed !== null)
     return state.reply !== null && state.input > state.reply.read
       ? { kind: "renew" }
@@ -89,6 +91,21 @@ export const next = (state: TaskState, rules: Rules): Step => {
   if (state.workspace?.kind === "worktree" && state.tree !== null && state.tree.tree !== state.workspace.baseTree)
     return { kind: "land" };
   return { kind: "settle", end: { lifecycleStatus: "completed" } };
+};
+
+const gitTampered = (files: NonNullable<TaskState["tampered"]>): TurnFailure => {
+  const told = files.map(({ path, change, restored, kept }) => {
+    const now = restored ? "put back as it was" : "left as it was found";
+    return `${path} (${change}; ${now}${kept === null ? "" : `, what was found is in ${kept}`})`;
+  });
+  return {
+    code: "git_tampered",
+    message: `While a command of this Task ran, what Git runs programs by was changed: ${told.join("; ")}. Nothing landed.`,
+    retryable: false,
+    remedy: files.every(({ restored }) => restored)
+      ? "Read what was found. If the change is yours, make it again; then send a message to continue."
+      : "Look at these files before you run git in this project; then send a message to continue.",
+  };
 };
 
 const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {

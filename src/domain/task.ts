@@ -121,6 +121,8 @@ export type TaskState = {
   circle: Circle;
   landingStarted: EventData["landing.started"] | null;
   landed: EventData["landing.finished"] | null;
+  /** Git's own files as a command of this attempt left them. */
+  tampered: EventData["git.tampered"]["files"] | null;
   cancel: EventData["cancel.requested"] | null;
 };
 
@@ -231,6 +233,7 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
     circle: noCircle,
     landingStarted: null,
     landed: null,
+    tampered: null,
     cancel: null,
   };
 };
@@ -434,6 +437,8 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "landing.finished":
       // On a branch of its own nothing has gone anywhere: with a message unread the work simply goes on.
       return { ...state, landingStarted: null, landed: staysOnBranch(state) && !isRead(state) ? null : event.data };
+    case "git.tampered":
+      return { ...state, tampered: [...(state.tampered ?? []), ...event.data.files] };
     case "cancel.requested":
       return { ...state, deferred: null, cancel: event.data };
     case "task.settled":
@@ -483,6 +488,7 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
         settledAt: null,
         error: null,
         errorInfo: null,
+        tampered: null,
         round: 0,
         // What made a check red may be mended outside the tree: a new attempt is checked anew.
         results: {},

@@ -282,6 +282,17 @@ export const eventData = {
     /** Paths that the user had edited in between: their bytes stay, as an edit on top of the commit. */
     kept: z.array(z.string()),
   }),
+  /** What git runs programs by was changed while a command of this Task ran: the Task ends. */
+  "git.tampered": z.object({
+    files: z.array(
+      z.object({
+        path: z.string(),
+        change: z.enum(["added", "changed", "removed"]),
+        restored: z.boolean().describe("It is again as it was before the command"),
+        kept: z.string().nullable().describe("Where that which was found is kept"),
+      }),
+    ),
+  }),
   "cancel.requested": z.object({ surface: z.string(), reason: z.string(), mode: z.enum(["stop", "wrap_up"]) }),
   "task.settled": z.object({
     lifecycleStatus: lifecycleStatus.exclude(["active"]),

@@ -1,13 +1,42 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { createFingerprint } from "../workspace/fingerprint.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
 
 /** The Task's workspace: opened when it is on record, else made and put on record. */
 export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { taskID, workspace, directory, isolation, landing } = run.state();
-  if (workspace !== null && run.state().landed === null) return run.workspaces.open(taskID, workspace);
+  if (workspace !== null && run.state().landed === null)
+    return watched(run, await run.workspaces.open(taskID, workspace));
   const made = await run.workspaces.prepare({ taskID, directory, isolation, landing });
   await run.record([{ type: "workspace.prepared", data: made.prepared }]);
-  return made;
+  return watched(run, made);
+};
+
+/** Where commands can write to the repository's own files: each is looked at afterwards, and what it did there is a fact. */
+const watched = (run: Run, workspace: Workspace): Workspace => {
+  const { taskID, project } = run.state();
+  if (run.sandbox.tier === 1 || !existsSync(join(project, "HEAD"))) return workspace;
+  const fingerprint = createFingerprint({ commonDir: project, taskID });
+  const look = async () => {
+    const files = fingerprint.end();
+    if (files.length > 0) await run.record([{ type: "git.tampered", data: { files } }]);
+  };
+  const runCommand = workspace.run.bind(workspace);
+  const startTalk = workspace.talk.bind(workspace);
+  workspace.run = async (command) => {
+    fingerprint.begin();
+    const ran = await runCommand(command);
+    await look();
+    return ran;
+  };
+  workspace.talk = async (talk) => {
+    fingerprint.begin();
+    const talking = await startTalk(talk);
+    return { ...talking, gone: talking.gone.then(look) };
+  };
+  return workspace;
 };
 
 /** A message came while the result landed: what follows starts from the new base. */

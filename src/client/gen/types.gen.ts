@@ -1174,6 +1174,26 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'git.tampered';
+    data: {
+        files: Array<{
+            path: string;
+            change: 'added' | 'changed' | 'removed';
+            /**
+             * It is again as it was before the command
+             */
+            restored: boolean;
+            /**
+             * Where that which was found is kept
+             */
+            kept: string | null;
+        }>;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'cancel.requested';
     data: {
         surface: string;

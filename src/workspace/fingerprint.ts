@@ -1,0 +1,177 @@
+import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+
+/**
+ * What in a repository's own files makes git run programs, looked at around every command of an agent (security.md, C7).
+ * A few dozen `lstat`s, no process; bytes are read only where one changed. Under a sandbox that keeps `.git` read-only
+ * nothing of this is needed: whatever changes there is the user's.
+ */
+
+export type Tampered = {
+  path: string;
+  change: "added" | "changed" | "removed";
+  /** Whether it is again as it was before the command. */
+  restored: boolean;
+  /** Where what was found there stands now; null: there was nothing, or it was left in its place. */
+  kept: string | null;
+};
+
+export interface Fingerprint {
+  /** Before a command: what others changed since is taken as it is. */
+  begin(): void;
+  /** After it: what changed meanwhile and can run a program. Files are put back, and what they held is kept beside. */
+  end(): Tampered[];
+}
+
+type Seen = { stamp: string; mode: number; bytes: Buffer | undefined };
+
+const files = ["config", "config.worktree", "commondir", "gitdir", "info/attributes", "objects/info/alternates"];
+const longest = 1024 * 1024;
+/** Hooks, modules and worktrees that are looked at; more of them are nobody's. */
+const most = 200;
+
+export const createFingerprint = (place: {
+  /** The repository's own folder, `.git` of the main worktree. */
+  commonDir: string;
+  taskID: string;
+}): Fingerprint => {
+  const { commonDir, taskID } = place;
+  const own = join(commonDir, "worktrees", taskID);
+
+  const watched = (): string[] => {
+    const dirs = [commonDir, own, ...modulesOf(commonDir)];
+    // Other Tasks' are theirs to watch.
+    for (const name of namesIn(join(commonDir, "worktrees")))
+      if (!name.startsWith("task_")) dirs.push(join(commonDir, "worktrees", name));
+    return dirs.flatMap((dir) => [
+      ...files.map((name) => join(dir, name)),
+      ...namesIn(join(dir, "hooks"))
+        .filter((name) => !name.endsWith(".sample") && !name.includes(mark))
+        .map((name) => join(dir, "hooks", name)),
+    ]);
+  };
+
+  let before = new Map<string, Seen>();
+  let running = 0;
+
+  const look = (known: ReadonlyMap<string, Seen>): Map<string, Seen> => {
+    const seen = new Map<string, Seen>();
+    for (const path of watched()) {
+      const now = seenAt(path, known.get(path));
+      if (now !== undefined) seen.set(path, now);
+    }
+    return seen;
+  };
+
+  return {
+    begin() {
+      running += 1;
+      if (running === 1) before = look(before);
+    },
+    end() {
+      running -= 1;
+      // A repository that is gone as a whole is told of where it is missed.
+      if (!existsSync(join(commonDir, "HEAD"))) return [];
+      const after = look(before);
+      const found: Tampered[] = [];
+      for (const path of new Set([...before.keys(), ...after.keys()])) {
+        const [old, now] = [before.get(path), after.get(path)];
+        if (old?.stamp === now?.stamp || isHarmless(path, old, now)) continue;
+        // What git keeps of the Task's own worktree is made again where it is missing.
+        if (now === undefined && path.startsWith(`${own}/`)) continue;
+        const change = old === undefined ? "added" : now === undefined ? "removed" : "changed";
+        found.push({ path, change, ...putBack(path, old, now, taskID) });
+      }
+      before = found.length === 0 ? after : look(after);
+      return found;
+    },
+  };
+};
+
+/** Names of what was found; git runs no hook and reads no file of such a name. */
+const mark = ".found-by-";
+
+const namesIn = (folder: string): string[] => {
+  try {
+    return readdirSync(folder).slice(0, most);
+  } catch {
+    return [];
+  }
+};
+
+/** Submodules' own folders; their names may have slashes. */
+const modulesOf = (commonDir: string): string[] =>
+  namesIn(join(commonDir, "modules")).flatMap((name) => {
+    const folder = join(commonDir, "modules", name);
+    return seenAt(join(folder, "HEAD"), undefined) === undefined
+      ? namesIn(folder).map((below) => join(folder, below))
+      : [folder];
+  });
+
+const seenAt = (path: string, known: Seen | undefined): Seen | undefined => {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return undefined;
+  const stamp = `${stats.mode}.${stats.ino}.${stats.size}.${stats.mtimeMs}.${stats.ctimeMs}`;
+  if (known?.stamp === stamp) return known;
+  let bytes: Buffer | undefined;
+  try {
+    if (stats.isFile() && stats.size <= longest) bytes = readFileSync(path);
+  } catch {}
+  return { stamp, mode: stats.mode, bytes };
+};
+
+/** The same bytes again, less than before, or something by which git runs nothing: the user may well have done that. */
+const isHarmless = (path: string, old: Seen | undefined, now: Seen | undefined): boolean => {
+  if (now === undefined) return false;
+  const folder = basename(dirname(path));
+  if (folder === "hooks" && (now.mode & 0o111) === 0 && now.bytes !== undefined) return true;
+  if (now.bytes === undefined) return false;
+  if (old?.bytes?.equals(now.bytes) === true && old.mode === now.mode) return true;
+  if (!basename(path).startsWith("config")) return false;
+  const had = new Set(settingsOf(old?.bytes));
+  return settingsOf(now.bytes).every((setting) => had.has(setting) || harmless.test(setting));
+};
+
+/** `section key=value`, one for each line; what cannot be told apart stands as it is, and is not harmless. */
+const settingsOf = (bytes: Buffer | undefined): string[] => {
+  let section = "";
+  return (bytes?.toString("latin1") ?? "").split("\n").flatMap((line) => {
+    const text = line.trim();
+    if (text === "" || text.startsWith("#") || text.startsWith(";")) return [];
+    const header = /^\[([\w.-]+)(?: "[^"\\]{0,500}")?\]$/.exec(text);
+    if (header !== null) {
+      section = header[1] ?? "";
+      return [];
+    }
+    const pair = /^([\w-]{1,100})(?: = |=)(.*)$/.exec(text);
+    const simple = pair !== null && !text.endsWith("\\") && !text.startsWith("[");
+    return [simple ? `${section} ${pair[1]}=${pair[2]}`.toLowerCase() : `? ${text}`];
+  });
+};
+
+/** Settings that users and tools make every day and by which git runs nothing. */
+const harmless =
+  /^(?:branch (?:remote|merge|rebase|description|pushremote|vscode-merge-base|gh-merge-base)=|user (?:name|email)=|remote (?:fetch|push|tagopt|prune)=|remote (?:push)?url=(?!-)(?!.*::)|submodule (?:url|active|branch)=(?!-)(?!.*::)|core (?:filemode|ignorecase|precomposeunicode|logallrefupdates|symlinks|autocrlf|eol|quotepath)=|(?:pull|push|fetch|rebase|init|color|advice|gc|rerere) [\w-]+=)/;
+
+/** What was found goes beside, unable to run, and the old bytes come back; unless somebody changed it since. */
+const putBack = (
+  path: string,
+  old: Seen | undefined,
+  now: Seen | undefined,
+  taskID: string,
+): Pick<Tampered, "restored" | "kept"> => {
+  let kept: string | null = null;
+  try {
+    const unchanged = seenAt(path, undefined)?.stamp === now?.stamp;
+    if (!unchanged || (old !== undefined && old.bytes === undefined)) return { restored: false, kept };
+    if (now !== undefined) {
+      renameSync(path, `${path}${mark}${taskID}`);
+      kept = `${path}${mark}${taskID}`;
+      if (now.bytes !== undefined) chmodSync(kept, 0o600);
+    }
+    if (old?.bytes !== undefined) writeFileSync(path, old.bytes, { mode: old.mode & 0o777, flag: "wx" });
+    return { restored: true, kept };
+  } catch {
+    return { restored: false, kept };
+  }
+};
