@@ -105,14 +105,19 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return `Check ${bold(nameOf(checkID))} ${when(on)}: ${colour(state)}${why}, ${duration(durationMs)}${again}`;
       }
       case "workspace.rebased":
-        return `The project moved on: same change on ${event.data.baseCommit.slice(0, 10)}`;
+        return `Same change on the project's commit ${event.data.baseCommit.slice(0, 10)}`;
+      case "landing.conflicted":
+        return yellow(
+          `Conflict with the project (round ${event.data.round}): ${line(event.data.paths.join(", "), 120)}`,
+        );
       case "landing.started":
         return undefined;
       case "landing.withdrawn":
         return yellow(`Landing withdrawn: ${line(event.data.reason)}`);
       case "landing.finished": {
-        const { commit, ref, kept } = event.data;
-        const edits = kept.length === 0 ? "" : `, your later edits kept in ${kept.length} files`;
+        const { commit, ref, kept, merged = [] } = event.data;
+        const later = kept.length === 0 ? "" : `, your later edits kept in ${kept.length} files`;
+        const edits = `${merged.length === 0 ? "" : `, merged with your edits in ${merged.length} files`}${later}`;
         return green(`Landed commit ${commit} on ${line(ref.replace("refs/heads/", ""), 100)}${edits}`);
       }
       case "git.tampered":

@@ -150,6 +150,8 @@ export const sentence = (event: Recorded): string => {
       return `Check ${event.data.checkID} ${event.data.state}${event.data.on === "base" ? " on the base" : ""}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
     case "workspace.rebased":
       return `Moved onto ${event.data.baseCommit.slice(0, 10)}`;
+    case "landing.conflicted":
+      return `Conflict with the project, round ${event.data.round}: ${event.data.paths.slice(0, 5).join(", ")}`;
     case "landing.started":
       return `Landing ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
     case "landing.withdrawn":

@@ -108,6 +108,12 @@ export type TaskState = {
   running: { checkID: string; on: "base" | "work" } | null;
   /** Rounds of checks that went back to the agents in this attempt. */
   round: number;
+  /** Rounds of conflicts with the project that went back to the agents in this attempt. */
+  landingRound: number;
+  /** Paths that were given to the agent with conflict markers in them. */
+  conflicts: string[];
+  /** Changes that no commit can hold: to what the user has not committed. */
+  left: string[];
   steps: number;
   /** Messages of the conversation so far, the request included. */
   messages: number;
@@ -224,6 +230,9 @@ const created = (event: Recorded & { type: "task.created" }): TaskState => {
     results: {},
     running: null,
     round: 0,
+    landingRound: 0,
+    conflicts: [],
+    left: [],
     steps: 0,
     messages: 1,
     usage: noUsage,
@@ -423,13 +432,27 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "workspace.rebased":
       return {
         ...state,
-        workspace: state.workspace && {
-          ...state.workspace,
-          baseCommit: event.data.baseCommit,
-          baseTree: event.data.baseTree,
+        workspace: state.workspace && moved(state.workspace, event.data),
+        tree: state.tree && {
+          ...state.tree,
+          commit: event.data.commit,
+          tree: event.data.tree,
+          parent: event.data.baseCommit,
         },
-        tree: state.tree && { ...state.tree, commit: event.data.commit, tree: event.data.tree },
+        left: event.data.left ?? state.left,
       };
+    case "landing.conflicted": {
+      const { baseCommit, baseTree, snapshot, paths, round } = event.data;
+      return {
+        ...state,
+        workspace: state.workspace && { ...seenAs(state.workspace, snapshot), baseCommit, baseTree },
+        tree: null,
+        touched: true,
+        landingRound: round,
+        conflicts: paths,
+        left: [],
+      };
+    }
     case "landing.started":
       return { ...state, landingStarted: event.data };
     case "landing.withdrawn":
@@ -490,6 +513,7 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
         errorInfo: null,
         tampered: null,
         round: 0,
+        landingRound: 0,
         // What made a check red may be mended outside the tree: a new attempt is checked anew.
         results: {},
         ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...fresh, workspace: null }),
@@ -507,7 +531,26 @@ const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
 
 /** Landing renews the base: what comes after it starts from a new workspace. */
-const fresh = { tree: null, touched: false, results: {}, landed: null };
+const fresh = { tree: null, touched: false, results: {}, landed: null, landingRound: 0, conflicts: [], left: [] };
+
+type Place = EventData["workspace.prepared"];
+
+/** On the branch's own commit: the snapshot has nothing beyond it any more, but says what was left out. */
+const moved = (place: Place, { baseCommit, baseTree }: EventData["workspace.rebased"]): Place => ({
+  ...place,
+  baseCommit,
+  baseTree,
+  ...(place.snapshot === undefined ? {} : { snapshot: { ...place.snapshot, head: baseCommit } }),
+});
+
+const seenAs = (place: Place, snapshot: Place["snapshot"]): Place => {
+  const { snapshot: before, ...rest } = place;
+  return snapshot === undefined ? (before === undefined ? place : rest) : { ...rest, snapshot };
+};
+
+/** Whether the base has the user's uncommitted work in it, which must not land. */
+export const hasSnapshot = ({ workspace }: TaskState): boolean =>
+  workspace?.snapshot !== undefined && workspace.snapshot.head !== workspace.baseCommit;
 
 /** Every open call waits for an answer: nobody works, whoever holds the Task. */
 export const isLeft = (state: TaskState): boolean =>

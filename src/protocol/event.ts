@@ -52,11 +52,32 @@ export const turnFailure = z.object({
   remedy: z.string().nullable(),
 });
 
+const indexEntry = z.object({ mode: z.string(), object: gitID });
+
 /** One path of a landing. Hashes are SHA-256 of the bytes on disk (a link's target for links); null = absent. */
 const landedPath = z.object({
   path: z.string().describe("Bytes that are not UTF-8 stand as lone surrogates U+DC80–U+DCFF"),
   before: z.object({ mode: z.string(), sha256 }).nullable(),
   after: z.object({ mode: z.string(), sha256, object: gitID }).nullable(),
+  merged: z
+    .literal(true)
+    .exactOptional()
+    .describe("`after` has the user's uncommitted edits too; they stay uncommitted"),
+  index: z
+    .object({ before: indexEntry.nullable(), after: indexEntry.nullable() })
+    .exactOptional()
+    .describe("Where the index does not simply go from the branch's entry to the commit's"),
+});
+
+const omission = z.object({ path: z.string(), reason: z.string() });
+
+/** What the base of a workspace has beyond the commit that the project's branch was at. */
+const snapshot = z.object({
+  head: gitID.describe("The branch's commit. The base itself when nothing was uncommitted, or after a rebase"),
+  untracked: z
+    .union([z.array(z.string()), z.object({ blob: blobRef })])
+    .describe("Paths that git did not know in the project"),
+  omitted: z.array(omission).describe("What stands in the directory and is not in the base, with the reason"),
 });
 
 export const eventData = {
@@ -108,6 +129,7 @@ export const eventData = {
     baseCommit: gitID.nullable(),
     baseTree: gitID.nullable(),
     targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
+    snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
   }),
   /** An external agent has a session of its own for one of ours, and continues it after a restart where it can. */
   "agent.attached": z.object({
@@ -241,7 +263,7 @@ export const eventData = {
     insertions: z.number(),
     deletions: z.number(),
     /** Entries left out because they cannot be in a commit, with the reason. */
-    omitted: z.array(z.object({ path: z.string(), reason: z.string() })),
+    omitted: z.array(omission),
   }),
   "check.started": z.object({
     checkID: z.string(),
@@ -263,8 +285,24 @@ export const eventData = {
     tail: z.string().describe("The last lines of the output"),
     reason: z.string().nullable().describe("Why it did not pass: exit code, time-out, output does not match"),
   }),
-  /** The project's branch moved on: the same change on its new head. The checks run again. */
-  "workspace.rebased": z.object({ baseCommit: gitID, baseTree: gitID, commit: gitID, tree: gitID }),
+  /** The same change on the head of the project's branch, without anything uncommitted. The checks run again. */
+  "workspace.rebased": z.object({
+    baseCommit: gitID,
+    baseTree: gitID,
+    commit: gitID,
+    tree: gitID,
+    left: z.array(z.string()).exactOptional().describe("Changes to what is uncommitted alone: no commit can hold them"),
+  }),
+  /** The project changed the same places: the change went back to the agent, on top of a new snapshot. */
+  "landing.conflicted": z.object({
+    round: z.number(),
+    paths: z.array(z.string()),
+    baseCommit: gitID,
+    baseTree: gitID,
+    snapshot: snapshot.exactOptional(),
+    commit: gitID.describe("The change on the new base, with conflict markers where both sides changed the same"),
+    tree: gitID,
+  }),
   /** The point of no return: from here on the landing is only rolled forward. */
   "landing.started": z.object({
     commit: gitID,
@@ -281,6 +319,8 @@ export const eventData = {
     ref: z.string(),
     /** Paths that the user had edited in between: their bytes stay, as an edit on top of the commit. */
     kept: z.array(z.string()),
+    /** Paths with uncommitted edits of the user's, which the change was merged with. */
+    merged: z.array(z.string()).exactOptional(),
   }),
   /** What git runs programs by was changed while a command of this Task ran: the Task ends. */
   "git.tampered": z.object({
@@ -347,6 +387,7 @@ export type BlobRef = z.infer<typeof blobRef>;
 export type AttachmentRef = z.infer<typeof attachmentRef>;
 export type ModelUsage = z.infer<typeof modelUsage>;
 export type TurnFailure = z.infer<typeof turnFailure>;
+export type Snapshot = z.infer<typeof snapshot>;
 export type LandedPath = z.infer<typeof landedPath>;
 export type LiveFrame =
   | {

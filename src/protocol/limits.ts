@@ -48,6 +48,12 @@ export const defaultLimits = {
   diskFreePercent: 5,
   /** Rounds of failing checks that go back to the agents. */
   checkRounds: 3,
+  /** Rounds of conflicts with the project that go back to the agents. */
+  landingRounds: 3,
+  /** What a Task sees of a project's untracked files: one file and all together in bytes, and their number. */
+  snapshotFileBytes: 50 * 1024 ** 2,
+  snapshotBytes: 500 * 1024 ** 2,
+  snapshotFiles: 20_000,
   /** The same call with the same result this often in a row ends the Task; 0 = off. */
   loopRepeats: 50,
   /** Questions that the agents of a Task may put to its user, and calls for which they may ask permission. */

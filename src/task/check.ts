@@ -1,5 +1,5 @@
 import { runCheck } from "../check/check.ts";
-import type { CheckRun, TaskState } from "../domain/task.ts";
+import { type CheckRun, hasSnapshot, type TaskState } from "../domain/task.ts";
 import { newID } from "../id.ts";
 import type { CheckSpec } from "../protocol/task.ts";
 import type { Run } from "./open.ts";
@@ -68,7 +68,11 @@ export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<v
     const spec = state.checks.find((candidate) => candidate.id === result.checkID);
     return `\`${spec?.run ?? result.checkID}\`: ${result.reason ?? "failed"}\n\n\`\`\`\n${result.tail}\n\`\`\``;
   });
-  const text = `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done.`;
+  const alone =
+    state.workspace?.snapshot === undefined || hasSnapshot(state)
+      ? ""
+      : " They ran on your change on top of the project's last commit, which is what lands: what its user has not committed was not there.";
+  const text = `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed (round ${state.round + 1} of ${run.limits.checkRounds}).${alone}\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done.`;
   await run.record(
     [
       {

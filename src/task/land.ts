@@ -1,19 +1,31 @@
+import { hasSnapshot } from "../domain/task.ts";
 import type { EventData, TurnFailure } from "../protocol/event.ts";
-import type { LandingPlan, Refusal, Workspace } from "../workspace/workspace.ts";
+import type { Commit, LandingPlan, Refusal, Workspace } from "../workspace/workspace.ts";
+import { type Conflict, giveBack } from "./conflict.ts";
 import type { Run } from "./open.ts";
 import { messageFor, settle } from "./settle.ts";
+import { cherryPick, named, take } from "./way-on.ts";
 
-/** The checked tree enters the project. `landing.started` is the point of no return; from there on only forward. */
-export const land = async (run: Run): Promise<void> => {
+/**
+ * The checked tree enters the project. First the change alone: on the branch's head, without what the user had not
+ * committed, and the checks run on that. `landing.started` is the point of no return; from there on only forward.
+ * `retries`: whether this Task's model may solve a conflict.
+ */
+export const land = async (run: Run, retries: boolean): Promise<void> => {
   const workspace = await run.workspace();
   await run.landingTurn();
-  const { landingStarted, tree, workspace: prepared } = run.state();
+  const { landingStarted, tree, workspace: prepared, conflicts } = run.state();
   if (landingStarted !== null) return roll(run, workspace, await planOf(run, landingStarted));
   if (tree === null || prepared?.baseCommit == null) throw new Error("Expected a committed tree to land.");
 
+  const unresolved = await run.workspaces.unresolved(workspace, conflicts);
+  if (unresolved.length > 0) return meet(run, workspace, retries, { kind: "unresolved", paths: unresolved });
+  if (hasSnapshot(run.state())) return rebase(run, workspace, tree, retries);
+
   if (prepared.targetRef === null) {
     const ref = `refs/heads/${prepared.branch}`;
-    await run.record([{ type: "landing.finished", data: { commit: tree.commit, tree: tree.tree, ref, kept: [] } }], {
+    const kept = run.state().left;
+    await run.record([{ type: "landing.finished", data: { commit: tree.commit, tree: tree.tree, ref, kept } }], {
       judged: run.state().version,
     });
     return;
@@ -21,7 +33,7 @@ export const land = async (run: Run): Promise<void> => {
 
   using _slot = await run.slot();
   const plan = await run.workspaces.plan(workspace, tree, prepared.baseCommit);
-  if ("reason" in plan) return refused(run, workspace, plan);
+  if ("reason" in plan) return refused(run, workspace, plan, tree, retries);
   const paths = await keepPaths(run, plan.paths);
   const { commit, tree: treeID, from, ref } = plan;
   const started = await run.record([{ type: "landing.started", data: { commit, tree: treeID, from, ref, paths } }], {
@@ -31,55 +43,94 @@ export const land = async (run: Run): Promise<void> => {
 };
 
 const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<void> => {
+  const { commit, tree, ref } = plan;
   const landed = await run.workspaces.land(workspace, plan);
-  await run.record([
-    landed.ok
-      ? { type: "landing.finished", data: { commit: plan.commit, tree: plan.tree, ref: plan.ref, kept: landed.kept } }
-      : { type: "landing.withdrawn", data: { reason: landed.reason } },
-  ]);
+  if (!landed.ok) {
+    await run.record([{ type: "landing.withdrawn", data: { reason: landed.reason } }]);
+    return;
+  }
+  const kept = [...new Set([...landed.kept, ...run.state().left])];
+  const merged = plan.paths.filter((path) => path.merged === true && !kept.includes(path.path)).map(({ path }) => path);
+  const more = merged.length === 0 ? {} : { merged };
+  await run.record([{ type: "landing.finished", data: { commit, tree, ref, kept, ...more } }]);
 };
 
-const refused = async (run: Run, workspace: Workspace, refusal: Refusal): Promise<void> => {
-  const { tree, workspace: prepared } = run.state();
-  if (tree === null || prepared === null) return;
-  switch (refusal.reason) {
-    case "moved": {
-      const rebased = await run.workspaces.rebase(workspace, tree, messageFor(run));
-      if (!rebased.ok) return fail(run, conflict(prepared.branch, prepared.targetRef, rebased.paths));
-      const { baseCommit, baseTree, commit, tree: treeID } = rebased;
-      await run.record([{ type: "workspace.rebased", data: { baseCommit, baseTree, commit, tree: treeID } }]);
-      run.forgetWorkspace();
-      return;
-    }
-    case "dirty":
+const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boolean): Promise<void> => {
+  const rebased = await run.workspaces.rebase(workspace, tree, messageFor(run));
+  if (rebased.ok) {
+    const { baseCommit, baseTree, commit, tree: treeID, left } = rebased;
+    const more = left.length === 0 ? {} : { left };
+    await run.record([{ type: "workspace.rebased", data: { baseCommit, baseTree, commit, tree: treeID, ...more } }]);
+    run.forgetWorkspace();
+    return;
+  }
+  const { branch } = workspace.prepared;
+  switch (rebased.reason) {
+    case "conflict":
+      return meet(run, workspace, retries, { kind: "moved", paths: rebased.paths });
+    case "entangled":
       return fail(run, {
-        code: "landing_dirty",
-        message: `The work is done and on ${prepared.branch}, but the project has uncommitted changes to the same files: ${named(refusal.paths)}. Nothing was overwritten.`,
-        retryable: true,
-        remedy: `Commit or stash them and send a message to land again, or run: git merge ${prepared.branch}`,
-      });
-    case "detached":
-    case "gone":
-      return fail(run, {
-        code: "landing_refused",
-        message: `The work is done and on ${prepared.branch}, but could not land: ${refusal.message}.`,
-        retryable: true,
-        remedy: `Run: git merge ${prepared.branch}`,
+        code: "landing_entangled",
+        message: `The work is done and on ${branch}, but it changes lines that are not committed in the project, and cannot be a commit without them: ${named(rebased.paths)}. Nothing was overwritten. To take it into your files as they are: ${take(branch)}`,
+        retryable: false,
+        remedy: `Run: ${take(branch)} — or commit your own changes first, then run: ${cherryPick(branch)}`,
       });
   }
 };
 
+const refused = async (
+  run: Run,
+  workspace: Workspace,
+  refusal: Refusal,
+  tree: Commit,
+  retries: boolean,
+): Promise<void> => {
+  const { branch } = workspace.prepared;
+  switch (refusal.reason) {
+    case "moved":
+      return rebase(run, workspace, tree, retries);
+    case "dirty":
+      return meet(run, workspace, retries, { kind: "edited", paths: refusal.paths });
+    case "detached":
+    case "gone":
+      return fail(run, {
+        code: "landing_refused",
+        message: `The work is done and on ${branch}, but could not land: ${refusal.message}. To take it: ${cherryPick(branch)}`,
+        retryable: true,
+        remedy: `Run: ${cherryPick(branch)}`,
+      });
+  }
+};
+
+/** A conflict goes back to the agent, or ends the Task with the commands that take its work. */
+const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: Conflict): Promise<void> => {
+  const { branch, targetRef } = workspace.prepared;
+  const most = run.limits.landingRounds;
+  if (!retries || run.state().landingRound >= most) {
+    const rounds = run.state().landingRound === 0 ? "" : ` after ${run.state().landingRound} rounds`;
+    const why = {
+      moved: `${targetRef ?? "the project"} has moved on and both changed the same places`,
+      edited: "the project has uncommitted changes in the same places",
+      unresolved: "conflict markers were left in its files",
+    }[conflict.kind];
+    return fail(run, {
+      code: "landing_conflict",
+      message: `The work is done and on ${branch}, but ${why}${rounds}: ${named(conflict.paths)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+      retryable: conflict.kind === "edited",
+      remedy: `${conflict.kind === "edited" ? "Commit or stash your changes, then run" : "Run"}: ${cherryPick(branch)}`,
+    });
+  }
+  const inTheWay = await giveBack(run, workspace, conflict);
+  if (inTheWay.length === 0) return;
+  return fail(run, {
+    code: "landing_dirty",
+    message: `The work is done and on ${branch}, but something is in its way in the project that Git does not show: ${named(inTheWay)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+    retryable: true,
+    remedy: `Move it away and send a message to land again, or run: ${cherryPick(branch)}`,
+  });
+};
+
 const fail = (run: Run, failure: TurnFailure): Promise<void> => settle(run, { lifecycleStatus: "failed", failure });
-
-const conflict = (branch: string | null, ref: string | null, paths: string[]): TurnFailure => ({
-  code: "landing_conflict",
-  message: `The work is done and on ${branch}, but ${ref ?? "the project"} has moved on and both changed: ${named(paths)}.`,
-  retryable: false,
-  remedy: `Run: git merge ${branch}`,
-});
-
-const named = (paths: string[]): string =>
-  paths.length <= 10 ? paths.join(", ") : `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more`;
 
 /** Paths of a large landing stand in a blob: no event exceeds 64 KiB. */
 const keepPaths = async (run: Run, paths: LandingPlan["paths"]): Promise<EventData["landing.started"]["paths"]> => {

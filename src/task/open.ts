@@ -62,8 +62,9 @@ export type Run = RunDeps & {
   workspaceMade: () => Promise<void>;
   /** Drops the workspace, so that the next use makes it anew. */
   forgetWorkspace: () => void;
-  /** The project's landing turn, held from the first landing attempt to the end of the run. */
+  /** The project's landing turn, held from the first landing attempt until the agent is asked again, or the run ends. */
   landingTurn: () => Promise<void>;
+  leaveTurn: () => void;
   slot: (signal?: AbortSignal) => Promise<Disposable>;
   /** The agent's commands that go on between its calls. */
   background: Background;
@@ -129,6 +130,7 @@ export const openRun = async (
   const { rank } = dueNow(deps.now(), state.priority);
   let opened: Promise<Workspace> | undefined;
   let holdsTurn: Promise<void> | undefined;
+  let heldTurn: Disposable | undefined;
   const run: Run = {
     ...deps,
     stream,
@@ -145,14 +147,20 @@ export const openRun = async (
     },
     landingTurn: () =>
       (holdsTurn ??= deps.workspaces.turn(state.project, signal).then((turn) => {
-        scope.use(turn);
+        heldTurn = turn;
       })),
+    leaveTurn() {
+      heldTurn?.[Symbol.dispose]();
+      heldTurn = undefined;
+      holdsTurn = undefined;
+    },
     slot: (until = signal) => deps.slots.take(rank, until),
     background: createBackground(claim.fence.epoch),
   };
 
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());
+  scope.defer(run.leaveTurn);
   if (state.lifecycle !== "active") {
     await record([], { due: null });
     return run;

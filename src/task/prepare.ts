@@ -2,15 +2,18 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createFingerprint } from "../workspace/fingerprint.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { keepSnapshot } from "./conflict.ts";
 import type { Run } from "./open.ts";
 
 /** The Task's workspace: opened when it is on record, else made and put on record. */
 export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { taskID, workspace, directory, isolation, landing } = run.state();
   if (workspace !== null && run.state().landed === null)
-    return watched(run, await run.workspaces.open(taskID, workspace));
+    return watched(run, await run.workspaces.open(taskID, workspace, run.state().tree?.commit ?? workspace.baseCommit ?? undefined));
   const made = await run.workspaces.prepare({ taskID, directory, isolation, landing });
-  await run.record([{ type: "workspace.prepared", data: made.prepared }]);
+  const { snapshot } = made.prepared;
+  const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
+  await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen } }]);
   return watched(run, made);
 };
 

@@ -57,10 +57,10 @@ const move = async (run: Run): Promise<void> => {
   const loadModel = async () =>
     external === undefined ? run.models.load(run.state().model).catch((error: unknown) => error as Error) : undefined;
   let model = await loadModel();
+  const retries = () => !(model instanceof Error) && model?.retries !== false;
   const nextStep = (): Step => {
-    const retries = !(model instanceof Error) && model?.retries !== false;
     const stop = brake(run.state(), run.limits, run.now());
-    return next(run.state(), { checkRounds: run.limits.checkRounds, retries, stop });
+    return next(run.state(), { checkRounds: run.limits.checkRounds, retries: retries(), stop });
   };
   const tools = selectTools(squad.orchestrator.tools);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
@@ -91,6 +91,7 @@ const move = async (run: Run): Promise<void> => {
         if (await wait(run, step.until)) return;
         break;
       case "turn":
+        run.leaveTurn();
         if (external === undefined) await runAgent(turnOf(step.last));
         else await runProgram(sharedOf(step.last), external);
         model = await loadModel();
@@ -107,7 +108,7 @@ const move = async (run: Run): Promise<void> => {
         await feedback(run, step.failed);
         break;
       case "land":
-        await land(run);
+        await land(run, retries());
         break;
       case "settle":
         await settle(run, step.end);

@@ -41,20 +41,27 @@ const lastWord = (run: Run): LongText => run.chat.said.findLast((message) => mes
 
 /** Ends the Task, unless something came in since its end was judged. Work that does not land is kept on its branch. */
 export const settle = async (run: Run, end: End): Promise<void> => {
-  const judged = run.state();
+  let judged = run.state();
   await run.workspaceMade();
-  if (end.lifecycleStatus === "failed" && judged.touched && judged.workspace?.kind === "worktree") {
+  if (end.lifecycleStatus !== "completed" && mayHaveEdits(judged)) {
     await commitTree(run).catch((error: unknown) => {
       run.signal.throwIfAborted();
-      run.log.warn({ task: run.stream, error: messageOf(error) }, "the tree of a failed Task could not be committed");
+      run.log.warn({ task: run.stream, error: messageOf(error) }, "the tree of an ended Task could not be committed");
     });
-    if (!run.state().touched) return;
+    // A failure is judged anew: a message may have come. A cancel stands, whatever came.
+    if (end.lifecycleStatus === "failed" && !run.state().touched) return;
+    judged = run.state();
   }
   const events = [...ended(judged), settled(end, lastWord(run), run.now().toISOString())];
   await run.record(events, { judged: judged.version, due: null });
 };
 
 const ended = (state: TaskState) => endAsks(openAsks(state), "end");
+
+/** A call that was cut may have changed files too. */
+const mayHaveEdits = ({ workspace, touched, open }: TaskState): boolean =>
+  workspace?.kind === "worktree" &&
+  (touched || open.some(({ effect }) => effect === "workspace" || effect === "unknown"));
 
 /** Ends the Task as failed at once, for what the steps do not foresee. */
 export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {

@@ -41,8 +41,10 @@ export const statusOf = async (
   git: Git,
   paths: readonly string[] = [],
   more: readonly string[] = [],
+  options: GitOptions = {},
 ): Promise<Status> => {
-  const { stdout } = await git.run([...statusArgs, "--ignore-submodules=dirty", ...more, "--", ...paths]);
+  const args = [...statusArgs, "--ignore-submodules=dirty", ...more, "--", ...paths];
+  const { stdout } = await git.run(args, options);
   const status: Status = { oid: "", head: "", changes: [] };
   for (const record of splitNul(stdout)) {
     const [kind] = record;
@@ -99,7 +101,7 @@ export const commitTree = async (request: CommitRequest): Promise<Commit | undef
   for (const name of [...unfinished, ...unfinishedFolders])
     rmSync(join(dirs.gitDir, name), { recursive: true, force: true });
 
-  await showHidden(git, worktree, dirs.gitDir, base.commit.length / 2);
+  await showHidden(git, hiddenIn(worktree, join(dirs.gitDir, "index"), base.commit.length / 2));
 
   let status = await statusOf(git);
   const ours = status.oid === last?.commit && last?.parent === base.commit;
@@ -145,16 +147,19 @@ export const commitTree = async (request: CommitRequest): Promise<Commit | undef
   };
 };
 
-/** What stands on disk is what is committed, whatever the index was told to overlook. */
-const showHidden = async (git: Git, worktree: string, gitDir: string, idBytes: number): Promise<void> => {
-  const index = join(gitDir, "index");
+/** Files on disk that an index tells git to overlook. */
+export const hiddenIn = (worktree: string, index: string, idBytes: number): Buffer[] => {
   const hidden = existsSync(index) ? hiddenPaths(readFileSync(index), idBytes) : [];
   // What is not on disk either may be left out by a sparse checkout.
-  const there = hidden.filter((path) => existsSync(Buffer.concat([Buffer.from(`${worktree}/`), path])));
-  if (there.length === 0) return;
-  const input = Buffer.concat(there.flatMap((path) => [path, Buffer.of(0)]));
+  return hidden.filter((path) => existsSync(Buffer.concat([Buffer.from(`${worktree}/`), path])));
+};
+
+/** What stands on disk is what is committed, whatever the index was told to overlook. */
+export const showHidden = async (git: Git, hidden: readonly Buffer[], env: Record<string, string> = {}) => {
+  if (hidden.length === 0) return;
+  const input = Buffer.concat(hidden.flatMap((path) => [path, Buffer.of(0)]));
   for (const mark of ["--no-assume-unchanged", "--no-skip-worktree"])
-    await git.run(["update-index", "-z", mark, "--stdin"], { input });
+    await git.run(["-c", "core.splitIndex=false", "update-index", "-z", mark, "--stdin"], { input, env });
 };
 
 /** Which changes enter the commit, which cannot, and which must leave the index again. */
@@ -182,7 +187,7 @@ const sort = (worktree: string, changes: readonly Change[]) => {
 };
 
 /** Why what stands at a path cannot be in a commit. */
-const specialOf = (path: string): string | undefined => {
+export const specialOf = (path: string): string | undefined => {
   try {
     const stats = lstatSync(osPath(path));
     if (stats.isFIFO()) return "a FIFO";
@@ -230,7 +235,7 @@ export const resetTo = async (git: Git, commit: string): Promise<void> => {
   if (oid !== commit || changes.some((change) => change.untracked)) await git.run(["clean", "-q", "-d", "-f", "-f"]);
 };
 
-const diffArgs = ["diff", "--no-color", "--find-renames", "--ignore-submodules=dirty"];
+export const diffArgs = ["diff", "--no-color", "--find-renames", "--ignore-submodules=dirty"];
 
 /** Unified diff against the base. Without a commit: of the tree on disk, new files included, through a copy of the index. */
 export const diffOf = async (git: Git, gitDir: string, base: string, commit: string | null): Promise<string> => {

@@ -8,6 +8,7 @@ import { lockIndex } from "./lock.ts";
 import { encodePath } from "./path.ts";
 import { type Change, changesOf, checkedOut, entriesOf } from "./plan.ts";
 import type { Origin } from "./origin.ts";
+import { keptBytes } from "./reconcile.ts";
 import { headOf, refOf } from "./repository.ts";
 import type { LandingPlan } from "./workspace.ts";
 
@@ -28,6 +29,8 @@ export type LandRequest = {
   /** git in the project's own files. */
   git: Git;
   plan: LandingPlan;
+  /** Bytes by their hash: what the user had edited, and what it was merged to. */
+  kept: string;
   /** The index as the plan saw it; undefined after a restart. */
   indexStamp: string | undefined;
   step: Step;
@@ -198,9 +201,11 @@ const write = async (request: LandRequest, path: string, wanted: Wanted, beforeR
 
 type Wanted = { mode: string; sha256: string; object?: string };
 
-/** The bytes to be written: from the Task's worktree, or from the repository as git would check them out. */
+/** The bytes to be written: kept ones, the Task's worktree's, or the repository's as git would check them out. */
 const bytesFor = async (request: LandRequest, path: string, wanted: Wanted): Promise<Content> => {
   const mode = wanted.mode as Content["mode"];
+  const kept = keptBytes(request.kept, wanted.sha256);
+  if (kept !== undefined) return { mode, bytes: kept };
   const there = await look(request.worktree, path);
   if (there.kind === "present" && sha256(there.content.bytes) === wanted.sha256)
     return { mode, bytes: there.content.bytes };
@@ -245,9 +250,10 @@ const makeIndex = async (request: LandRequest): Promise<void> => {
 
   const untouched = request.indexStamp === indexStampOf(origin.projectGitDir);
   const skip = untouched ? new Set<string>() : await restaged(request);
-  const lines = plan.paths.flatMap(({ path, after }) => {
+  const lines = plan.paths.flatMap(({ path, after, index: own }) => {
     if (skip.has(path)) return [];
-    const entry = after === null ? `0 ${"0".repeat(plan.commit.length)}` : `${after.mode} ${after.object}`;
+    const to = own === undefined ? after : own.after;
+    const entry = to === null ? `0 ${"0".repeat(plan.commit.length)}` : `${to.mode} ${to.object}`;
     return [Buffer.from(`${entry}\t`), encodePath(path), Buffer.of(0)];
   });
   step("update index");
@@ -260,6 +266,7 @@ const makeIndex = async (request: LandRequest): Promise<void> => {
 /** Paths whose index entry is neither the old nor the new one: what the user staged in between stays staged. */
 const restaged = async ({ git, plan }: LandRequest): Promise<Set<string>> => {
   const changes = await changesOf(git, plan.from, plan.commit);
+  const own = new Map(plan.paths.map(({ path, index }) => [path, index]));
   const entries = await entriesOf(
     git,
     changes.map((change) => change.path),
@@ -270,7 +277,8 @@ const restaged = async ({ git, plan }: LandRequest): Promise<Set<string>> => {
     changes
       .filter(({ path, from, to }) => {
         const entry = entries.get(path) ?? null;
-        return !same(entry, from) && !same(entry, to);
+        const sides = own.get(path) ?? { before: from, after: to };
+        return !same(entry, sides.before) && !same(entry, sides.after);
       })
       .map((change) => change.path),
   );

@@ -2,7 +2,15 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 
 /** Where a Task's worktree came from. `gitDir` is the worktree's own, `projectGitDir` that of the project's files. */
-export type Origin = { toplevel: string; prefix: string; projectGitDir: string; commonDir: string; gitDir: string };
+export type Origin = {
+  toplevel: string;
+  prefix: string;
+  projectGitDir: string;
+  commonDir: string;
+  gitDir: string;
+  /** The base of the files that stand there; "" while they are being changed to another. */
+  base?: string;
+};
 
 /** Kept by Task beside the worktrees: nothing that runs inside of one should be able to change where it lands. */
 export const createOrigins = (home: string) => {

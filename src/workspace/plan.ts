@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../protocol/event.ts";
 import { splitNul } from "./commit.ts";
@@ -7,12 +7,13 @@ import type { Git } from "./git.ts";
 import { indexFree } from "./lock.ts";
 import { encodePath } from "./path.ts";
 import type { Origin } from "./origin.ts";
+import { type Edited, reconcile } from "./reconcile.ts";
 import { headOf, refOf } from "./repository.ts";
 import type { Commit, LandingPlan, Refusal } from "./workspace.ts";
 
 /**
- * What a landing would change, or why it cannot. Nothing is written. Clean means clean by bytes: what the index
- * believes of a file (assume-unchanged, a coarse clock) does not count.
+ * What a landing would change, or why it cannot. Nothing of the user's is written. Clean means clean by bytes: what the
+ * index believes of a file (assume-unchanged, a coarse clock) does not count.
  */
 
 type Side = { mode: string; object: string } | null;
@@ -31,10 +32,12 @@ export const changesOf = async (git: Git, from: string, to: string): Promise<Cha
   return changes;
 };
 
-type Entry = { mode: string; object: string };
+export type Entry = { mode: string; object: string };
 
 /** What stands at a path, without its bytes: a landing may be large. `object` is the id of the bytes as they are. */
-type Seen = Exclude<OnDisk, { kind: "present" }> | { kind: "present"; mode: string; sha256: string; object: string };
+export type Seen =
+  | Exclude<OnDisk, { kind: "present" }>
+  | { kind: "present"; mode: string; sha256: string; object: string };
 
 const see = async (root: string, path: string, like: string): Promise<Seen> => {
   const found = await look(root, path);
@@ -69,6 +72,8 @@ export type PlanRequest = {
   commit: Commit;
   base: string;
   ref: string | null;
+  /** Our folder for what the user has edited, and what became of it. */
+  kept: string;
   lockWaitMs: number;
 };
 
@@ -94,16 +99,25 @@ export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refu
   );
   const disk = new Map<string, Seen>();
   for (const change of changes) disk.set(change.path, await see(origin.toplevel, change.path, base));
-  const dirty = await dirtyOf(request, changes, entries, disk);
-  if (dirty.length > 0) return { reason: "dirty", paths: dirty };
+  rmSync(request.kept, { recursive: true, force: true });
+  const modes = keepsModes(origin);
+  const { blocked, edited } = await editsOf(request, changes, entries, disk, modes);
+  const dirty = new Set(blocked);
+  if (edited.size === 0 && dirty.size > 0) return { reason: "dirty", paths: [...dirty].sort() };
 
   const paths: LandedPath[] = [];
   const after = await afterOf(request, changes);
-  for (const { path, to } of changes) {
-    const seen = disk.get(path);
-    const before = seen?.kind === "present" ? { mode: seen.mode, sha256: seen.sha256 } : null;
-    paths.push({ path, before, after: to === null ? null : { ...to, sha256: after.get(path) ?? "" } });
+  const sides = { root: origin.toplevel, git, worktreeGit: request.worktreeGit, kept: request.kept, modes };
+  for (const change of changes) {
+    const { path } = change;
+    if (dirty.has(path)) continue;
+    const seen = disk.get(path) ?? { kind: "absent" };
+    const side = { change, seen, entry: entries.get(path) ?? null, after: after.get(path) ?? "" };
+    const landed = await reconcile(sides, { ...side, edited: edited.get(path) ?? { disk: false, index: false } });
+    if (landed === undefined) dirty.add(path);
+    else paths.push(landed);
   }
+  if (dirty.size > 0) return { reason: "dirty", paths: [...dirty].sort() };
   // What goes makes room for what comes: a file may become a folder, and the other way round.
   paths.sort((one, other) => Number(one.after !== null) - Number(other.after !== null));
   return { commit: commit.commit, tree: commit.tree, from: base, ref, paths };
@@ -112,22 +126,26 @@ export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refu
 const resolved = async (git: Git, ref: string): Promise<string | null> =>
   (await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] })).stdout.toString("latin1").trim() || null;
 
-/** Paths where the user's index or files are not as in the branch. */
-const dirtyOf = async (
+/** Paths where the user's index or files are not as in the branch: those that stand in the way, and those edited. */
+const editsOf = async (
   { git, origin }: PlanRequest,
   changes: readonly Change[],
   entries: ReadonlyMap<string, Entry>,
   disk: ReadonlyMap<string, Seen>,
-): Promise<string[]> => {
-  const dirty = new Set<string>();
+  modes: boolean,
+): Promise<{ blocked: Set<string>; edited: Map<string, Edited> }> => {
+  const blocked = new Set<string>();
+  const edited = new Map<string, Edited>();
+  const edit = (path: string, what: Partial<Edited>) =>
+    edited.set(path, { disk: false, index: false, ...edited.get(path), ...what });
   const unsure: { path: string; object: string }[] = [];
   const removed = new Set(changes.filter(({ from, to }) => from !== null && to === null).map(({ path }) => path));
-  const modes = keepsModes(origin);
   for (const { path, from, to } of changes) {
     const entry = entries.get(path);
-    if (entry?.mode !== from?.mode || entry?.object !== from?.object) dirty.add(path);
+    if (entry?.mode !== from?.mode || entry?.object !== from?.object) edit(path, { index: true });
     if (to !== null && from === null)
-      for (const staged of entries.keys()) if (staged.startsWith(`${path}/`) && !removed.has(staged)) dirty.add(staged);
+      for (const staged of entries.keys())
+        if (staged.startsWith(`${path}/`) && !removed.has(staged)) blocked.add(staged);
 
     const there = disk.get(path) ?? { kind: "absent" };
     if (from === null) {
@@ -135,14 +153,16 @@ const dirtyOf = async (
         there.kind === "absent" ||
         (there.kind === "blocked" && removed.has(there.by)) ||
         (there.kind === "folder" && below(origin.toplevel, path).every((child) => removed.has(child)));
-      if (!clear) dirty.add(there.kind === "blocked" ? there.by : path);
-    } else if (there.kind !== "present") dirty.add(path);
+      if (there.kind === "present") edit(path, { disk: true });
+      else if (!clear) blocked.add(there.kind === "blocked" ? there.by : path);
+    } else if (there.kind === "absent") edit(path, { disk: true });
+    else if (there.kind !== "present") blocked.add(path);
     else {
       const { mode, object } = there;
       const link = from.mode === "120000";
-      if ((mode === "120000") !== link || (modes && mode !== from.mode)) dirty.add(path);
+      if ((mode === "120000") !== link || (modes && mode !== from.mode)) edit(path, { disk: true });
       else if (object !== from.object) {
-        if (link) dirty.add(path);
+        if (link) edit(path, { disk: true });
         else unsure.push({ path, object: from.object });
       }
     }
@@ -151,8 +171,8 @@ const dirtyOf = async (
     git,
     unsure.map(({ path }) => path),
   );
-  for (const [at, { path, object }] of unsure.entries()) if (ids[at] !== object) dirty.add(path);
-  return [...dirty].sort();
+  for (const [at, { path, object }] of unsure.entries()) if (ids[at] !== object) edit(path, { disk: true });
+  return { blocked, edited };
 };
 
 /** Whether the file system's executable bit means anything to this repository. */

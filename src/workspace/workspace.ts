@@ -1,4 +1,4 @@
-import type { EventData, LandedPath } from "../protocol/event.ts";
+import type { EventData, LandedPath, Snapshot } from "../protocol/event.ts";
 import type { Files } from "./files.ts";
 import type { Git } from "./git.ts";
 import type { Command, Ran } from "./process.ts";
@@ -15,14 +15,37 @@ export type Commit = EventData["tree.committed"];
 
 export type LandingPlan = { commit: string; tree: string; from: string; ref: string; paths: LandedPath[] };
 
-/** Why a result cannot enter the project as it is. `moved`: the branch has other commits now, rebase first. */
+/**
+ * Why a result cannot enter the project as it is. `moved`: the branch has other commits than the base, rebase first.
+ * `dirty`: the user's files or index have something else at these paths, which cannot be merged.
+ */
 export type Refusal =
   | { reason: "moved"; head: string }
   | { reason: "dirty"; paths: string[] }
   | { reason: "detached" | "gone"; message: string };
 
+/** `left`: changes to what is uncommitted alone. `entangled`: the change needs lines that the user has not committed. */
 export type Rebased =
-  | { ok: true; baseCommit: string; baseTree: string; commit: string; tree: string }
+  | { ok: true; baseCommit: string; baseTree: string; commit: string; tree: string; left: string[] }
+  | { ok: false; reason: "conflict" | "entangled"; paths: string[] };
+
+/** A change on top of a new snapshot; not ok: these paths are in the way and in no snapshot. */
+export type Renewed =
+  | {
+      ok: true;
+      paths: string[];
+      /** What git says of conflicts that no marker shows. */
+      said: string[];
+      /** Those of the paths where the project's side is not committed. */
+      uncommitted: string[];
+      /** What the project changed at these paths, as a diff. */
+      theirs: string;
+      baseCommit: string;
+      baseTree: string;
+      snapshot?: Snapshot;
+      commit: string;
+      tree: string;
+    }
   | { ok: false; paths: string[] };
 
 /** The files a Task worked in, or the repository they belong to, are gone; the message says which. */
@@ -55,13 +78,18 @@ export interface Workspaces {
   inspect(directory: string): Promise<Project>;
   /** A new workspace; the same again when it already stands (a worker died after making it). */
   prepare(request: PrepareRequest): Promise<Workspace>;
-  open(taskID: string, prepared: Prepared): Promise<Workspace>;
+  /** `tip`: by the Task's own run, which says what commit the files should be; what a kill left half-moved is put right. */
+  open(taskID: string, prepared: Prepared, tip?: string): Promise<Workspace>;
   /** Dry run, once no other git command is at the project's index: what would change, or why not. Writes nothing. */
   plan(workspace: Workspace, commit: Commit, base: string): Promise<LandingPlan | Refusal>;
   /** Files, index, ref; idempotent, rolls forward path by path. `withdrawn`: the ref moved, all is as before. */
   land(workspace: Workspace, plan: LandingPlan): Promise<{ ok: true; kept: string[] } | { ok: false; reason: string }>;
-  /** The same change on the project branch's present head. */
+  /** The same change on the head of the project's branch; with the branch kept only, on what the snapshot was made from. */
   rebase(workspace: Workspace, commit: Commit, message: string): Promise<Rebased>;
+  /** The same change on top of what the project holds now, with conflict markers; `dirty`: what `plan` refused for. */
+  renew(workspace: Workspace, commit: Commit, message: string, dirty: readonly string[]): Promise<Renewed>;
+  /** Paths of these where conflict markers still stand. */
+  unresolved(workspace: Workspace, paths: readonly string[]): Promise<string[]>;
   /** One landing at a time for a project. */
   turn(project: string, signal: AbortSignal): Promise<Disposable>;
   /** Removes worktree and branch of a deleted Task, if it has any. */

@@ -4,14 +4,17 @@ import { join } from "node:path";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
-import { commitTree, diffOf, resetTo } from "./commit.ts";
+import { commitTree, diffOf, idOf, resetTo } from "./commit.ts";
 import { createFiles } from "./files.ts";
 import { type Author, createGit, type CreateGitOptions, type Git, GitError } from "./git.ts";
+import { directoryOnly, inPlace } from "./inplace.ts";
 import { indexStampOf, landPlan, type Step } from "./land.ts";
 import { makePlan } from "./plan.ts";
 import type { Command, Processes, Ran } from "./process.ts";
-import { gitDirOf, inspectProject } from "./project.ts";
+import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./rebase.ts";
+import { renewOn, unresolvedIn } from "./renew.ts";
+import { takeSnapshot, type Taken } from "./snapshot.ts";
 import { expectRepository, register } from "./register.ts";
 import { createOrigins, type Origin } from "./origin.ts";
 import { findRepository, looseCommit } from "./repository.ts";
@@ -73,6 +76,8 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     return place;
   };
   const worktreeOf = (taskID: string) => join(home, taskID);
+  /** What a landing of this Task needs to be finished or taken back: the user's own bytes, and merged ones. */
+  const keptOf = (taskID: string) => join(home, `${taskID}.landing`);
 
   /** git in a worktree of ours. */
   const gitIn = (root: string, worktree: string, origin: Origin): Git =>
@@ -112,9 +117,9 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     await gitOf(origin).run(add, { timeoutMs: 10 * 60_000 });
   };
 
-  const open = async (taskID: string, prepared: Prepared): Promise<Workspace> => {
+  const open = async (taskID: string, prepared: Prepared, tip?: string): Promise<Workspace> => {
     if (prepared.kind === "directory" || prepared.worktree === null || prepared.baseCommit === null)
-      return inPlace(taskID, prepared);
+      return works(taskID, prepared);
     const origin = origins.of(taskID);
     if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
     expectRepository(origin);
@@ -123,12 +128,44 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     if (!whole && mendable) await mend(taskID, origin, prepared.baseCommit);
     else if (!whole) {
       log.warn({ taskID }, "worktree is gone; made again from its branch");
-      const tip = await gitOf(origin).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
+      const kept = await gitOf(origin).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
         ok: [0, 1],
       });
-      await fill(taskID, origin, tip.stdout.toString("latin1").trim() || prepared.baseCommit);
+      await fill(taskID, origin, kept.stdout.toString("latin1").trim() || (tip ?? prepared.baseCommit));
+    } else if (tip !== undefined && origin.base !== undefined && origin.base !== prepared.baseCommit) {
+      log.warn({ taskID }, "the service died while the worktree was moved to another base; put back");
+      await onto(taskID, prepared.baseCommit, async () =>
+        resetTo(gitIn(prepared.worktree ?? "", worktreeOf(taskID), origin), tip),
+      );
     }
     return workspaceOf(taskID, prepared, origin);
+  };
+
+  /** Files that go to another base: whoever dies in between is known by it. */
+  const onto = async <T>(taskID: string, base: string, move: () => Promise<T>): Promise<T> => {
+    made.delete(taskID);
+    mark(taskID, "");
+    const moved = await move();
+    mark(taskID, base);
+    return moved;
+  };
+
+  const mark = (taskID: string, base: string): void => {
+    const origin = origins.of(taskID);
+    if (origin !== undefined) origins.keep(taskID, { ...origin, base });
+  };
+
+  const works = (taskID: string, prepared: Prepared): Workspace =>
+    inPlace(prepared, gitOptions, {
+      files: createFiles(prepared.root, options.isProtected),
+      run: (command) => runInside(taskID, prepared.root, command),
+      talk: (talk) => processes.talk(taskID, prepared.root, talk),
+    });
+
+  /** The directory's own tree for a commit of it. */
+  const snapshotOf = async (taskID: string, origin: Origin, head: string): Promise<Taken> => {
+    const scratch = join(home, `${taskID}.index`);
+    return takeSnapshot({ git: gitOf(origin), origin, taskID, head, scratch, limits: options.limits });
   };
 
   /** A check's `cwd` may name a link that leads out of the root. */
@@ -176,39 +213,6 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     return workspace;
   };
 
-  const inPlace = (taskID: string, prepared: Prepared): Workspace => {
-    const found = findRepository(prepared.root);
-    const toplevel = typeof found === "string" ? prepared.root : found.toplevel;
-    const git =
-      found === "none" || found === "bare" ? undefined : createGit(prepared.root, { ...gitOptions, toplevel });
-    const refuse = (what: string) => () =>
-      Promise.reject(new Error(`Expected a worktree to ${what}, got ${prepared.root}, where the Task works in place.`));
-    return {
-      prepared,
-      root: prepared.root,
-      files: createFiles(prepared.root, options.isProtected),
-      git,
-      run: (command) => runInside(taskID, prepared.root, command),
-      talk: (talk) => processes.talk(taskID, prepared.root, talk),
-      commit: refuse("commit"),
-      reset: refuse("reset"),
-      diff: async (commit) => {
-        if (git === undefined || prepared.baseCommit === null) return "";
-        return diffOf(git, gitDirOf(toplevel), prepared.baseCommit, commit);
-      },
-    };
-  };
-
-  const directoryOnly = (project: Project, tree: string | null): Prepared => ({
-    kind: "directory",
-    root: project.directory,
-    worktree: null,
-    branch: null,
-    baseCommit: project.git?.head ?? null,
-    baseTree: tree,
-    targetRef: null,
-  });
-
   const treeOf = async (project: Project): Promise<string | null> => {
     if (project.git?.head == null) return null;
     const loose = looseCommit(project.project, project.git.head);
@@ -224,7 +228,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const { git } = project;
       const tree = await treeOf(project);
       if (isolation === "directory" || git === undefined || git.head === null || tree === null)
-        return inPlace(taskID, directoryOnly(project, tree));
+        return works(taskID, directoryOnly(project, tree));
 
       const found = findRepository(git.toplevel);
       const projectGitDir =
@@ -237,7 +241,9 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         gitDir: join(project.project, "worktrees", taskID),
       };
       origins.keep(taskID, origin);
-      await fill(taskID, origin, git.head);
+      const taken = await snapshotOf(taskID, origin, git.head);
+      await fill(taskID, origin, taken.commit);
+      mark(taskID, taken.commit);
       const worktree = worktreeOf(taskID);
       const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
       // A folder that no commit knows (all its files are untracked) is not in the worktree yet.
@@ -247,9 +253,12 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         root,
         worktree,
         branch: branchOf(taskID),
-        baseCommit: git.head,
-        baseTree: tree,
+        baseCommit: taken.commit,
+        baseTree: taken.tree ?? (taken.head === git.head ? tree : await idOf(gitOf(origin), `${taken.head}^{tree}`)),
         targetRef: how === "commit" ? git.branch : null,
+        ...(taken.tree === undefined && taken.omitted.length === 0
+          ? {}
+          : { snapshot: { head: taken.head, untracked: taken.untracked, omitted: taken.omitted } }),
       };
       return workspaceOf(taskID, prepared, origin);
     },
@@ -258,7 +267,18 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const { taskID, origin, worktree, git } = placeOf(workspace);
       const ref = workspace.prepared.targetRef;
       const stamp = indexStampOf(origin.projectGitDir);
-      const request = { taskID, origin, worktree, git: gitOf(origin), worktreeGit: git, commit, base, ref, lockWaitMs };
+      const request = {
+        taskID,
+        origin,
+        worktree,
+        git: gitOf(origin),
+        worktreeGit: git,
+        commit,
+        base,
+        ref,
+        kept: keptOf(taskID),
+        lockWaitMs,
+      };
       const plan = await makePlan(request);
       stamps.delete(commit.commit);
       if (!("reason" in plan)) stamps.set(commit.commit, stamp);
@@ -268,19 +288,42 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const { taskID, origin, worktree } = placeOf(workspace);
       const indexStamp = stamps.get(plan.commit);
       stamps.delete(plan.commit);
-      return landPlan({ taskID, origin, worktree, git: gitOf(origin), plan, indexStamp, step: onStep, lockWaitMs });
+      const place = { taskID, origin, worktree, git: gitOf(origin), kept: keptOf(taskID) };
+      return landPlan({ ...place, plan, indexStamp, step: onStep, lockWaitMs });
     },
     async rebase(workspace, commit, message) {
       const { taskID, git } = placeOf(workspace);
-      made.delete(taskID);
-      return rebaseOnto({ git, workspace, commit, message });
+      const { targetRef, snapshot } = workspace.prepared;
+      const onBranch = targetRef ?? snapshot?.head;
+      if (onBranch === undefined) throw new Error("Expected a branch to rebase onto, got a Task that keeps its own.");
+      const snapped = snapshot !== undefined && snapshot.head !== workspace.prepared.baseCommit;
+      const head = snapped ? snapshot.head : undefined;
+      const rebased = await rebaseOnto({ git, commit, message, onto: await idOf(git, `${onBranch}^{commit}`), head });
+      if (rebased.ok)
+        await onto(taskID, rebased.baseCommit, () =>
+          git.run(["reset", "-q", "--hard", rebased.commit], { timeoutMs: 10 * 60_000 }),
+        );
+      return rebased;
     },
+    async renew(workspace, commit, message, dirty) {
+      const { taskID, origin, worktree, git } = placeOf(workspace);
+      const taken = await snapshotOf(taskID, origin, commit.parent);
+      const baseTree = taken.tree ?? (await idOf(git, `${taken.commit}^{tree}`));
+      const renewed = await renewOn({ git, worktree, taken, baseTree, commit, message, dirty }, () => {
+        made.delete(taskID);
+        mark(taskID, "");
+      });
+      if (renewed.ok) mark(taskID, renewed.baseCommit);
+      return renewed;
+    },
+    unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
     turn: turns,
     async remove(taskID) {
       const origin = origins.of(taskID);
       if (origin !== undefined) {
         await rm(worktreeOf(taskID), { recursive: true, force: true });
         await rm(origin.gitDir, { recursive: true, force: true });
+        await rm(keptOf(taskID), { recursive: true, force: true });
         // The project itself may be gone or broken by now; then so is the branch.
         if (existsSync(origin.projectGitDir))
           await gitOf(origin)

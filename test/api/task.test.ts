@@ -357,17 +357,17 @@ describe.each(stores)("on %s", (_name, env) => {
   });
 
   describe("landing", () => {
-    test("uncommitted changes to the same path are refused, the branch is kept", async () => {
+    test("a change to uncommitted lines is refused, the branch is kept", async () => {
       const directory = project();
       const client = clientFor(directory);
-      const taskID = await scripted(client, [write("a.txt", "theirs\n")]);
       writeFiles(directory, { "a.txt": "mine\n" });
+      const taskID = await scripted(client, [write("a.txt", "theirs\n")]);
       const status = await settled(client, taskID);
-      expect(status).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "landing_dirty" } });
+      expect(status).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "landing_entangled" } });
       expect(status.error).toContain("a.txt");
       expect(readText(directory, "a.txt")).toBe("mine\n");
       expect(git(directory, "show", `sortie/${taskID}:a.txt`)).toBe("theirs");
-      writeFiles(directory, { "a.txt": "one\n" });
+      git(directory, "commit", "-q", "-am", "mine");
       await client.task.message({ path: { taskID }, body: { source: "test", text: "land again" } });
       expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed" });
       expect(readText(directory, "a.txt")).toBe("theirs\n");
@@ -411,7 +411,7 @@ describe.each(stores)("on %s", (_name, env) => {
       const status = await settled(client, taskID);
       expect(status).toMatchObject({
         lifecycleStatus: "failed",
-        errorInfo: { code: "landing_conflict", remedy: `Run: git merge sortie/${taskID}` },
+        errorInfo: { code: "landing_conflict", remedy: `Run: git cherry-pick sortie/${taskID}` },
       });
       expect(readText(directory, "a.txt")).toBe("mine\n");
       git(directory, "fsck", "--strict");

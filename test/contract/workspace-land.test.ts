@@ -220,9 +220,13 @@ describe("refusals leave the project as it is", () => {
       "cp -p src/a.txt ../t; echo mine >> src/a.txt; git add src/a.txt; cp -p ../t src/a.txt",
       ["src/a.txt"],
     ],
-    ["a file deleted by the user", "rm src/deep/gone.txt crlf.txt", ["crlf.txt", "src/deep/gone.txt"]],
+    ["a file deleted by the user", "rm crlf.txt", ["crlf.txt"]],
     ["a file removed from the index", "git rm -q --cached src/a.txt", ["src/a.txt"]],
-    ["a mode changed by the user", "chmod +x src/a.txt", ["src/a.txt"]],
+    [
+      "a mode changed by both",
+      "chmod 755 'with space'; chmod +x crlf.txt; echo x >> crlf.txt",
+      ["crlf.txt", "with space"],
+    ],
     ["line ends changed by the user", "printf 'one\\ntwo\\n' > crlf.txt; printf 'edited\\n' >> crlf.txt", ["crlf.txt"]],
     ["an untracked file where one is added", "echo mine > new; echo mine > empty", ["empty", "new"]],
     ["an untracked folder where a file is added", "mkdir empty; echo mine > empty/x", ["empty"]],
@@ -329,6 +333,7 @@ describe("rebase", () => {
     const before = scene.sh("git rev-parse HEAD; git status --porcelain; cat src/a.txt", workspace.root);
     expect(await workspaces.rebase(workspace, commit, "work")).toEqual({
       ok: false,
+      reason: "conflict",
       paths: ["src/a.txt", "with space"],
     });
     expect(scene.sh("git rev-parse HEAD; git status --porcelain; cat src/a.txt", workspace.root)).toBe(before);
@@ -360,7 +365,7 @@ describe("rebase", () => {
     );
     const { workspace, commit } = await done("sed -i 1s/1/one/ a");
     scene.sh("sed -i 9s/9/nine/ a; git commit -qam theirs");
-    expect(await workspaces.rebase(workspace, commit, "work")).toEqual({ ok: false, paths: ["a"] });
+    expect(await workspaces.rebase(workspace, commit, "work")).toEqual({ ok: false, reason: "conflict", paths: ["a"] });
     expect(existsSync(join(scene.base, "ran"))).toBe(false);
   });
 });

@@ -112,7 +112,7 @@ describe("inspect", () => {
 });
 
 describe("prepare", () => {
-  test("makes a worktree on the Task's branch with one process, and git knows it", async () => {
+  test("makes a worktree on the Task's branch with two processes, and git knows it", async () => {
     seed();
     await workspaces.inspect(scene.root);
     scene.spawned.length = 0;
@@ -128,7 +128,7 @@ describe("prepare", () => {
       baseTree: tree,
       targetRef: "refs/heads/main",
     });
-    expect(scene.spawned.map((args) => args[0])).toEqual(["reset"]);
+    expect(scene.spawned.map((args) => args[0])).toEqual(["status", "reset"]);
     expect(scene.sh("git worktree list --porcelain")).toContain(
       `worktree ${root}\nHEAD ${head}\nbranch refs/heads/sortie/task_1\n`,
     );
@@ -272,8 +272,8 @@ describe("prepare", () => {
     expect(await run(scene.base)).toMatchObject({ ended: "not-started" });
     expect(await run(join(workspace.root, "src/.."))).toMatchObject({ ended: "exit", stdout: `${workspace.root}\n` });
     expect(scene.sh("ls -A ../elsewhere")).toBe("");
-    // What is a folder on the user's disk is a link in the commit.
-    scene.sh("rm out; mkdir out; touch out/x");
+    // What is a folder on the user's disk is a link in the snapshot, which leaves filtered paths as they are.
+    scene.sh("rm out; mkdir out; echo '/out filter=x' > .gitattributes");
     await expect(prepare(workspaces, join(scene.root, "out"), "task_2")).rejects.toThrow("got a symbolic link");
   });
 

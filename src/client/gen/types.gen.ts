@@ -770,6 +770,28 @@ export type TaskEvent = {
          * refs/heads/… that the result lands on; null = keep the branch only
          */
         targetRef: string | null;
+        /**
+         * Absent when the directory held nothing but its commit
+         */
+        snapshot?: {
+            /**
+             * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
+             */
+            head: string;
+            /**
+             * Paths that git did not know in the project
+             */
+            untracked: Array<string> | {
+                blob: BlobRef;
+            };
+            /**
+             * What stands in the directory and is not in the base, with the reason
+             */
+            omitted: Array<{
+                path: string;
+                reason: string;
+            }>;
+        };
     };
 } | {
     id: number;
@@ -1118,6 +1140,46 @@ export type TaskEvent = {
         baseTree: string;
         commit: string;
         tree: string;
+        /**
+         * Changes to what is uncommitted alone: no commit can hold them
+         */
+        left?: Array<string>;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'landing.conflicted';
+    data: {
+        round: number;
+        paths: Array<string>;
+        baseCommit: string;
+        baseTree: string;
+        snapshot?: {
+            /**
+             * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
+             */
+            head: string;
+            /**
+             * Paths that git did not know in the project
+             */
+            untracked: Array<string> | {
+                blob: BlobRef;
+            };
+            /**
+             * What stands in the directory and is not in the base, with the reason
+             */
+            omitted: Array<{
+                path: string;
+                reason: string;
+            }>;
+        };
+        /**
+         * The change on the new base, with conflict markers where both sides changed the same
+         */
+        commit: string;
+        tree: string;
     };
 } | {
     id: number;
@@ -1144,6 +1206,23 @@ export type TaskEvent = {
                 sha256: string;
                 object: string;
             } | null;
+            /**
+             * `after` has the user's uncommitted edits too; they stay uncommitted
+             */
+            merged?: true;
+            /**
+             * Where the index does not simply go from the branch's entry to the commit's
+             */
+            index?: {
+                before: {
+                    mode: string;
+                    object: string;
+                } | null;
+                after: {
+                    mode: string;
+                    object: string;
+                } | null;
+            };
         }> | {
             blob: BlobRef;
         };
@@ -1168,6 +1247,7 @@ export type TaskEvent = {
         tree: string;
         ref: string;
         kept: Array<string>;
+        merged?: Array<string>;
     };
 } | {
     id: number;

@@ -1,0 +1,41 @@
+import { diffOf } from "./commit.ts";
+import { createGit, type CreateGitOptions } from "./git.ts";
+import { gitDirOf } from "./project.ts";
+import { findRepository } from "./repository.ts";
+import type { Prepared, Project, Workspace } from "./workspace.ts";
+
+/** The project's own files as a workspace: nothing is committed, reset or landed. */
+
+export const inPlace = (
+  prepared: Prepared,
+  gitOptions: CreateGitOptions,
+  commands: Pick<Workspace, "files" | "run" | "talk">,
+): Workspace => {
+  const found = findRepository(prepared.root);
+  const toplevel = typeof found === "string" ? prepared.root : found.toplevel;
+  const git = found === "none" || found === "bare" ? undefined : createGit(prepared.root, { ...gitOptions, toplevel });
+  const refuse = (what: string) => () =>
+    Promise.reject(new Error(`Expected a worktree to ${what}, got ${prepared.root}, where the Task works in place.`));
+  return {
+    prepared,
+    root: prepared.root,
+    git,
+    ...commands,
+    commit: refuse("commit"),
+    reset: refuse("reset"),
+    diff: async (commit) => {
+      if (git === undefined || prepared.baseCommit === null) return "";
+      return diffOf(git, gitDirOf(toplevel), prepared.baseCommit, commit);
+    },
+  };
+};
+
+export const directoryOnly = (project: Project, tree: string | null): Prepared => ({
+  kind: "directory",
+  root: project.directory,
+  worktree: null,
+  branch: null,
+  baseCommit: project.git?.head ?? null,
+  baseTree: tree,
+  targetRef: null,
+});
