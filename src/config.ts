@@ -67,6 +67,7 @@ export const configFile = z.strictObject({
       allow: z.array(z.string()).optional(),
     })
     .optional(),
+  workspace: z.strictObject({ retentionHours: z.number().min(0).max(87_600).optional() }).optional(),
   limits: limitsConfig.optional(),
 });
 
@@ -106,6 +107,8 @@ export type Config = {
   sandbox: { mode: "auto" | "required"; network: boolean };
   /** What agents may do; the rules are checked where the tools are known. */
   permissions: { deny: string[]; ask: string[]; allow: string[] };
+  /** How long a worktree stays after its Task has ended. */
+  retentionHours: number;
   limits: Limits;
   maxRunning: number;
   allowedHosts: string[];
@@ -250,6 +253,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       ask: file.permissions?.ask ?? [],
       allow: file.permissions?.allow ?? [],
     },
+    retentionHours: file.workspace?.retentionHours ?? 24,
     limits: {
       ...defaultLimits,
       ...Object.fromEntries(Object.entries(file.limits ?? {}).filter(([, value]) => value !== undefined)),

@@ -26,6 +26,7 @@ import type { Store } from "./store/store.ts";
 import { createArchiver } from "./task/archive.ts";
 import { problemIn } from "./task/rules.ts";
 import { createRunTask } from "./task/run.ts";
+import { createRetainer } from "./task/retain.ts";
 import { createTasks, type Tasks } from "./task/tasks.ts";
 import { createProcesses } from "./workspace/process.ts";
 import { createWorkspaces } from "./workspace/worktree.ts";
@@ -132,6 +133,7 @@ export const createService = async (
       log,
       now,
     });
+    let retainer: ReturnType<typeof createRetainer> | undefined;
     const runTask = createRunTask({
       store,
       workspaces,
@@ -146,6 +148,7 @@ export const createService = async (
       worker: `${instance}/${randomUUID()}`,
       recorded(events) {
         metrics.recorded(events);
+        for (const event of events) if (event.type === "task.settled") retainer?.settled(event.stream);
         recorded(events);
       },
       log,
@@ -184,6 +187,7 @@ export const createService = async (
     });
     scope.defer(() => server.close());
     engine.start(runTask);
+    retainer = scope.use(createRetainer({ store, workspaces, retentionHours: config.retentionHours, log, now }));
     scope.use(forgetKeys(store, log));
     const failure = new Promise<StartError>((resolve) => {
       store.verify?.().catch((error: unknown) => {

@@ -25,6 +25,7 @@ import type { Workspaces } from "../workspace/workspace.ts";
 import { linkFault, type Named, nameEntries, type Omitted } from "./entries.ts";
 import { createReads } from "./reads.ts";
 import type { ArchiveFile } from "./tasks.ts";
+import { untrackedOf } from "./untracked.ts";
 import { type Added, createZip, type Zip } from "./zip.ts";
 
 /**
@@ -45,6 +46,8 @@ type Source = {
   kind: Manifest["source"];
   commit: string | null;
   listed: Tracked[];
+  /** The user's own files, which are no work of the Task's. */
+  untracked: ReadonlySet<string>;
   reader: TrackedReader;
 };
 
@@ -91,12 +94,13 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
   };
 
   async function build(path: string, state: TaskState, signal: AbortSignal): Promise<number> {
+    using _held = workspaces.hold(state.taskID);
     const source = await sourceOf(state, signal);
     using reader = source.reader;
     const zip = createZip(path, signal);
     try {
       const flow = await addFlow(zip, state);
-      const project = await addProject(zip, source.listed, reader, signal);
+      const project = await addProject(zip, source, reader, signal);
       const manifest: Manifest = {
         schemaVersion: archiveSchema,
         taskID: state.taskID,
@@ -121,8 +125,13 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     const inPlace = workspace?.kind === "directory" || (workspace === null && state.isolation === "directory");
     const prepared =
       workspace ?? ({ kind: "directory", root: directory, worktree: null, branch: null, baseCommit: null } as const);
-    if (inPlace || (workspace?.worktree != null && existsSync(workspace.worktree))) {
-      const { root, git } = await workspaces.open(state.taskID, { baseTree: null, targetRef: null, ...prepared });
+    const opened =
+      inPlace || (workspace?.worktree != null && existsSync(workspace.worktree))
+        ? await workspaces.open(state.taskID, { baseTree: null, targetRef: null, ...prepared })
+        : undefined;
+    // Between the two it may have gone.
+    if (opened !== undefined && existsSync(opened.root)) {
+      const { root, git } = opened;
       if (git === undefined) throw notAWorktree(directory);
       await insideWorktree(git, directory, signal);
       const head = await git.run(["rev-parse", "--verify", "-q", "HEAD"], { ok: [0, 1, 128], signal });
@@ -130,6 +139,7 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
         kind: inPlace ? "directory" : "worktree",
         commit: commitOf(state) ?? (head.stdout.toString("latin1").trim() || null),
         listed: await trackedInIndex(git, signal),
+        untracked: await untrackedOf(state, store, git, undefined),
         reader: readerOnDisk(root),
       };
     }
@@ -139,7 +149,8 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     if (commit === null) throw notAWorktree(directory);
     const git = createGit(project.toplevel);
     const listed = await trackedInCommit(git, commit, project.prefix, signal);
-    return { kind: "commit", commit, listed, reader: readerInCommit(git, listed, signal) };
+    const untracked = await untrackedOf(state, store, git, commit);
+    return { kind: "commit", commit, listed, untracked, reader: readerInCommit(git, listed, signal) };
   }
 
   async function addFlow(zip: Zip, state: TaskState): Promise<ArchivedFile[]> {
@@ -184,11 +195,14 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
 
   async function addProject(
     zip: Zip,
-    listed: readonly Tracked[],
+    { listed, untracked }: Source,
     reader: TrackedReader,
     signal: AbortSignal,
   ): Promise<Archived> {
-    const { entries, omitted, warnings } = nameEntries(listed, "project");
+    const own = listed.filter(({ path }) => !untracked.has(path));
+    const { entries, omitted, warnings } = nameEntries(own, "project");
+    for (const path of untracked)
+      omitted.push({ path, reason: "untracked in the project when the Task began, and not changed by it" });
     const added: { entry: Named; mode: number; done: Promise<Added> }[] = [];
     let bytes = 0;
     let complete = true;

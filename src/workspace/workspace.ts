@@ -1,6 +1,7 @@
 import type { EventData, LandedPath, Snapshot } from "../protocol/event.ts";
 import type { Files } from "./files.ts";
 import type { Git } from "./git.ts";
+import type { Retired } from "./retain.ts";
 import type { Command, Ran } from "./process.ts";
 import type { Talk, Talking } from "./talk.ts";
 
@@ -94,6 +95,19 @@ export interface Workspaces {
   turn(project: string, signal: AbortSignal): Promise<Disposable>;
   /** Removes worktree and branch of a deleted Task, if it has any. */
   remove(taskID: string): Promise<void>;
+  /** Before a Task is deleted: a service that dies then is followed by one that finds the mark and removes. */
+  doom(taskID: string): void;
+  isDoomed(taskID: string): boolean;
+  spare(taskID: string): void;
+  /** Tasks with something on disk. What a kill left half-removed goes. */
+  standing(): string[];
+  /**
+   * Removes the worktree of a Task that has ended, not its branch, once git says that all of it is committed. `judge`
+   * is asked when nothing else can open the worktree: the commit that holds the work, or undefined to leave it.
+   */
+  retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
+  /** Keeps the worktree while it is read. */
+  hold(taskID: string): Disposable;
 }
 
 export type Project = {

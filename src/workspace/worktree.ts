@@ -1,11 +1,9 @@
-import { existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { commitTree, diffOf, idOf, resetTo } from "./commit.ts";
-import { createFiles } from "./files.ts";
+import { createFiles, type Files } from "./files.ts";
 import { type Author, createGit, type CreateGitOptions, type Git, GitError } from "./git.ts";
 import { directoryOnly, inPlace } from "./inplace.ts";
 import { indexStampOf, landPlan, type Step } from "./land.ts";
@@ -15,19 +13,17 @@ import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./rebase.ts";
 import { renewOn, unresolvedIn } from "./renew.ts";
 import { takeSnapshot, type Taken } from "./snapshot.ts";
-import { expectRepository, register } from "./register.ts";
+import { expectRepository } from "./register.ts";
 import { createOrigins, type Origin } from "./origin.ts";
 import { findRepository, looseCommit } from "./repository.ts";
+import { createRetention } from "./retain.ts";
+import { branchOf, createStand, hasReftable } from "./stand.ts";
 import { createTurns } from "./turn.ts";
 import { openFolder } from "./walk.ts";
 import { WorkspaceLost } from "./workspace.ts";
 import type { Commit, Prepared, PrepareRequest, Project, Workspace, Workspaces } from "./workspace.ts";
 
-/**
- * A Task's own worktree under the data folder, on the branch `sortie/<taskID>`. It is made by hand in git's documented
- * layout (gitrepository-layout(5), "worktrees") and filled by one `git reset`: one process instead of the five of
- * `git worktree add`, and every step may be done again after a kill.
- */
+/** A Task's own worktree under the data folder, on the branch `sortie/<taskID>`, and how its result enters the project. */
 
 export type WorkspacesOptions = {
   dataDir: string;
@@ -64,8 +60,14 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const inspectOptions = { dataDir, projectRoots, git: gitOptions };
   const turns = createTurns();
   const origins = createOrigins(home);
-  /** The commit last made of a worktree; its unchanged tree is then told by one process. */
-  const made = new Map<string, Commit>();
+  const stand = createStand({ home, git: gitOptions, origins, log });
+  const { made, worktreeOf, keptOf, gitIn, gitOf, mark, onto, mend, fill } = stand;
+  const retention = createRetention({ home, stand, origins, log });
+  /** What makes or removes a Task's worktree, one at a time. */
+  const alone = createTurns();
+  const whole = new AbortController().signal;
+  /** Readers by Task: a worktree does not go under them. */
+  const readers = new Map<string, number>();
   /** The index as a plan saw it, by the planned commit. */
   const stamps = new Map<string, string>();
   const places = new WeakMap<Workspace, Place>();
@@ -75,63 +77,28 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       throw new Error(`Expected a worktree, got ${workspace.root}, where a Task works in place.`);
     return place;
   };
-  const worktreeOf = (taskID: string) => join(home, taskID);
-  /** What a landing of this Task needs to be finished or taken back: the user's own bytes, and merged ones. */
-  const keptOf = (taskID: string) => join(home, `${taskID}.landing`);
-
-  /** git in a worktree of ours. */
-  const gitIn = (root: string, worktree: string, origin: Origin): Git =>
-    createGit(root, { ...gitOptions, toplevel: worktree, gitDir: origin.gitDir });
-
-  /** git in the project's own files. */
-  const gitOf = (origin: Origin): Git =>
-    createGit(origin.toplevel, { ...gitOptions, toplevel: origin.toplevel, gitDir: origin.projectGitDir });
-
-  /** What git keeps of the worktree, made anew after an agent broke it. The files are the work; they stay. */
-  const mend = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
-    log.warn({ taskID }, "what git keeps of the worktree was broken; made again");
-    made.delete(taskID);
-    register(worktreeOf(taskID), origin, branchOf(taskID));
-    rmSync(join(origin.gitDir, "index"), { force: true });
-    await gitIn(worktreeOf(taskID), worktreeOf(taskID), origin).run(["reset", "-q", "--mixed", commit]);
-  };
-
-  /** Registers the worktree and fills it with the commit. What stood there of an earlier try is completed. */
-  const fill = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
-    const worktree = worktreeOf(taskID);
-    const again = existsSync(worktree);
-    made.delete(taskID);
-    if (existsSync(join(origin.commonDir, "reftable"))) return addByGit(taskID, origin, commit);
-    mkdirSync(worktree, { recursive: true, mode: 0o700 });
-    register(worktreeOf(taskID), origin, branchOf(taskID));
-    const git = gitIn(worktree, worktree, origin);
-    await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
-    if (again) await git.run(["clean", "-q", "-d", "-f", "-f"]);
-  };
-
-  /** Where refs are not files, only git can register a worktree. */
-  const addByGit = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
-    rmSync(worktreeOf(taskID), { recursive: true, force: true });
-    rmSync(origin.gitDir, { recursive: true, force: true });
-    const add = ["worktree", "add", "-q", "--force", "-B", branchOf(taskID), worktreeOf(taskID), commit];
-    await gitOf(origin).run(add, { timeoutMs: 10 * 60_000 });
-  };
-
   const open = async (taskID: string, prepared: Prepared, tip?: string): Promise<Workspace> => {
     if (prepared.kind === "directory" || prepared.worktree === null || prepared.baseCommit === null)
       return works(taskID, prepared);
     const origin = origins.of(taskID);
     if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
     expectRepository(origin);
-    const whole = existsSync(join(prepared.worktree, ".git"));
-    const mendable = existsSync(prepared.worktree) && !existsSync(join(origin.commonDir, "reftable"));
-    if (!whole && mendable) await mend(taskID, origin, prepared.baseCommit);
-    else if (!whole) {
-      log.warn({ taskID }, "worktree is gone; made again from its branch");
+    const there = existsSync(prepared.worktree);
+    // Who only reads needs no files of a Task whose worktree has gone: its commits tell.
+    if (!there && tip === undefined) return workspaceOf(taskID, prepared, origin, true);
+    if (!existsSync(join(prepared.worktree, ".git")) && there && !hasReftable(origin))
+      await mend(taskID, origin, prepared.baseCommit);
+    else if (!existsSync(join(prepared.worktree, ".git"))) {
+      log.info({ taskID }, "worktree is gone; made again from its branch");
       const kept = await gitOf(origin).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
         ok: [0, 1],
       });
-      await fill(taskID, origin, kept.stdout.toString("latin1").trim() || (tip ?? prepared.baseCommit));
+      await fill(
+        taskID,
+        origin,
+        kept.stdout.toString("latin1").trim() || (tip ?? prepared.baseCommit),
+        prepared.baseCommit,
+      );
     } else if (tip !== undefined && origin.base !== undefined && origin.base !== prepared.baseCommit) {
       log.warn({ taskID }, "the service died while the worktree was moved to another base; put back");
       await onto(taskID, prepared.baseCommit, async () =>
@@ -139,20 +106,6 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       );
     }
     return workspaceOf(taskID, prepared, origin);
-  };
-
-  /** Files that go to another base: whoever dies in between is known by it. */
-  const onto = async <T>(taskID: string, base: string, move: () => Promise<T>): Promise<T> => {
-    made.delete(taskID);
-    mark(taskID, "");
-    const moved = await move();
-    mark(taskID, base);
-    return moved;
-  };
-
-  const mark = (taskID: string, base: string): void => {
-    const origin = origins.of(taskID);
-    if (origin !== undefined) origins.keep(taskID, { ...origin, base });
   };
 
   const works = (taskID: string, prepared: Prepared): Workspace =>
@@ -179,16 +132,20 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
   };
 
-  const workspaceOf = (taskID: string, prepared: Prepared, origin: Origin): Workspace => {
+  const workspaceOf = (taskID: string, prepared: Prepared, origin: Origin, gone = false): Workspace => {
     const { worktree, baseCommit } = prepared;
     if (worktree === null || baseCommit === null) throw new Error(`Expected a worktree for ${taskID}, got none.`);
     const git = gitIn(prepared.root, worktree, origin);
-    const top = gitIn(worktree, worktree, origin);
+    const top = gone ? gitOf(origin) : gitIn(worktree, worktree, origin);
     const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
+    let files: Files | undefined;
     const workspace: Workspace = {
       prepared,
       root: prepared.root,
-      files: createFiles(prepared.root, options.isProtected),
+      // Only who works has files: a reader's worktree may be gone.
+      get files() {
+        return (files ??= createFiles(prepared.root, options.isProtected));
+      },
       git,
       run: (command) => runInside(taskID, prepared.root, command),
       talk: (talk) => processes.talk(taskID, prepared.root, talk),
@@ -198,7 +155,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         const commit = await commitTree({ ...place, last }).catch(async (error: unknown) => {
           expectRepository(origin);
           if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
-          if (!(error instanceof GitError) || existsSync(join(origin.commonDir, "reftable"))) throw error;
+          if (!(error instanceof GitError) || hasReftable(origin)) throw error;
           await mend(taskID, origin, base.commit);
           return commitTree({ ...place, last: undefined });
         });
@@ -207,7 +164,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         return commit;
       },
       reset: (commit) => resetTo(top, commit),
-      diff: (commit) => diffOf(top, origin.gitDir, base.commit, commit),
+      diff: (commit) => diffOf(top, origin.gitDir, base.commit, gone ? (commit ?? base.commit) : commit),
     };
     places.set(workspace, { taskID, origin, worktree, git: top });
     return workspace;
@@ -224,6 +181,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   return {
     inspect: (directory) => inspectProject(directory, inspectOptions),
     async prepare({ taskID, directory, isolation, landing: how }: PrepareRequest) {
+      using _alone = await alone(taskID, whole);
       const project = await inspectProject(directory, inspectOptions);
       const { git } = project;
       const tree = await treeOf(project);
@@ -242,8 +200,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       };
       origins.keep(taskID, origin);
       const taken = await snapshotOf(taskID, origin, git.head);
-      await fill(taskID, origin, taken.commit);
-      mark(taskID, taken.commit);
+      await fill(taskID, origin, taken.commit, taken.commit);
       const worktree = worktreeOf(taskID);
       const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
       // A folder that no commit knows (all its files are untracked) is not in the worktree yet.
@@ -262,7 +219,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       };
       return workspaceOf(taskID, prepared, origin);
     },
-    open,
+    async open(taskID, prepared, tip) {
+      using _alone = await alone(taskID, whole);
+      return open(taskID, prepared, tip);
+    },
     async plan(workspace, commit, base) {
       const { taskID, origin, worktree, git } = placeOf(workspace);
       const ref = workspace.prepared.targetRef;
@@ -318,25 +278,30 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     },
     unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
     turn: turns,
+    hold(taskID) {
+      readers.set(taskID, (readers.get(taskID) ?? 0) + 1);
+      return {
+        [Symbol.dispose]() {
+          const left = (readers.get(taskID) ?? 1) - 1;
+          if (left === 0) readers.delete(taskID);
+          else readers.set(taskID, left);
+        },
+      };
+    },
+    ...retention,
+    async retire(taskID, judge) {
+      using _alone = await alone(taskID, whole);
+      const tip = await judge();
+      if (tip === undefined) return { removed: false, reason: "its Task is at work" };
+      if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
+      return retention.retire(taskID, tip);
+    },
     async remove(taskID) {
-      const origin = origins.of(taskID);
-      if (origin !== undefined) {
-        await rm(worktreeOf(taskID), { recursive: true, force: true });
-        await rm(origin.gitDir, { recursive: true, force: true });
-        await rm(keptOf(taskID), { recursive: true, force: true });
-        // The project itself may be gone or broken by now; then so is the branch.
-        if (existsSync(origin.projectGitDir))
-          await gitOf(origin)
-            .run(["update-ref", "-d", `refs/heads/${branchOf(taskID)}`])
-            .catch((error: unknown) => log.warn({ taskID, error: messageOf(error) }, "branch not removed"));
-      }
-      origins.forget(taskID);
-      made.delete(taskID);
+      using _alone = await alone(taskID, whole);
+      await retention.remove(taskID);
     },
   };
 };
-
-const branchOf = (taskID: string) => `sortie/${taskID}`;
 
 const askGitDir = async (git: Git): Promise<string> =>
   (await git.run(["rev-parse", "--absolute-git-dir"])).stdout.toString("utf8").replace(/\n$/, "");

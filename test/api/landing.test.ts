@@ -1,3 +1,5 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event.ts";
@@ -212,4 +214,71 @@ describe.concurrent("a project that changes meanwhile", () => {
     expect(git(directory, "rev-list", "--count", "HEAD")).toBe("3");
     expectWhole(directory);
   });
+});
+
+describe("worktrees of ended Tasks", () => {
+  test("go after the retention time, whatever the end; a message brings the tree back; the archive has the work", async () => {
+    const own = await makeLab();
+    const config = join(own.root, "retention.jsonc");
+    const { providers } = JSON.parse(readText(own.config)) as { providers: object };
+    writeFiles(own.root, { "retention.jsonc": JSON.stringify({ providers, workspace: { retentionHours: 0 } }) });
+    await using kept = await startService(join(own.root, "data"), { SERVICE_CONFIG: config });
+    const directory = makeProject(own.folder(), { "a.txt": twenty, ".gitignore": "built\n" });
+    writeFiles(directory, { "u.txt": "u\n", "a.txt": twenty.replace("line 9\n", "mine 9\n") });
+    const at = (turns: MockTurn[], body: object = {}) =>
+      createTask(kept.url, directory, { ...own.request(turns), ...body });
+    const gone = (taskID: string) =>
+      until(
+        () => Promise.resolve(existsSync(join(own.root, "data/worktrees", taskID))),
+        (there) => !there,
+      );
+    const landed = await at([shell("echo n > n.txt; echo b > built")]);
+    const failed = await at([shell("echo f > f.txt")], { checks: ["test -e never"] });
+    const cancelled = await at([shell("echo c > c.txt; sleep 30")]);
+    await until(
+      () => statusOf(kept.url, cancelled),
+      ({ git: { branch } }) => branch !== null && existsSync(join(own.root, "data/worktrees", cancelled, "c.txt")),
+    );
+    await post(kept.url, `/task/${cancelled}/cancel`, directory, {});
+    for (const [taskID, end] of [
+      [landed, "completed"],
+      [failed, "failed"],
+      [cancelled, "cancelled"],
+    ] as const) {
+      expect(await settledTask(kept.url, taskID, 40_000), end).toMatchObject({ lifecycleStatus: end });
+      await gone(taskID);
+    }
+    expect(git(directory, "worktree", "list", "--porcelain").match(/^worktree /gm)).toHaveLength(1);
+    expect(git(directory, "show", `sortie/${failed}:f.txt`)).toBe("f");
+    expect(git(directory, "show", `sortie/${cancelled}:c.txt`)).toBe("c");
+    expect(git(directory, "diff", "--name-status", `sortie/${cancelled}^`, `sortie/${cancelled}`)).toBe("A\tc.txt");
+    const diff = await (await fetch(`${kept.url}/task/${cancelled}/diff`)).text();
+    expect(diff).toContain("+++ b/c.txt");
+
+    // The archive, from the commits: with the Task's files, without the user's untracked one, which is named.
+    const zip = join(own.root, "a.zip");
+    const response = await fetch(
+      `${kept.url}/task/${cancelled}/project-archive?directory=${encodeURIComponent(directory)}`,
+    );
+    writeFileSync(zip, Buffer.from(await response.arrayBuffer()));
+    const names = execFileSync("unzip", ["-Z1", zip]).toString().split("\n");
+    expect(names.filter((name) => name.startsWith("project/"))).toEqual([
+      "project/.gitignore",
+      "project/a.txt",
+      "project/c.txt",
+    ]);
+    const manifest = JSON.parse(execFileSync("unzip", ["-p", zip, "execution-flow/manifest.json"]).toString()) as {
+      omitted: unknown;
+    };
+    expect(manifest.omitted).toEqual([
+      { path: "u.txt", reason: "untracked in the project when the Task began, and not changed by it" },
+    ]);
+
+    await post(kept.url, `/task/${failed}/message`, directory, { source: "test", text: "again" });
+    expect(await settledTask(kept.url, failed)).toMatchObject({ lifecycleStatus: "failed", attempt: 2 });
+    expect(git(directory, "show", `sortie/${failed}:f.txt`)).toBe("f");
+    await gone(failed);
+    expectWhole(directory, " M a.txt\n?? u.txt");
+    await own[Symbol.asyncDispose]();
+  }, 90_000);
 });
