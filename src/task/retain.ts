@@ -53,7 +53,7 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
       for (const taskID of tasks())
         if (!stop.signal.aborted) await tidy(taskID).catch((error: unknown) => keep(taskID, messageOf(error)));
     }));
-  const all = () => void sweep(workspaces.standing);
+  const all = () => void sweep(() => workspaces.standing());
   const timer = setInterval(all, Math.min(hour, Math.max(60_000, (retentionHours * hour) / 4)));
   timer.unref();
   setImmediate(all);
