@@ -21,7 +21,7 @@ import { branchOf, createStand, hasReftable } from "./stand.ts";
 import { createTurns } from "./turn.ts";
 import { openFolder } from "./walk.ts";
 import { WorkspaceLost } from "./workspace.ts";
-import type { Commit, Prepared, PrepareRequest, Project, Workspace, Workspaces } from "./workspace.ts";
+import type { Prepared, PrepareRequest, Project, Workspace, Workspaces } from "./workspace.ts";
 
 /** A Task's own worktree under the data folder, on the branch `sortie/<taskID>`, and how its result enters the project. */
 

@@ -5,11 +5,23 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { git, makeProject, readText, until, writeFiles } from "../harness.ts";
-import { createTask, expectWhole, logOf, makeLab, post, refsOf, settledTask, shell, statusOf } from "../hostile.ts";
+import {
+  createTask,
+  expectWhole,
+  logOf,
+  makeLab,
+  post,
+  refsOf,
+  settledTask as settledWithin,
+  shell,
+  statusOf,
+} from "../hostile.ts";
 import type { MockTurn } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";
 
 /** What the user has not committed, and what changes while a Task works: on the whole road over HTTP. */
+
+const settledTask = (url: string, taskID: string, ms = 50_000) => settledWithin(url, taskID, ms);
 
 let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
@@ -45,7 +57,7 @@ const expectChecked = (status: TaskStatus, directory: string): void => {
   );
 };
 
-describe.concurrent("uncommitted work", () => {
+describe.concurrent("uncommitted work", { timeout: 60_000 }, () => {
   test("the agent sees it, the commit does not have it, and it stays as it was", async () => {
     const directory = project();
     writeFiles(directory, { "a.txt": twenty.replace("line 1\n", "mine 1\n"), "new/u.txt": "u\n", ignored: "i\n" });
@@ -124,7 +136,7 @@ describe.concurrent("uncommitted work", () => {
   });
 });
 
-describe.concurrent("a project that changes meanwhile", () => {
+describe.concurrent("a project that changes meanwhile", { timeout: 60_000 }, () => {
   test("a conflict goes back with both sides; solved, it lands", async () => {
     const directory = project();
     const taskID = await begin(
