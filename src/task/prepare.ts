@@ -9,7 +9,10 @@ import type { Run } from "./open.ts";
 export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { taskID, workspace, directory, isolation, landing } = run.state();
   if (workspace !== null && run.state().landed === null)
-    return watched(run, await run.workspaces.open(taskID, workspace, run.state().tree?.commit ?? workspace.baseCommit ?? undefined));
+    return watched(
+      run,
+      await run.workspaces.open(taskID, workspace, run.state().tree?.commit ?? workspace.baseCommit ?? undefined),
+    );
   const made = await run.workspaces.prepare({ taskID, directory, isolation, landing });
   const { snapshot } = made.prepared;
   const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
