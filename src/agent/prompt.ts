@@ -1,4 +1,5 @@
 import type { AgentSpec } from "../domain/agent.ts";
+import { attachmentPaths } from "../domain/attachment.ts";
 import { type ChatMessage, type Conversation, messagesOf } from "../domain/conversation.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
@@ -76,7 +77,11 @@ const load = async (message: ChatMessage, blobs: Blobs, window: number): Promise
   switch (message.role) {
     case "user": {
       const { messageID, source, summary } = message;
-      const files = await Promise.all(message.attachments.map((ref) => loadFile(ref, blobs)));
+      const names = message.attachments.map(({ filename }) => filename);
+      const paths = attachmentPaths(messageID, names);
+      const files = await Promise.all(
+        message.attachments.map(async (ref, index) => ({ ...(await loadFile(ref, blobs)), path: paths[index] ?? "" })),
+      );
       const restarted = message.restarted === true ? { restarted: true } : {};
       const text = await requireText(blobs, message.text);
       return {

@@ -36,6 +36,7 @@ const volatilePattern = new RegExp(
     // At least one digit and one letter, or it is a word or a number.
     String.raw`\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,64}\b`,
     String.raw`\b\d{1,9}(?:\.\d{1,9})? ?(?:ms|s|seconds)\b`,
+    String.raw`\.sortie/attachments/[0-9a-z]{8}`,
     String.raw`/(?:tmp|home|root|Users|private|var)/(?:[^\s"'\x60:,;)\]<>\\.]|\.(?=[\w/]))+`,
   ].join("|"),
   "g",

@@ -66,7 +66,8 @@ export type PromptMessage =
       }[];
     };
 
-export type PromptFile = { filename: string; mime: string; bytes: Uint8Array };
+/** `path`: where it stands in the workspace, for tools. */
+export type PromptFile = { filename: string; mime: string; bytes: Uint8Array; path?: string };
 
 export type Facts = {
   checks: readonly CheckSpec[];

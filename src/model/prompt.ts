@@ -48,19 +48,24 @@ export const promptFor = (
   return kind === "anthropic" || (kind === "openrouter" && ref.includes("/anthropic/")) ? marked(prompt) : prompt;
 };
 
-/** Anthropic caches what it is told to: the handbook, and everything up to the newest message. */
-const marked = (prompt: LanguageModelV4Prompt): LanguageModelV4Prompt =>
-  prompt.map((message, index) =>
-    message.role === "system" || index === prompt.length - 1
+/**
+ * Anthropic caches what it is told to, at most four marks: the handbook (with the tools before it), and the conversation
+ * up to the newest message and to the one that ended the request before, so that this prefix is found again.
+ */
+const marked = (prompt: LanguageModelV4Prompt): LanguageModelV4Prompt => {
+  const ends = prompt.flatMap(({ role }, index) => (role === "user" || role === "tool" ? [index] : [])).slice(-2);
+  return prompt.map((message, index) =>
+    message.role === "system" || ends.includes(index)
       ? { ...message, providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } } }
       : message,
   );
+};
 
 const turn = (message: PromptMessage, ref: string, takes: Traits["takes"]): LanguageModelV4Message => {
   switch (message.role) {
     case "user": {
       const text = message.text.trim() === "" ? [] : [{ type: "text" as const, text: message.text }];
-      return { role: "user", content: [...text, ...message.files.map((file) => filePart(file, takes))] };
+      return { role: "user", content: [...text, ...message.files.flatMap((file) => fileParts(file, takes))] };
     }
     case "assistant":
       return { role: "assistant", content: assistantParts(message, ref) };
@@ -121,15 +126,26 @@ const images = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /** Characters of a text file that go into the message; the rest would crowd out the conversation. */
 const inlined = 100_000;
 
-const filePart = ({ filename, mime, bytes }: PromptFile, takes: Traits["takes"]): Content<"user">[number] => {
+/** What the model takes is shown to it, text is written out, the rest is a file for its tools. */
+const fileParts = (file: PromptFile, takes: Traits["takes"]): Content<"user"> => {
+  const { filename, mime, bytes, path } = file;
   const type = mime.split(";")[0]?.trim().toLowerCase() ?? "";
+  const where = path === undefined ? "" : `, the file ${path} in your working directory`;
+  const title = `Attachment ${filename} (${mime})${where}:`;
   if ((takes.images && images.includes(type)) || (takes.pdf && type === "application/pdf"))
-    return { type: "file", filename, mediaType: type, data: { type: "data", data: bytes } };
+    return [
+      { type: "text", text: title },
+      { type: "file", filename, mediaType: type, data: { type: "data", data: bytes } },
+    ];
   const text = type === "application/pdf" ? undefined : textIn(bytes);
-  if (text === undefined)
-    return { type: "text", text: `[Attachment ${filename} (${mime}, ${bytes.length} bytes) cannot be shown to you.]` };
-  const rest = text.length > inlined ? `\n[${text.length - inlined} more characters are not shown]` : "";
-  return { type: "text", text: `Attachment ${filename} (${mime}):\n${text.slice(0, inlined)}${rest}` };
+  if (text === undefined) {
+    const instead = path === undefined ? "" : `; use the file ${path} in your working directory`;
+    const words = `[Attachment ${filename} (${mime}, ${bytes.length} bytes) cannot be shown to you${instead}.]`;
+    return [{ type: "text", text: words }];
+  }
+  const rest =
+    text.length > inlined ? `\n[${text.length - inlined} more characters are not shown; read the file.]` : "";
+  return [{ type: "text", text: `${title}\n${text.slice(0, inlined)}${rest}` }];
 };
 
 const textIn = (bytes: Uint8Array): string | undefined => {

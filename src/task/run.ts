@@ -15,6 +15,7 @@ import { TextLost } from "../store/text.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
 import { createFiles } from "../workspace/files.ts";
 import { WorkspaceLost } from "../workspace/workspace.ts";
+import { withAttachments, withoutAttachments } from "./attachments.ts";
 import { baseline, check, feedback } from "./check.ts";
 import { land } from "./land.ts";
 import { ClaimLost, openRun, type Run, type RunDeps } from "./open.ts";
@@ -37,6 +38,7 @@ export const createRunTask =
     await using scope = new AsyncDisposableStack();
     try {
       const run = await openRun(deps, claim, stop, scope);
+      if (run !== undefined) scope.defer(() => withoutAttachments(run));
       if (run !== undefined) await move(run).catch((error: unknown) => fault(run, error));
     } catch (error) {
       if (error instanceof ClaimLost || claim.lost.aborted) return;
@@ -111,6 +113,7 @@ const move = async (run: Run): Promise<void> => {
         await land(run, retries());
         break;
       case "settle":
+        await withoutAttachments(run);
         await settle(run, step.end);
         break;
     }
@@ -142,7 +145,7 @@ const move = async (run: Run): Promise<void> => {
         return step.kind === "turn" && step.last === last;
       },
       last,
-      workspace: run.workspace,
+      workspace: () => withAttachments(run),
       background: run.background,
       slot: run.slot,
       live: (type, id, text) => run.store.live.publish(frame(run, type, id, text), run.state().position),

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { arrived, failureOf, front, open, wires, type Wire } from "./model-lab.ts";
+import { noUsage } from "../../src/model/model.ts";
 import { answered, replyOf, requestOf, user } from "./model-suite.ts";
 
 /** What only one kind of provider says, and what it wants back. */
@@ -153,6 +154,42 @@ describe("what a provider wants back", () => {
   test("Anthropic: the handbook and the newest message are marked for the cache", async () => {
     await replyOf(open(wires[0] as Wire), requestOf([user("say hello")]));
     expect(arrived().split('"cache_control":{"type":"ephemeral"}')).toHaveLength(3);
+  });
+
+  test.each([wires[0] as Wire, wires[4] as Wire])(
+    "$name: in a longer conversation the end of the request before is marked too, at most four marks",
+    async (wire) => {
+      const model = open(wire);
+      const messages = [user("read two")];
+      const prefix = (body: string) => body.replaceAll(/,?"cache_control":\{"type":"ephemeral"\}/g, "");
+      const ends: string[] = [];
+      for (let turn = 0; turn < 3; turn += 1) {
+        const reply = await replyOf(model, requestOf(messages));
+        const body = arrived();
+        const marks = body.split('"cache_control":{"type":"ephemeral"}').length - 1;
+        expect(marks).toBe(turn === 0 ? 2 : 3);
+        // Byte for byte the same up to there, which is what the cache goes by.
+        const now = prefix(JSON.stringify(front.seen.at(-1)?.body["messages"]));
+        if (wire.kind === "anthropic")
+          for (const before of ends) expect(now.startsWith(before.slice(0, -2))).toBe(true);
+        ends.push(now);
+        messages.push(...answered({ ...reply, calls: [{ tool: "read", input: { path: `${turn}.txt` } }] }, () => "x"));
+      }
+    },
+  );
+
+  test("Anthropic: with many tools and turns still no more than four", async () => {
+    const messages = [user("read two")];
+    for (let turn = 0; turn < 6; turn += 1)
+      messages.push(
+        ...answered(
+          { ok: true, text: "on", finish: "calls", calls: [{ tool: "read", input: {} }], usage: noUsage },
+          () => "x",
+        ),
+        user("say hello"),
+      );
+    await replyOf(open(wires[0] as Wire), requestOf(messages));
+    expect(arrived().split("cache_control").length - 1).toBeLessThanOrEqual(4);
   });
 
   test("OpenAI Responses: nothing is stored there, and reasoning goes back as an item", async () => {

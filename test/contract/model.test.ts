@@ -74,6 +74,17 @@ for (const wire of wires) {
       else expect(body).toContain(pdf.toString("base64"));
       expect(body).toContain("# Remember the milk");
       expect(body).toContain("Attachment blob.bin (application/octet-stream, 4 bytes) cannot be shown");
+      expect(body).not.toContain("working directory");
+      // Where it stands is told, and a model without eyes is sent no picture.
+      const path = ".sortie/attachments/12345678/dot.png";
+      const blind = { ...traits(wire), takes: { images: false, pdf: false, tools: true } };
+      const model = createProviderModel(connectionOf(wire), wire.model, blind);
+      await replyOf(
+        model,
+        requestOf([user("say hello", [{ ...files[0], path } as (typeof files)[0] & { path: string }])]),
+      );
+      expect(arrived()).not.toContain(png.toString("base64"));
+      expect(arrived()).toContain(`cannot be shown to you; use the file ${path} in your working directory.`);
     });
 
     test("arguments that do not parse, or are no object, say how to repair them", async () => {

@@ -1,0 +1,75 @@
+import { readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createServiceClient } from "../../src/client/client.ts";
+import { git, makeProject, readText, temporary } from "../harness.ts";
+import { type MockProvider, startMockProvider } from "../mock-provider.ts";
+import { startService, type TestService } from "../service.ts";
+
+/** Files that came with a message: shown, written out, or offered to the tools; never in a commit. */
+
+let provider: MockProvider;
+let root: ReturnType<typeof temporary>;
+let service: TestService;
+const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=";
+const blob = Buffer.from([0, 1, 2, 255]).toString("base64");
+const attachments = [
+  { filename: "dot.png", mime: "image/png", data: png },
+  { filename: "blob.bin", mime: "application/octet-stream", data: blob },
+  { filename: "notes.md", mime: "text/markdown", data: Buffer.from("# Milk").toString("base64") },
+  { filename: ".env", mime: "text/plain", data: Buffer.from("A=1").toString("base64") },
+];
+
+beforeAll(async () => {
+  root = temporary("sortie-attached-");
+  provider = await startMockProvider(({ turn, body }) => {
+    const text = JSON.stringify(body.messages);
+    const folder = /\.sortie\/attachments\/[0-9a-z]{8}/.exec(text)?.[0] ?? "nowhere";
+    if (turn === 0)
+      return {
+        calls: [{ tool: "shell", input: { command: `cp ${folder}/blob.bin copy.bin; ls -A ${folder} > list.txt` } }],
+      };
+    return { text: "Copied." };
+  });
+  const config = join(root.path, "config.jsonc");
+  const models = [{ id: "seeing", images: true }];
+  const providers = { acme: { kind: "openai-compatible", baseURL: provider.baseURL, models } };
+  writeFileSync(config, JSON.stringify({ providers }));
+  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await provider.close();
+  root[Symbol.dispose]();
+});
+
+const run = async (directory: string, more: { isolation?: "directory"; model: "acme/seeing" | "acme/blind" }) => {
+  const client = createServiceClient({ baseUrl: service.url, directory });
+  const body = { request: "Copy the blob.", productPillar: "code" as const, attachments, ...more };
+  const taskID = (await client.task.create({ body })).data?.taskID ?? "";
+  const { data: status } = await client.task.wait({ path: { taskID }, timeoutMs: 15_000 });
+  expect(status?.lifecycleStatus, status?.error).toBe("completed");
+  return JSON.stringify(provider.requests.at(-1)?.body.messages);
+};
+
+test("in a worktree: the tools find them, the commit does not", async () => {
+  const directory = makeProject(join(root.path, "one"), { "a.txt": "one\n" });
+  const said = await run(directory, { model: "acme/seeing" });
+  expect(git(directory, "ls-files")).toBe("a.txt\ncopy.bin\nlist.txt");
+  expect(readText(directory, "list.txt")).toBe("_.env\nblob.bin\ndot.png\nnotes.md\n");
+  expect(git(directory, "status", "--porcelain", "--ignored")).toBe("");
+  expect(said).toContain(png);
+  expect(said).toContain("# Milk");
+  expect(said).toMatch(
+    /blob\.bin \(application\/octet-stream, 4 bytes\) cannot be shown to you; use the file \.sortie/,
+  );
+});
+
+test("in place: they are gone with the run, and nothing of the user's is touched", async () => {
+  const directory = makeProject(join(root.path, "two"), { "a.txt": "one\n", ".sortie/squads/x.md": "mine\n" });
+  const said = await run(directory, { model: "acme/blind", isolation: "directory" });
+  expect(said).not.toContain(png);
+  expect(said).toMatch(/dot\.png \(image\/png, 68 bytes\) cannot be shown/);
+  expect(git(directory, "status", "--porcelain", "--ignored")).toBe("?? copy.bin\n?? list.txt");
+  expect(readdirSync(join(directory, ".sortie"))).toEqual(["squads"]);
+});
