@@ -68,6 +68,7 @@ export const configFile = z.strictObject({
     })
     .optional(),
   workspace: z.strictObject({ retentionHours: z.number().min(0).max(87_600).optional() }).optional(),
+  web: z.strictObject({ fetch: z.boolean().optional(), http: z.boolean().optional() }).optional(),
   limits: limitsConfig.optional(),
 });
 
@@ -109,6 +110,8 @@ export type Config = {
   permissions: { deny: string[]; ask: string[]; allow: string[] };
   /** How long a worktree stays after its Task has ended. */
   retentionHours: number;
+  /** Whether agents may fetch pages of the public web, and without encryption. */
+  web: { fetch: boolean; http: boolean };
   limits: Limits;
   maxRunning: number;
   allowedHosts: string[];
@@ -230,6 +233,9 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   if (sameUser === "1" && (process.platform !== "linux" || !loopback))
     throw bad("SERVICE_SAME_USER is available on Linux, listening on a loopback address. Unset it.");
 
+  const offline = env["SERVICE_OFFLINE"] ?? "0";
+  if (offline !== "0" && offline !== "1") throw bad(`Expected SERVICE_OFFLINE to be 1 or 0, got "${offline}".`);
+
   const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
   return {
     host,
@@ -254,6 +260,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       allow: file.permissions?.allow ?? [],
     },
     retentionHours: file.workspace?.retentionHours ?? 24,
+    web: { fetch: offline === "0" && (file.web?.fetch ?? false), http: file.web?.http ?? false },
     limits: {
       ...defaultLimits,
       ...Object.fromEntries(Object.entries(file.limits ?? {}).filter(([, value]) => value !== undefined)),

@@ -142,6 +142,7 @@ export const createService = async (
       models: registry,
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       slots,
+      web: config.web.fetch ? { http: config.web.http } : undefined,
       limits,
       permissions,
       sandbox,

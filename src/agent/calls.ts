@@ -108,6 +108,7 @@ const attempt = async (
       signal: cut,
       kept: (callID) => keptOutput(turn, callID),
       background: turn.background,
+      web: turn.web,
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.state,
       record: turn.record,

@@ -13,6 +13,7 @@ import type { Limits } from "../protocol/limits.ts";
 import type { Store } from "../store/store.ts";
 import { keepInput, keepText } from "../store/text.ts";
 import type { Background } from "../tool/background.ts";
+import type { OutboundOptions } from "../tool/outbound.ts";
 import type { Tool } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { markInvalid, runCalls } from "./calls.ts";
@@ -48,6 +49,8 @@ export type Turn = {
   workspace: () => Promise<Workspace>;
   /** What the agent left running; ended before anything else is done with its work. */
   background: Background;
+  /** How pages may be fetched; undefined: not at all. */
+  web: OutboundOptions | undefined;
   /** The right to load this machine. */
   slot: (signal?: AbortSignal) => Promise<Disposable>;
   live: (type: LiveFrame["type"], id: string, text: string) => void;

@@ -9,7 +9,20 @@ export const base: Squad = {
   pillars: ["code", "work"],
   orchestrator: {
     name: "orchestrator",
-    tools: ["read", "list", "search", "write", "edit", "apply_patch", "shell", "process", "git", "note", "ask"],
+    tools: [
+      "read",
+      "list",
+      "search",
+      "write",
+      "edit",
+      "apply_patch",
+      "shell",
+      "process",
+      "git",
+      "note",
+      "ask",
+      "web_fetch",
+    ],
     delegates: [],
     instructions: `You are a senior engineer working alone in a project on a server. Nobody watches while you work, so decide, and say in your last message what you decided and why. Keep \`ask\` for what you can neither find out nor safely decide.
 

@@ -14,6 +14,7 @@ import type { Limits } from "../protocol/limits.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { Claim, Due, Store, Write } from "../store/store.ts";
 import { type Background, createBackground } from "../tool/background.ts";
+import type { OutboundOptions } from "../tool/outbound.ts";
 import { createFiles } from "../workspace/files.ts";
 import type { Processes } from "../workspace/process.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
@@ -37,6 +38,8 @@ export type RunDeps = {
   /** The operator's external agents by name. */
   externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
+  /** How agents may fetch pages; undefined: not at all. */
+  web: OutboundOptions | undefined;
   limits: Limits;
   /** The operator's rules; a project's own are in the Task's fold. */
   permissions: RuleTexts;

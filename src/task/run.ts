@@ -64,7 +64,7 @@ const move = async (run: Run): Promise<void> => {
     const stop = brake(run.state(), run.limits, run.now());
     return next(run.state(), { checkRounds: run.limits.checkRounds, retries: retries(), stop });
   };
-  const tools = selectTools(squad.orchestrator.tools);
+  const tools = selectTools(squad.orchestrator.tools, { web: run.web !== undefined });
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const specs = toolSpecs(tools);
   const rules = compileRules(run.permissions, run.state().projectRules);
@@ -147,6 +147,7 @@ const move = async (run: Run): Promise<void> => {
       last,
       workspace: () => withAttachments(run),
       background: run.background,
+      web: run.web,
       slot: run.slot,
       live: (type, id, text) => run.store.live.publish(frame(run, type, id, text), run.state().position),
       sleep: (ms, signal = run.signal) => sleep(ms, signal),

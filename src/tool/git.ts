@@ -4,34 +4,35 @@ import type { Git } from "../workspace/git.ts";
 import { move, remove } from "./move.ts";
 import { answer, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 
-const actions = ["status", "diff", "log", "grep", "add", "commit", "mv", "rm"] as const;
+const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
 
 /** One flat object: providers refuse a union at the top. What an action needs is checked below. */
 const input = z
   .strictObject({
     action: z.enum(actions),
-    paths: z.array(z.string().min(1)).max(200).optional().describe("status, diff, log, add, commit, rm: only these"),
+    paths: z.array(z.string().min(1)).max(200).optional().describe("Not for show, grep, mv"),
     revision: z
       .string()
       .regex(/^[A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*$/)
       .max(200)
       .optional()
-      .describe("diff, log: a commit or range, e.g. HEAD~3 or main..HEAD"),
-    staged: z.boolean().optional().describe("diff: what is staged"),
-    stat: z.boolean().optional().describe("diff: only the files with their counts"),
-    limit: z.number().int().min(1).max(500).optional().describe("log: number of commits; default 20"),
+      .describe("diff, log: commit or range, e.g. HEAD~3, main..HEAD; show: a commit, default HEAD"),
+    staged: z.boolean().optional().describe("diff"),
+    stat: z.boolean().optional().describe("diff, show: counts only"),
+    limit: z.number().int().min(1).max(500).optional().describe("log; default 20"),
     message: z.string().min(1).max(10_000).optional().describe("commit"),
     from: z.string().min(1).optional().describe("mv"),
-    to: z.string().min(1).optional().describe("mv: the new path, or an existing folder"),
-    pattern: z.string().min(1).max(8192).optional().describe("grep: plain text in one line"),
-    glob: z.string().min(1).max(1000).optional().describe("grep: a path, or `*.md` (at any depth), or `src/**/*.ts`"),
-    untracked: z.boolean().optional().describe("grep: files that Git does not track or ignore, too"),
+    to: z.string().min(1).optional().describe("mv: new path or folder"),
+    pattern: z.string().min(1).max(8192).optional().describe("grep: plain, one line"),
+    glob: z.string().min(1).max(1000).optional().describe("grep: e.g. *.md (at any depth), src/**/*.ts"),
+    untracked: z.boolean().optional().describe("grep: files Git does not track, too"),
   })
   .superRefine((call, context) => {
     const needed = {
       commit: ["message"],
       mv: ["from", "to"],
       rm: ["paths"],
+      restore: ["paths"],
       add: ["paths"],
       grep: ["pattern"],
     };
@@ -44,10 +45,9 @@ type Input = z.infer<typeof input>;
 export const git: Tool<Input> = {
   name: "git",
   description:
-    "Git in the project, by `action`: `status`; `diff` (the work tree, or `staged`, or a `revision`; `stat` for the counts only); `log`; " +
-    "`grep` (tracked files that hold a plain text, each with its number of matching lines); `add` and `commit`; " +
-    "`apply` (a unified diff, all or nothing, three-way where it can; a hunk that does not fit is named); `mv` and `rm` (files or whole folders). " +
-    "Other Git commands, remotes and hooks are not available. You need not commit: the service commits your work when you end.",
+    "Git in the project: `status`; `diff` of the work tree, what is staged or a revision; `log`; `show` (a commit); `grep` (counts of a plain text in tracked files); " +
+    "`add`; `commit`; `restore` (paths as in HEAD: your own edits there are lost); `mv` and `rm` (files or folders). Nothing else: no remotes, branches, hooks or configuration. " +
+    "You need not commit: the service commits your work when you end.",
   input,
   effect: "workspace",
   run: (call, context) => answer(context.signal, () => act(call, context)),
@@ -64,6 +64,8 @@ const act = async (call: Input, context: ToolContext): Promise<ToolResult> => {
     case "status":
     case "diff":
     case "log":
+    case "show":
+    case "restore":
     case "grep":
     case "add":
     case "commit":
@@ -105,6 +107,19 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
         ["log", "--no-color", "--date=short", "--format=%h %ad %an: %s", `-n${call.limit ?? 20}`, ...revision],
         "No commits.",
       );
+    case "show":
+      return say(
+        ["show", "--no-color", "--relative", ...(call.stat === true ? ["--stat"] : []), call.revision ?? "HEAD"],
+        "Nothing.",
+      );
+    case "restore": {
+      if (context.workspace.prepared.kind !== "worktree")
+        return failed(
+          "Expected a worktree of your own: you work in the user's directory, whose edits a restore would lose.",
+        );
+      await repository.run(["restore", "--source=HEAD", "--staged", "--worktree", "--", ...paths], { signal });
+      return ok(`Restored ${paths.map(shown).join(", ")} from HEAD.`);
+    }
     case "add": {
       await repository.run(["add", "--", ...paths], { signal });
       return ok(`Added ${paths.map(shown).join(", ")}.`);

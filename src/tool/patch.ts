@@ -7,7 +7,7 @@ const input = z.strictObject({
   mode: z
     .enum(["apply", "check", "check-applied"])
     .optional()
-    .describe("check: only say whether it applies; check-applied: whether a diff is in the files already"),
+    .describe("check: does it apply? check-applied: is it in the files already?"),
 });
 
 export const patch: Tool<z.infer<typeof input>> = {

@@ -9,7 +9,7 @@ const input = z.strictObject({
   path: z.string().min(1).describe("File, or `output:…` as a cut result named it"),
   offset: z.number().int().min(1).max(1e9).optional().describe("First line, from 1"),
   limit: z.number().int().min(1).max(5000).optional().describe("Lines; default 2000"),
-  column: z.number().int().min(1).max(1e9).optional().describe("First character of each line, for very long ones"),
+  column: z.number().int().min(1).max(1e9).optional().describe("First character, for very long lines"),
 });
 
 /** Larger files are for `search` and `shell`. */
@@ -19,8 +19,8 @@ const maxLine = 2000;
 export const read: Tool<z.infer<typeof input>> = {
   name: "read",
   description:
-    "Reads a text file, or the rest of a result that was cut. Returns its lines, each with its number and a tab before it, which are not part of the file; " +
-    "when there is more, the `offset` to go on with. Read a file before you edit it. Of a binary file or an image only kind and size are told.",
+    "Reads a text file, or the rest of a result that was cut. Each line comes with its number and a tab in front, which are not part of the file; " +
+    "when there is more, with the `offset` to go on. Read a file before you edit it. Of a binary file or an image you get kind and size.",
   input,
   effect: "none",
   run: (page, context) =>

@@ -5,7 +5,7 @@ import { type Group, groupsOf, ripgrep } from "./ripgrep.ts";
 import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult } from "./tool.ts";
 
 const input = z.strictObject({
-  pattern: z.string().min(1).max(8192).describe("Regular expression (Rust); `(?i)` in front ignores case"),
+  pattern: z.string().min(1).max(8192).describe("Regular expression; `(?i)` in front ignores case"),
   path: z.string().optional().describe("File, folder or `output:…`; default: all"),
   glob: z.string().min(1).optional().describe("e.g. `*.ts`, `src/**/*.test.ts`, `!dist/**`"),
   type: z
@@ -14,7 +14,7 @@ const input = z.strictObject({
     .optional()
     .describe("e.g. ts, py, rust, go, md"),
   literal: z.boolean().optional().describe("The pattern is plain text"),
-  mode: z.enum(["lines", "files", "count"]).optional().describe("Matching lines (default), files, or matches per file"),
+  mode: z.enum(["lines", "files", "count"]).optional().describe("Default lines"),
   context: z.number().int().min(0).max(20).optional().describe("Lines around each match"),
   offset: z.number().int().min(1).max(1e6).optional().describe("First match (or file), from 1"),
   limit: z.number().int().min(1).max(1000).optional().describe("Default 200"),

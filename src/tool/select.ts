@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ToolSpec } from "../model/model.ts";
 import { ask } from "./ask.ts";
 import { edit } from "./edit.ts";
+import { fetch } from "./fetch.ts";
 import { git } from "./git.ts";
 import { list } from "./list.ts";
 import { note } from "./note.ts";
@@ -15,16 +16,25 @@ import { write } from "./write.ts";
 
 /** The tools of this version by name. Their input is checked with `input` before `run`, so one map can hold them all. */
 export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
-  ([read, list, search, write, edit, patch, shell, process, git, note, ask] as Tool[]).map((tool) => [tool.name, tool]),
+  ([read, list, search, write, edit, patch, shell, process, git, note, ask, fetch] as Tool[]).map((tool) => [
+    tool.name,
+    tool,
+  ]),
 );
 
-/** The tools an agent names. Throws for a name that is none: a squad's package is checked before it gets here. */
-export const selectTools = (names: readonly string[]): Tool[] =>
-  names.map((name) => {
+/**
+ * The tools an agent names; those that the operator has not switched on are left out, not listed and refused. Throws for
+ * a name that is none: a squad's package is checked before it gets here.
+ */
+export const selectTools = (names: readonly string[], { web = false } = {}): Tool[] =>
+  names.flatMap((name) => {
     const tool = Object.hasOwn(tools, name) ? tools[name] : undefined;
     if (tool === undefined) throw new Error(`Expected a tool of ${Object.keys(tools).join(", ")}, got "${name}"`);
-    return tool;
+    return tool === fetch && !web ? [] : [tool];
   });
+
+/** Bounds that nobody needs to know before running into them: the refusal says what was expected. */
+const untold = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum"] as const;
 
 const specs = new Map<Tool, ToolSpec>();
 
@@ -33,7 +43,13 @@ export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
   chosen.map((tool) => {
     const known = specs.get(tool);
     if (known !== undefined) return known;
-    const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, { io: "input" });
+    const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, {
+      io: "input",
+      override({ jsonSchema }) {
+        for (const key of untold) delete jsonSchema[key];
+        if ((jsonSchema.maximum ?? 0) > 10_000) delete jsonSchema.maximum;
+      },
+    });
     const spec = { name: tool.name, description: tool.description, parameters };
     specs.set(tool, spec);
     return spec;

@@ -6,16 +6,16 @@ import { answer, counted, failed, sized, type Tool, type ToolContext, type ToolR
 const input = z.strictObject({
   command: z.string().min(1).max(65_536).describe("Run by bash, standard input empty"),
   cwd: z.string().optional().describe("Folder; default: the root"),
-  timeoutSeconds: z.number().int().min(1).max(1_000_000).optional().describe("Default and maximum are the service's"),
+  timeoutSeconds: z.number().int().min(1).max(1_000_000).optional().describe("Up to the service's maximum"),
   background: z.boolean().optional().describe("Go on while you work, e.g. a server"),
 });
 
 export const shell: Tool<z.infer<typeof input>> = {
   name: "shell",
   description:
-    "Runs a command in the project: builds, tests, linters, scripts. Returns the exit code, the time, and standard output and error together, " +
-    "head and tail when long. When the shell exits, everything it started is ended; for a server or a long job set `background`: it returns an id with the first output, " +
-    "and `process` reads, waits for and kills it. Background commands are ended when you finish, before the checks. Prefer `read`, `search`, `edit` and `git` for what they do.",
+    "Runs a command: builds, tests, linters, scripts. Returns exit code, time, standard output and error together. " +
+    "What it started is ended when the shell exits; for a server or a long job set `background`: you get an id and the first output at once, for `process`. " +
+    "Background commands are ended when you finish, before the checks. Prefer `read`, `search`, `edit` and `git` for what they do.",
   input,
   effect: "unknown",
   run: (call, context) =>

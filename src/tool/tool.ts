@@ -7,6 +7,7 @@ import { FileRefused } from "../workspace/files.ts";
 import { GitError } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Background } from "./background.ts";
+import type { OutboundOptions } from "./outbound.ts";
 
 /**
  * What an agent can do. A tool that fails answers with `outcome: "error"` and words that help the model to go on; it
@@ -33,6 +34,8 @@ export type ToolContext = {
   /** The whole text behind a result that was cut, by its call. */
   kept(callID: string): Promise<string | undefined>;
   background: Background;
+  /** How pages may be fetched; undefined: not at all. */
+  web?: OutboundOptions | undefined;
   /** Output as it comes, for whoever listens; may be lost. */
   onOutput(text: string): void;
   /** The Task's fold: what an earlier run of this call has recorded is in it. */

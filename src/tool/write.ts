@@ -3,15 +3,14 @@ import { linesOf } from "./text.ts";
 import { answer, counted, ok, shown, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
-  path: z.string().min(1).describe("File, relative to the project's root"),
-  content: z.string().describe("The whole new content"),
+  path: z.string().min(1),
+  content: z.string(),
 });
 
 export const write: Tool<z.infer<typeof input>> = {
   name: "write",
   description:
-    "Writes a whole file of the project: makes it, and the folders it needs, or replaces everything in it. " +
-    "Returns whether it was created or replaced, with its lines and bytes. To change a part of a file, use `edit`.",
+    "Writes a whole file: makes it, and the folders it needs, or replaces everything in it. To change a part of a file, use `edit`.",
   input,
   effect: "workspace",
   run: ({ path, content }, { workspace, signal }) =>

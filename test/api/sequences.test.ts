@@ -103,6 +103,7 @@ const open = async (folder: string) => {
       externals: {},
       models: { load: async () => model, standIn: async () => undefined },
       slots: createSlots(4),
+      web: undefined,
       limits: defaultLimits,
       permissions: { deny: [], ask: [], allow: [] },
       sandbox: { tier: 3, name: "process-group", network: true },

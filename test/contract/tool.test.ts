@@ -15,6 +15,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
+import { base } from "../../src/squad/base.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/select.ts";
 import { fit, type ToolContext, type ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/workspace/process.ts";
@@ -127,6 +128,7 @@ describe("specs", () => {
       "git",
       "note",
       "ask",
+      "web_fetch",
     ]);
     for (const { parameters, description } of specs) {
       expect(parameters).toMatchObject({ type: "object", additionalProperties: false });
@@ -147,7 +149,13 @@ describe("specs", () => {
       "workspace",
       "log",
       "log",
+      "none",
     ]);
+  });
+  test("what the base squad's model is told of its tools stays short", () => {
+    const told = JSON.stringify(toolSpecs(selectTools(base.orchestrator.tools)));
+    expect(Buffer.byteLength(told)).toBeLessThan(8000);
+    expect(told).not.toContain("web_fetch");
   });
   test("an unknown name throws, also one of Object.prototype", () => {
     expect(() => selectTools(["read", "constructor"])).toThrow('got "constructor"');
@@ -493,7 +501,24 @@ describe("git", () => {
     expect((await call("git", { action: "diff", revision: "nosuch" })).outcome).toBe("error");
     expect((await call("git", { action: "add", paths: ["../x"] })).outcome).toBe("error");
     expect((await call("git", { action: "add", paths: ["--all"] })).outcome).toBe("error");
-    expect((await call("git", { action: "push" })).output).toContain("invalid");
+    for (const action of ["push", "fetch", "pull", "clone", "remote", "config", "submodule", "hook", "gc", "checkout"])
+      expect((await call("git", { action })).output).toContain("invalid");
+  });
+  test("show and restore; in the user's own directory nothing is restored", async () => {
+    expect((await call("git", { action: "show", stat: true })).output).toContain("README.md | 3 +++");
+    put("src/sum.js", "the user's\n");
+    expect((await call("git", { action: "restore", paths: ["src/sum.js"] })).output).toContain("Expected a worktree");
+    expect(get("src/sum.js")).toBe("the user's\n");
+    const own = await open(root, { isolation: "worktree" });
+    const before = get("README.md", own.workspace.root);
+    writeFileSync(join(own.workspace.root, "README.md"), "x");
+    expect((await call("git", { action: "restore", paths: ["README.md"] }, own)).output).toBe(
+      "Restored README.md from HEAD.",
+    );
+    expect(get("README.md", own.workspace.root)).toBe(before);
+    for (const paths of [["../x"], ["/etc/passwd"], [".git/config"], ["nosuch"]])
+      expect([paths, (await call("git", { action: "restore", paths }, own)).outcome]).toEqual([paths, "error"]);
+    expect((await call("git", { action: "restore" }, own)).output).toContain("Expected `paths`");
   });
   test("grep counts in tracked files by glob", async () => {
     put("src/a.md", "needle\nneedle needle\n");

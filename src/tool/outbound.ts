@@ -1,0 +1,223 @@
+import { lookup } from "node:dns/promises";
+import { type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { BlockList, connect, isIP, type Socket } from "node:net";
+import type { Readable } from "node:stream";
+import { connect as tlsConnect } from "node:tls";
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+
+/**
+ * The one way out to addresses that somebody else chose (security.md C9). A name is resolved once, every address of it
+ * is judged, and the connection goes to the address that was judged: there is no second look-up to be answered otherwise.
+ */
+
+/** Why an address is not asked; words for whoever wanted it. */
+export class OutboundRefused extends Error {}
+
+export type OutboundOptions = {
+  /** Plain http, too. */
+  http?: boolean;
+  /** Every address of a name. */
+  resolve?: (host: string) => Promise<readonly string[]>;
+  /** Which addresses may be spoken to; default: public ones. */
+  allowed?: (address: string) => boolean;
+  dial?: (address: string, port: number) => Socket;
+  /** Certificates to trust besides the system's. */
+  ca?: string;
+  maxBytes?: number;
+  timeoutMs?: number;
+};
+
+/** `cut`: there was more than `maxBytes`. */
+export type Page = { url: string; status: number; type: string; body: Buffer; cut: boolean };
+
+const maxRedirects = 3;
+
+const refused = new BlockList();
+for (const [net, bits] of [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24],
+  ["192.88.99.0", 24],
+  ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 3],
+] as const)
+  refused.addSubnet(net, bits, "ipv4");
+/** Of IPv6 only what is given out to the world, without what carries an IPv4 address or is for documents. */
+const global6 = new BlockList();
+global6.addSubnet("2000::", 3, "ipv6");
+for (const [net, bits] of [
+  ["2001::", 23],
+  ["2001:db8::", 32],
+  ["2002::", 16],
+  ["3fff::", 20],
+] as const)
+  refused.addSubnet(net, bits, "ipv6");
+
+/** Whether an address is one of the public internet. */
+export const isPublic = (address: string): boolean => {
+  switch (isIP(address)) {
+    case 4:
+      return !refused.check(address, "ipv4");
+    case 6:
+      return !address.includes("%") && global6.check(address, "ipv6") && !refused.check(address, "ipv6");
+    default:
+      return false;
+  }
+};
+
+/** Names that only mean something inside: of this machine, a local network, or a cloud's metadata. */
+const insideName =
+  /^(?:metadata|instance-data)(?:\.|$)|(?:^|\.)(?:localhost|local|internal|intranet|lan|corp|home|home\.arpa)$/;
+
+/** The URL, if it may be asked at all. Throws OutboundRefused. */
+export const checkURL = (text: string, { http = false }: OutboundOptions): URL => {
+  const url = URL.parse(text);
+  const refuse = (expected: string, got: string) => {
+    throw new OutboundRefused(`Expected ${expected}, got ${got}`);
+  };
+  if (url === null) return refuse("an absolute URL", JSON.stringify(text.slice(0, 200)));
+  if (url.protocol !== "https:" && !(http && url.protocol === "http:"))
+    refuse(http ? "https or http" : "https", JSON.stringify(url.protocol.slice(0, 20)));
+  if (url.username !== "" || url.password !== "") refuse("a URL without a user and password", "one with");
+  if (!["", "443", "80"].includes(url.port)) refuse("port 443 or 80", url.port);
+  const host = hostOf(url);
+  if (isIP(host) === 0 && (!host.includes(".") || insideName.test(host))) refuse("a public host", JSON.stringify(host));
+  return url;
+};
+
+const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, "").replace(/\.+$/, "");
+
+const addressesOf = async (host: string, options: OutboundOptions): Promise<readonly string[]> => {
+  const { resolve = resolveAll, allowed = isPublic } = options;
+  const addresses = isIP(host) > 0 ? [host] : await resolve(host);
+  if (addresses.length === 0) throw new OutboundRefused(`Expected an address of ${host}, got none`);
+  const inside = addresses.find((address) => !allowed(address));
+  if (inside !== undefined) throw new OutboundRefused(`Expected a public address of ${host}, got ${inside}`);
+  return addresses;
+};
+
+const resolveAll = async (host: string): Promise<string[]> =>
+  (await lookup(host, { all: true })).map(({ address }) => address);
+
+/** A GET without cookies or credentials. Each redirect is judged like the first address. */
+export const fetchOut = async (text: string, options: OutboundOptions, signal: AbortSignal): Promise<Page> => {
+  const { timeoutMs = 20_000 } = options;
+  const stop = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  const ended = new Promise<never>((_, reject) => {
+    stop.addEventListener("abort", () => reject(stop.reason), { once: true });
+  });
+  ended.catch(() => undefined);
+  let next = text;
+  for (let hop = 0; hop <= maxRedirects; hop += 1) {
+    const url = checkURL(next, options);
+    const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
+    const answer = await ask(url, addresses, options, stop);
+    const { statusCode: status = 0, headers } = answer;
+    if ([301, 302, 303, 307, 308].includes(status) && headers.location !== undefined) {
+      answer.destroy();
+      const target = URL.parse(headers.location, url.href);
+      if (target === null) throw new OutboundRefused("Expected a URL to be redirected to, got none");
+      next = target.href;
+      continue;
+    }
+    const { body, cut } = await Promise.race([bodyOf(answer, options), ended]).finally(() => answer.destroy());
+    return { url: url.href, status, type: headers["content-type"] ?? "", body, cut };
+  }
+  throw new OutboundRefused(`Expected at most ${maxRedirects} redirects, got more`);
+};
+
+/** The first address that takes the connection. */
+const ask = async (
+  url: URL,
+  addresses: readonly string[],
+  options: OutboundOptions,
+  signal: AbortSignal,
+): Promise<IncomingMessage> => {
+  let failure: unknown;
+  for (const address of addresses.slice(0, 4))
+    try {
+      return await askAt(url, address, options, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      failure = error;
+    }
+  throw failure;
+};
+
+const askAt = (url: URL, address: string, options: OutboundOptions, signal: AbortSignal): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
+    const { dial = (host, port) => connect({ host, port }), ca } = options;
+    const secure = url.protocol === "https:";
+    const host = hostOf(url);
+    const open = (): Socket => {
+      const socket = dial(address, url.port === "" ? (secure ? 443 : 80) : Number(url.port));
+      if (!secure) return socket;
+      const name = isIP(host) > 0 ? { host } : { host, servername: host };
+      return tlsConnect({ socket, ...name, ALPNProtocols: ["http/1.1"], ...(ca === undefined ? {} : { ca }) });
+    };
+    const start = secure ? httpsRequest : httpRequest;
+    const sent: ClientRequest = start(
+      url,
+      {
+        // No `agent`, not even false: an agent would look the name up again and connect by itself.
+        createConnection: open,
+        signal,
+        headers: {
+          host: url.host,
+          "user-agent": "sortie",
+          accept: "text/html, text/markdown, text/plain, application/json, */*;q=0.1",
+          "accept-encoding": "gzip, br",
+        },
+      },
+      resolve,
+    );
+    sent.once("error", reject);
+    sent.end();
+  });
+
+/** The decoded body up to the bound, which also bounds what a small packed answer unpacks to. */
+const bodyOf = (answer: IncomingMessage, { maxBytes = 5 * 1024 * 1024 }: OutboundOptions) =>
+  new Promise<{ body: Buffer; cut: boolean }>((resolve, reject) => {
+    const stream = unpacked(answer);
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const end = (cut: boolean) => resolve({ body: Buffer.concat(chunks).subarray(0, maxBytes), cut });
+    stream.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size <= maxBytes) return;
+      stream.destroy();
+      end(true);
+    });
+    stream.once("end", () => end(false));
+    stream.once("error", reject);
+    answer.once("error", reject);
+    answer.once("close", () => {
+      if (!answer.complete) reject(new Error("the connection was closed before the end"));
+    });
+  });
+
+const unpacked = (answer: IncomingMessage): Readable => {
+  switch (answer.headers["content-encoding"]?.toLowerCase() ?? "identity") {
+    case "identity":
+      return answer;
+    case "gzip":
+    case "x-gzip":
+      return answer.pipe(createGunzip());
+    case "deflate":
+      return answer.pipe(createInflate());
+    case "br":
+      return answer.pipe(createBrotliDecompress());
+    default:
+      throw new OutboundRefused("Expected an answer that is plain, gzip, deflate or br, got another coding");
+  }
+};
