@@ -22,7 +22,7 @@ export const readable = (html: string, base: string): { title: string; text: str
     out.push(pre > 0 ? text : text.replaceAll(/[\t\n\f\r ]+/g, " "));
   };
   while (at < html.length) {
-    const start = html.indexOf("<", at);
+    const start = markupAt(html, at);
     if (start < 0) {
       say(html.slice(at));
       break;
@@ -30,7 +30,7 @@ export const readable = (html: string, base: string): { title: string; text: str
     if (start > at) say(html.slice(at, start));
     const [, slash = "", name = ""] = tagAt(lower, start);
     if (name === "") {
-      at = afterMarkup(html, start, say);
+      at = afterMarkup(html, start);
       continue;
     }
     const end = endOfTag(html, start);
@@ -77,13 +77,17 @@ const tagAt = (lower: string, start: number): RegExpExecArray | [] => {
   return tagName.exec(lower) ?? [];
 };
 
-/** Past a comment, a declaration, or a `<` that is only that. */
-const afterMarkup = (html: string, start: number, say: (text: string) => void): number => {
-  const next = html[start + 1] ?? "";
-  if (!/[!?/a-z]/i.test(next)) {
-    say("<");
-    return start + 1;
-  }
+const begins = /[!?/a-z]/i;
+
+/** The next `<` that is more than that; -1: none. */
+const markupAt = (html: string, from: number): number => {
+  let at = html.indexOf("<", from);
+  while (at >= 0 && !begins.test(html[at + 1] ?? "")) at = html.indexOf("<", at + 1);
+  return at;
+};
+
+/** Past a comment, a declaration, or what looks like a tag and has no name. */
+const afterMarkup = (html: string, start: number): number => {
   const mark = html.startsWith("<!--", start) ? "-->" : ">";
   const end = html.indexOf(mark, start + 1);
   return end < 0 ? html.length : end + mark.length;
@@ -102,10 +106,13 @@ const endOfTag = (html: string, start: number): number => {
   return bound;
 };
 
-const attribute = (attributes: string, name: string): string => {
-  const found = attributes
-    .slice(0, 4000)
-    .match(new RegExp(`(?:^|[\\s"'/])${name}\\s{0,20}=\\s{0,20}(?:"([^"]*)"|'([^']*)'|([^\\s"'>]+))`, "i"));
+const patterns = {
+  href: /(?:^|[\s"'/])href\s{0,20}=\s{0,20}(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i,
+  alt: /(?:^|[\s"'/])alt\s{0,20}=\s{0,20}(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i,
+};
+
+const attribute = (attributes: string, name: keyof typeof patterns): string => {
+  const found = patterns[name].exec(attributes.slice(0, 4000));
   return entities(found?.[1] ?? found?.[2] ?? found?.[3] ?? "").trim();
 };
 

@@ -94,7 +94,11 @@ export const checkURL = (text: string, { http = false }: OutboundOptions): URL =
   return url;
 };
 
-const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, "").replace(/\.+$/, "");
+const hostOf = (url: URL): string => {
+  let host = url.hostname.replace(/^\[|\]$/g, "");
+  while (host.endsWith(".")) host = host.slice(0, -1);
+  return host;
+};
 
 const addressesOf = async (host: string, options: OutboundOptions): Promise<readonly string[]> => {
   const { resolve = resolveAll, allowed = isPublic } = options;
