@@ -11,12 +11,14 @@ import {
   PROTOCOL_VERSION,
   type PromptResponse,
   RequestError,
+  type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
 import { isService, messagesOf } from "../domain/conversation.ts";
 import { messageOf } from "../errors.ts";
 import type { PromptMessage } from "../model/model.ts";
 import type { TurnFailure } from "../protocol/event.ts";
-import { type Leave, serveHost } from "./host.ts";
+import { serveHost } from "./host.ts";
+import { createLeave } from "./leave.ts";
 import type { ExternalTurn } from "./loop.ts";
 import { promptOf, systemOf } from "./prompt.ts";
 import { createScribe } from "./scribe.ts";
@@ -45,7 +47,7 @@ export type ExternalAgent = {
 const startMs = 60_000;
 const cancelMs = 10_000;
 
-export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent, leave: Leave): Promise<void> => {
+export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent): Promise<void> => {
   const workspace = await turn.workspace();
   const process = await workspace.talk({
     run: agent.command,
@@ -84,10 +86,19 @@ export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent, leav
     }
   };
 
-  const app = serveHost(client({ name: "sortie" }), turn, workspace, async (request) => {
-    await note(() => scribe.begin(request.toolCall.toolCallId, request.toolCall));
-    return leave(request);
-  }).onNotification(methods.client.session.update, ({ params }) => note(() => scribe.take(params.update)));
+  const begin = async (call: ToolCallUpdate): Promise<string> => {
+    let callID = "";
+    await note(async () => {
+      callID = await scribe.begin(call.toolCallId, call);
+    });
+    if (lost !== undefined) throw lost.error;
+    return callID;
+  };
+  const leave = createLeave(turn, [workspace.root, turn.state().directory]);
+  const app = serveHost(client({ name: "sortie" }), turn, workspace, leave, begin).onNotification(
+    methods.client.session.update,
+    ({ params }) => note(() => scribe.take(params.update)),
+  );
 
   const stream = ndJsonStream(
     Writable.toWeb(process.stdin) as WritableStream<Uint8Array>,

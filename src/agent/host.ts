@@ -1,25 +1,25 @@
-import { isAbsolute, relative } from "node:path";
+import { isAbsolute } from "node:path";
 import {
   type ClientApp,
   type CreateTerminalRequest,
   methods,
   type PermissionOption,
-  type RequestPermissionRequest,
   RequestError,
   type TerminalOutputResponse,
+  type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
+import type { Request } from "../domain/permission.ts";
 import { FileRefused } from "../workspace/files.ts";
 import type { Ran } from "../workspace/process.ts";
 import { createTail } from "../workspace/tail.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { type Leave, within } from "./leave.ts";
 import type { ExternalTurn } from "./loop.ts";
 
 /**
  * What an external agent may ask of us: files of the workspace, commands in its sandbox, and leave. Everything goes
  * the same way as for our own agents, and what is refused is refused to it in the protocol's words.
  */
-
-export type Leave = (request: RequestPermissionRequest) => Promise<"allow" | "deny">;
 
 /** Largest file read or written for an agent at once, bytes. */
 const maxFile = 8 * 1024 * 1024;
@@ -34,17 +34,28 @@ type Terminal = {
   stop: AbortController;
 };
 
-export const serveHost = (app: ClientApp, turn: ExternalTurn, workspace: Workspace, leave: Leave): ClientApp => {
+export const serveHost = (
+  app: ClientApp,
+  turn: ExternalTurn,
+  workspace: Workspace,
+  leave: Leave,
+  /** Puts the intent of a call on record; its id in our log. */
+  begin: (call: ToolCallUpdate) => Promise<string>,
+): ClientApp => {
   const terminals = new Map<string, Terminal>();
   let serial = 0;
 
   /** Agents speak in absolute paths, of the tree as they see it. */
   const inside = (path: string): string => {
-    for (const root of [workspace.root, turn.state().directory]) {
-      const within = relative(root, path);
-      if (isAbsolute(path) && !within.startsWith("..") && !isAbsolute(within)) return within;
-    }
+    const inner = within(path, [workspace.root, turn.state().directory]);
+    if (!isAbsolute(inner)) return inner;
     throw RequestError.invalidParams(undefined, `Expected a path inside ${workspace.root}, got ${path}`);
+  };
+
+  const check = (request: Request): void => {
+    const rule = leave.forbids(request);
+    if (rule === undefined) return;
+    throw RequestError.invalidRequest(undefined, `A rule forbids this, or wants you to ask for permission: ${rule}`);
   };
 
   const terminalOf = (id: string): Terminal => {
@@ -56,10 +67,12 @@ export const serveHost = (app: ClientApp, turn: ExternalTurn, workspace: Workspa
   const create = (request: CreateTerminalRequest): string => {
     if (terminals.size >= maxTerminals)
       throw RequestError.invalidRequest(undefined, `Expected at most ${maxTerminals} terminals, release one first`);
+    const command = [request.command, ...(request.args ?? [])];
+    check({ tool: "shell", subjects: [{ kind: "shell", command: shellText(command) }] });
     const stop = new AbortController();
     const tail = createTail(Math.min(request.outputByteLimit ?? terminalBytes, terminalBytes));
     const done = workspace.run({
-      run: [request.command, ...(request.args ?? [])].map(quoted).join(" "),
+      run: command.map(quoted).join(" "),
       cwd: request.cwd == null ? workspace.root : `${workspace.root}/${inside(request.cwd)}`,
       env: Object.fromEntries((request.env ?? []).map(({ name, value }) => [name, value])),
       timeoutMs: turn.limits.commandMaxSeconds * 1000,
@@ -78,12 +91,14 @@ export const serveHost = (app: ClientApp, turn: ExternalTurn, workspace: Workspa
 
   return app
     .onRequest(methods.client.session.requestPermission, async ({ params }) => {
-      const decision = await leave(params);
+      const decision = await leave.ask(await begin(params.toolCall), params.toolCall);
       const option = optionFor(params.options, decision);
       return { outcome: option === undefined ? { outcome: "cancelled" } : { outcome: "selected", optionId: option } };
     })
     .onRequest(methods.client.fs.readTextFile, async ({ params }) => {
-      const { bytes } = await refusing(workspace.files.read(inside(params.path), maxFile));
+      const path = inside(params.path);
+      check({ tool: "read", subjects: [{ kind: "read", path }] });
+      const { bytes } = await refusing(workspace.files.read(path, maxFile));
       const text = bytes.toString("utf8");
       if (params.line == null && params.limit == null) return { content: text };
       const from = Math.max(0, (params.line ?? 1) - 1);
@@ -93,7 +108,9 @@ export const serveHost = (app: ClientApp, turn: ExternalTurn, workspace: Workspa
     .onRequest(methods.client.fs.writeTextFile, async ({ params }) => {
       if (params.content.length > maxFile)
         throw RequestError.invalidParams(undefined, `Expected at most ${maxFile} bytes, got ${params.content.length}`);
-      await refusing(workspace.files.write(inside(params.path), params.content));
+      const path = inside(params.path);
+      check({ tool: "write", subjects: [{ kind: "write", path }] });
+      await refusing(workspace.files.write(path, params.content));
       return {};
     })
     .onRequest(methods.client.terminal.create, ({ params }) => ({ terminalId: create(params) }))
@@ -141,5 +158,13 @@ const refusing = async <T>(work: Promise<T>): Promise<T> => {
 
 const statusOf = ({ exitCode, ended }: Ran) =>
   exitCode === null ? { signal: ended === "exit" ? "unknown" : "SIGKILL" } : { exitCode };
+
+/** What a shell is given to run is what the rules are about. */
+const shellText = ([program = "", ...args]: readonly string[]): string =>
+  /(^|\/)(ba|da|z)?sh$/.test(program) && args.length === 2 && /^-l?c$/.test(args[0] ?? "")
+    ? (args[1] ?? "")
+    : [program, ...args].map(quotedWhereNeeded).join(" ");
+
+const quotedWhereNeeded = (word: string): string => (/^[\w./:=@%+,-]+$/.test(word) ? word : quoted(word));
 
 const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`;

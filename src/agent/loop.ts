@@ -39,8 +39,11 @@ export type Turn = {
   chat: Conversation;
   /** The Task's fold, always at the newest recorded event. */
   state: () => TaskState;
-  /** Commits facts under the claim and folds them in, with whatever others appended in between. */
-  record: (events: readonly DomainEvent[]) => Promise<void>;
+  /**
+   * Commits facts under the claim and folds them in, with whatever others appended in between. With `judged` only when
+   * nothing came in since that version.
+   */
+  record: (events: readonly DomainEvent[], judged?: number) => Promise<void>;
   /** Whether the Task still wants this agent to go on; false also when its end is asked for. */
   wanted: () => boolean;
   /** The user asked for a summary and an end: no more tools. */

@@ -1,26 +1,36 @@
 import type { DomainEvent } from "../domain/event.ts";
-import { decide, type Rules } from "../domain/permission.ts";
+import { decide, type Request, type Rules } from "../domain/permission.ts";
 import type { EventData } from "../protocol/event.ts";
 import { subjectsOf } from "../tool/subject.ts";
 import type { Tool, ToolResult } from "../tool/tool.ts";
 import { type Files, FileRefused } from "../workspace/files.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { ask } from "./ask.ts";
-import type { Turn } from "./loop.ts";
+import type { ExternalTurn, Turn } from "./loop.ts";
 
 /** The one place where rules meet calls, before anything is done. Every decision but plain permission is a fact. */
 
 type Decided = EventData["permission.decided"];
 
-/** undefined: go. Else the refusal that the model reads. Rejects with Waits while somebody is asked. */
-export const permit = async (
+/** For a call of one of our tools. */
+export const permit = (
   turn: Turn,
   callID: string,
   tool: Tool,
   input: unknown,
   root: string,
+): Promise<ToolResult | undefined> =>
+  permitted(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, root) }, JSON.stringify(input));
+
+/** undefined: go. Else the refusal that the model reads. Rejects with Waits while somebody is asked. */
+export const permitted = async (
+  turn: ExternalTurn,
+  callID: string,
+  request: Request,
+  text: string,
 ): Promise<ToolResult | undefined> => {
-  const verdict = decide(turn.rules, { tool: tool.name, subjects: subjectsOf(tool, input, root) });
+  const { tool } = request;
+  const verdict = decide(turn.rules, request);
   // Asked under rules that have changed since: the answer counts all the same, unless the new ones forbid it.
   const wasAsked = turn.state().asks.some((open) => open.callID === callID && open.kind === "permission");
   if (verdict.rule === null && !wasAsked) return undefined;
@@ -28,14 +38,14 @@ export const permit = async (
     verdict.rule === null ? { rule: "a rule of before", origin: "operator" as const, subject: "" } : verdict;
   const decided = (decision: Decided["decision"], by: Decided["by"]): DomainEvent => ({
     type: "permission.decided",
-    data: { callID, sessionID: turn.sessionID, tool: tool.name, subject, decision, rule, origin, by },
+    data: { callID, sessionID: turn.sessionID, tool, subject, decision, rule, origin, by },
   });
   const denied = (output: string, by: Decided["by"]): ToolResult => ({
     outcome: "error",
     output,
     facts: [decided("deny", by)],
   });
-  const what = subject === "" ? tool.name : `${tool.name} ${subject}`;
+  const what = subject === "" ? tool : `${tool} ${subject}`;
 
   if (verdict.decision === "deny")
     return denied(
@@ -46,7 +56,6 @@ export const permit = async (
     await turn.record([decided("allow", "rule")]);
     return undefined;
   }
-  const text = JSON.stringify(input);
   if (!wasAsked && turn.store.redact(text) !== text)
     return denied(
       `This needs permission (${rule}), and its arguments hold a secret, which is not kept while a call waits. Nothing was done. Make the call again without the secret.`,

@@ -137,8 +137,8 @@ const move = async (run: Run): Promise<void> => {
       signal: run.signal,
       chat: run.chat,
       state: run.state,
-      async record(events) {
-        await run.record(events);
+      async record(events, judged) {
+        await run.record(events, judged === undefined ? {} : { judged });
       },
       wanted() {
         const step = nextStep();
@@ -170,12 +170,9 @@ const externalOf = (run: Run, { runtime }: AgentSpec): ExternalAgent | undefined
   throw new ServiceError("squad_not_available", `Expected the external agent ${name} in config.jsonc, got none.`);
 };
 
-/** External agents are asked for nothing beyond the sandbox they run in. */
-const leave = () => Promise.resolve("allow" as const);
-
 const runProgram = async (turn: ExternalTurn, agent: ExternalAgent): Promise<void> => {
   const { runExternal } = await import("../agent/external.ts");
-  await withinTime(turn, (signal) => runExternal({ ...turn, signal }, agent, leave));
+  await withinTime(turn, (signal) => runExternal({ ...turn, signal }, agent));
 };
 
 /** What nobody foresaw ends this Task, and only it. What the store cannot take now is tried again later. */

@@ -41,6 +41,7 @@ beforeAll(async () => {
         stranger: { command, env: ["MODEL_URL", "NEEDS_LOGIN"] },
         absent: { command: "no-such-agent --acp" },
       },
+      permissions: { deny: ["shell(rm)"], ask: ["shell(touch)"] },
     }),
   );
   service = await startService(join(root.path, "data"), env());
@@ -156,6 +157,45 @@ test("files outside of the project are refused to it", async () => {
   });
 });
 
+test("the operator's rules hold for what it asks for and for what it has us do", async () => {
+  const directory = project();
+  const client = clientFor(directory);
+  const taskID = await create(client, [
+    call("permitted", { command: "rm a.txt" }),
+    call("terminal", { command: "true; rm a.txt" }),
+    call("permitted", { command: "touch asked.txt" }),
+    call("permitted", { command: "cat a.txt" }),
+    { text: "That is all." },
+  ]);
+  const waiting = await until(
+    async () => (await client.task.status({ path: { taskID } })).data,
+    (status) => (status?.pending.length ?? 0) > 0,
+  );
+  expect(waiting).toMatchObject({
+    pending: [{ kind: "permission", prompt: "May the agent use shell touch asked.txt?", default: "deny" }],
+  });
+  const askID = waiting?.pending[0]?.id ?? "";
+  await client.task.answer({ path: { taskID, askID }, body: { decision: "allow" } });
+  expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed", pending: [] });
+  expect(existsSync(join(directory, "a.txt"))).toBe(true);
+  expect(existsSync(join(directory, "asked.txt"))).toBe(true);
+  const events = await eventsOf(service.url, taskID);
+  expect(
+    events.flatMap(({ type, data }) => (type === "permission.decided" ? [[data.decision, data.subject, data.by]] : [])),
+  ).toEqual([
+    ["deny", "rm a.txt", "rule"],
+    ["ask", "touch asked.txt", "rule"],
+    ["allow", "touch asked.txt", "caller"],
+  ]);
+  const ends = events.flatMap(({ type, data }) => (type === "tool.finished" ? [[data.outcome, data.output]] : []));
+  expect(ends).toEqual([
+    ["error", "not allowed"],
+    ["error", expect.stringContaining("A rule forbids this")],
+    ["ok", ""],
+    ["ok", "one"],
+  ]);
+});
+
 test("a message in the middle is read at the next step", async () => {
   const directory = project();
   const client = clientFor(directory);
@@ -185,7 +225,10 @@ test("a cancel ends it with everything it started", async () => {
     () => eventsOf(service.url, taskID),
     (events) => events.some(({ type }) => type === "tool.started"),
   );
-  expect(processesOf(service.dataDir).length).toBeGreaterThan(1);
+  await until(
+    () => Promise.resolve(processesOf(service.dataDir).length),
+    (living) => living > 2,
+  );
   await client.task.cancel({ path: { taskID }, body: { surface: "api", reason: "enough" } });
   expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "cancelled" });
   expect(processesOf(service.dataDir)).toEqual([]);
