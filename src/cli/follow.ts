@@ -4,6 +4,7 @@ import { exitOf, need, type Service, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { watchInterrupts } from "./interrupt.ts";
 import { clean, duration, lastLine, line, money, type Screen } from "./print.ts";
+import { createPrompter, type Prompter } from "./prompt.ts";
 import { createWords } from "./words.ts";
 
 export type Following = {
@@ -24,7 +25,8 @@ export const follow = async (following: Following): Promise<number> => {
   const { service, target, taskID, screen } = following;
   const stop = new AbortController();
   using interrupts = watchInterrupts(screen);
-  const shown = show(following, "settled", stop.signal);
+  using prompter = screen.rich && process.stdin.isTTY ? createPrompter(service, target, taskID, screen) : undefined;
+  const shown = show(following, "settled", stop.signal, prompter);
   const first = await Promise.race([shown.then(() => "settled" as const), interrupts.wish]);
   if (first === "detach") {
     stop.abort();
@@ -60,6 +62,7 @@ export const show = async (
   { service, target, taskID, screen, emit }: Following,
   until: "settled" | "now",
   signal: AbortSignal,
+  prompter?: Prompter,
 ): Promise<void> => {
   const { dim } = screen.colors;
   const words = createWords(screen);
@@ -68,7 +71,10 @@ export const show = async (
   let last = Number.POSITIVE_INFINITY;
   let cost: number | null = 0;
   let doing = "";
-  const draw = () => screen.status(`${duration(Date.now() - began)}  ${money(cost)}  ${line(doing, 100)}`);
+  const draw = () =>
+    prompter?.busy() === true
+      ? screen.status(undefined)
+      : screen.status(`${duration(Date.now() - began)}  ${money(cost)}  ${line(doing, 100)}`);
   const timer = screen.rich && until === "settled" ? setInterval(draw, 500) : undefined;
   try {
     for await (const event of events) {
@@ -98,6 +104,10 @@ export const show = async (
       }
       const text = words(event);
       if (text !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${text}`);
+      if (event.type === "ask.opened" && prompter !== undefined) prompter.opened(event.data);
+      else if (event.type === "ask.opened" && until === "settled")
+        screen.say(dim(`           Answer with \`sortie task answer ${taskID} …\`.`));
+      if (event.type === "ask.answered") prompter?.closed(event.data.askID);
       if (event.id >= last) return;
     }
   } catch (error) {

@@ -185,6 +185,21 @@ const createProgram = (finish: (code: number) => void): Command => {
   ).action(async (id: string, text: string, options: Shared & { follow?: true }) =>
     finish(await (await load()).message(id, text, options, await context(options))),
   );
+  speaking(task.command("pending [id]").description("what waits for an answer, in the project or of one Task")).action(
+    async (id: string | undefined, options: Shared) =>
+      finish(await (await import("./answer.ts")).pending(id, await context(options))),
+  );
+  speaking(
+    task
+      .command("answer <id> [answer]")
+      .description("answer what a Task waits for: a text, the number of an option, --allow or --deny")
+      .option("--ask <id>", "which, when it waits for several")
+      .option("--allow", "permit the one call")
+      .option("--deny", "refuse it"),
+  ).action(
+    async (id: string, text: string | undefined, options: Shared & { ask?: string; allow?: true; deny?: true }) =>
+      finish(await (await import("./answer.ts")).answer(id, text, options, await context(options))),
+  );
   speaking(
     task.command("cancel <id>").description("stop a Task").option("--reason <text>", "shown in its error"),
   ).action(async (id: string, options: Shared & { reason?: string }) =>

@@ -133,7 +133,7 @@ export const archive = async (given: string, { output }: { output?: string }, { 
 };
 
 /** A Task's writes and its archive name its own project, wherever the command is called. */
-const writable = async (target: Target, given: string) => {
+export const writable = async (target: Target, given: string) => {
   const taskID = await resolveID(connect(target), target, given);
   const { directory } = need(await connect(target).task.status({ path: { taskID } }), target.url);
   const owned = { ...target, directory };
