@@ -62,6 +62,8 @@ const greet = (from: string, to: string) => `\`\`\`diff
 beforeAll(async () => {
   execFileSync(process.execPath, [join(root, "scripts/setup.mjs")], { stdio: "pipe" });
   project = makeProject(join(scratch.path, "project"), { "greet.txt": "hello\n" });
+  mkdirSync(join(scratch.path, "data"));
+  writeFileSync(join(scratch.path, "data/config.jsonc"), '{ "permissions": { "ask": ["write(RELEASE)"] } }');
   service = launch(["serve", "--port", "0", "--data-dir", join(scratch.path, "data")]);
   await until(
     async () => service.said(),
@@ -75,6 +77,34 @@ afterAll(async () => {
   const { code } = await service.ended;
   scratch[Symbol.dispose]();
   expect(code).toBe(0);
+});
+
+describe("what waits for an answer", () => {
+  test("run says how, pending shows it, answer goes on; a second answer has nothing to answer", async () => {
+    const request = "```txt file=RELEASE\n1.2.0\n```";
+    const run = launch(["run", request, "--url", url, "-C", project]);
+    await until(
+      async () => run.said(),
+      (text) => text.includes("Answer with"),
+    );
+    expect(lineWith(run.said(), "Waits for you")).toMatch(
+      /May the agent use write RELEASE\? ask_\w{26}; without an answer "deny" stands at \d\d:\d\d UTC$/,
+    );
+    const pending = await sortie(["task", "pending", "--json"]);
+    expect(JSON.parse(pending.out)).toMatchObject({ kind: "permission", options: ["allow", "deny"], default: "deny" });
+    const { taskID } = JSON.parse(pending.out) as { taskID: string };
+    expect((await sortie(["task", "pending", taskID])).out).toContain("May the agent use write RELEASE? (allow, deny)");
+    const vague = await sortie(["task", "answer", taskID, "perhaps"]);
+    expect([vague.code, vague.err]).toEqual([2, expect.stringContaining("Expected --allow or --deny")]);
+    const answered = await sortie(["task", "answer", taskID, "--allow"]);
+    expect([answered.code, answered.out]).toEqual([0, expect.stringContaining(`${taskID}: allow.`)]);
+    const { code, out } = await run.ended;
+    expect([code, lineWith(out, "answered")]).toEqual([0, expect.stringContaining("cli answered: allow")]);
+    expect(git(project, "show", "HEAD:RELEASE")).toBe("1.2.0");
+    const again = await sortie(["task", "answer", taskID, "--deny"]);
+    expect([again.code, again.err]).toEqual([2, expect.stringContaining("waits for no answer")]);
+    expect((await sortie(["task", "pending"])).out).toBe("Nothing waits for an answer.\n");
+  });
 });
 
 describe("serve", () => {
