@@ -91,9 +91,20 @@ export const createFingerprint = (place: {
 /** Names of what was found; git runs no hook and reads no file of such a name. */
 const mark = ".found-by-";
 
+const listed = new Map<string, { stamp: string; names: string[] }>();
+
+/** Read again when the folder changed, or did so a moment ago: clocks of file systems tick slowly. */
 const namesIn = (folder: string): string[] => {
+  const stats = lstatSync(folder, { throwIfNoEntry: false });
+  if (stats === undefined) return [];
+  const stamp = `${stats.ino}.${stats.mtimeMs}.${stats.ctimeMs}`;
+  const known = listed.get(folder);
+  if (known?.stamp === stamp) return known.names;
   try {
-    return readdirSync(folder).slice(0, most);
+    const names = readdirSync(folder).slice(0, most);
+    if (listed.size >= 1000) listed.clear();
+    if (stats.isDirectory() && Date.now() - stats.ctimeMs > 50) listed.set(folder, { stamp, names });
+    return names;
   } catch {
     return [];
   }

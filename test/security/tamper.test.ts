@@ -141,7 +141,7 @@ describe("C7 fingerprint", () => {
       const { user, system } = process.threadCpuUsage(begun);
       return (user + system) / 1000 / 100;
     };
-    const ms = Math.min(round(), round(), round());
+    const ms = Math.min(...Array.from({ length: 8 }, round));
     console.log(`C7: ${ms.toFixed(3)} ms a command`);
     expect(ms).toBeLessThan(0.3);
   });
