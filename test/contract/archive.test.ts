@@ -350,7 +350,7 @@ describe("what is in it", () => {
   });
 });
 
-describe("hostile trees", () => {
+describe("T9 hostile trees", () => {
   test("links out, files that went, changed, or cannot be read as files", async () => {
     for (const name of ["deleted", "fifo", "folder", "link", "linked/in.txt", "kept", "unreadable"]) write(name, name);
     const links = {

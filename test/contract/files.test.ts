@@ -241,7 +241,7 @@ describe("remove and list", () => {
 });
 
 describe.runIf(process.platform === "linux")(
-  "against a racer that swaps a folder for a link out of the project",
+  "T8 against a racer that swaps a folder for a link out of the project",
   () => {
     // A write may make the folder anew while it is away, so any of these may fail; the next round clears it up.
     const racer = `

@@ -147,7 +147,7 @@ const commands: string[][] = [
   ["merge", "-q", "-m", "merged", "other"],
 ];
 
-describe("a project that would run its own programs", () => {
+describe("T7 a project that would run its own programs", () => {
   beforeEach(() => {
     plain("checkout", "-q", "-b", "other");
     writeFileSync(join(root, "a.txt"), "other\n");
