@@ -17,6 +17,8 @@ const atRunTime: Record<string, string> = {
   'check/detect.ts new RegExp(`^${kind}\\\\s*:`, "m")': "kind is one of our own words; below, with one of them",
   'http/app.ts new RegExp(`^${path.replaceAll(/:\\w+/g, "[^/]+").replaceAll(".", "\\\\.")}$`)':
     "of our own routes; below, with one of them",
+  'workspace/renew.ts new RegExp(`^(<{7} ${projectSide}|>{7} ${taskSide})`, "m")': "labels of ours; below, with words",
+  "workspace/renew.ts new RegExp(`^<<<<<<< ${ours}`)": "a label of ours, at the beginning only",
   'task/create.ts new RegExp(text, "m")': "a caller's: compiled to see that it is one, never run here",
 };
 
@@ -150,6 +152,7 @@ describe("T19 regular expressions", () => {
     expect(
       slowOnes([
         { file: "check/detect.ts", source: "test", regex: /^test\s*:/m },
+        { file: "workspace/renew.ts", source: "labels", regex: /^(<{7} the project|>{7} the task)/m },
         { file: "http/app.ts", source: "route", regex: /^\/task\/[^/]+\/checks\/[^/]+\/log$/ },
       ]),
     ).toEqual([]);
