@@ -1,50 +1,224 @@
 import type { Facts } from "../model/model.ts";
-import type { Files } from "../workspace/files.ts";
+import type { Entry, Files } from "../workspace/files.ts";
 
-/** The project's own commands, from its manifests. The first manifest that names a command wins. */
+/**
+ * What a project is, from its files alone: languages, package managers, its own commands, what stands where. Bounded,
+ * and no process is started. Where several manifests name a command, the last in `detectors` wins.
+ */
 
 type Commands = Facts["detected"];
-const kinds = ["test", "build", "lint", "typecheck"] as const;
+type Found = { language?: string; manager?: string; commands: Commands };
+export type Detected = { detected: Commands; project: NonNullable<Facts["project"]> };
 
-export const detectCommands = async (files: Files): Promise<Commands> => {
+/** The names at the project's root, and those at the repository's top, where a workspace's lockfile is. */
+type Look = { names: ReadonlySet<string>; lockfiles: ReadonlySet<string>; text: (path: string) => Promise<string> };
+
+const kinds = ["test", "build", "lint", "typecheck"] as const;
+const maxManifest = 1024 * 1024;
+const rootEntries = 300;
+const shownEntries = 40;
+const folders = 8;
+const folderEntries = 60;
+
+/** Folders that say nothing about the project. */
+const others = /^(\.(?!github$)|node_modules$|vendor$|target$|dist$|build$|out$|coverage$|venv$|__pycache__$)/;
+
+export const detectProject = async (files: Files, top: Files = files): Promise<Detected> => {
+  const root = await entriesOf(files, "", rootEntries);
+  const names = new Set(root.map(({ path }) => path));
+  const above = top.root === files.root ? [] : await entriesOf(top, "", rootEntries);
+  const lockfiles = new Set([...root, ...above].map(({ path }) => path));
   const text = (path: string) =>
-    files.read(path, 1024 * 1024).then(
+    files.read(path, maxManifest).then(
       ({ bytes }) => bytes.toString("utf8"),
-      () => undefined,
+      () => "",
     );
-  const [manifest, pnpm, yarn, pyproject, goMod, cargo, makefile] = await Promise.all(
-    ["package.json", "pnpm-lock.yaml", "yarn.lock", "pyproject.toml", "go.mod", "Cargo.toml", "Makefile"].map(text),
-  );
-  const runner = pnpm !== undefined ? "pnpm" : yarn !== undefined ? "yarn" : "npm";
+  const found = (await Promise.all(detectors.map(async (detector) => detector({ names, lockfiles, text })))).flat();
+
+  const below: Entry[] = [];
+  for (const { path } of root
+    .filter(({ kind, path: name }) => kind === "directory" && !others.test(name))
+    .slice(0, folders))
+    below.push(...(await entriesOf(files, path, folderEntries)));
   return {
-    ...(makefile === undefined ? {} : fromMake(makefile)),
-    ...(cargo === undefined ? {} : { test: "cargo test", build: "cargo build", typecheck: "cargo check" }),
-    ...(goMod === undefined ? {} : { test: "go test ./...", build: "go build ./...", lint: "go vet ./..." }),
-    ...(pyproject === undefined ? {} : { test: "python3 -m pytest" }),
-    ...(manifest === undefined ? {} : fromPackage(manifest, runner)),
+    detected: Object.assign({}, ...found.map(({ commands }) => commands)) as Commands,
+    project: {
+      languages: [
+        ...new Set([...found.flatMap(({ language }) => language ?? []), ...spoken([...root, ...below])]),
+      ].slice(0, 6),
+      managers: [...new Set(found.flatMap(({ manager }) => manager ?? []))],
+      layout: layoutOf(root),
+      nested: below
+        .map(({ path }) => path)
+        .filter((path) => path.endsWith("/AGENTS.md"))
+        .slice(0, 20),
+    },
   };
 };
 
-const fromPackage = (manifest: string, runner: string): Commands => {
+const entriesOf = (files: Files, path: string, limit: number): Promise<Entry[]> =>
+  files.list(path, { depth: path === "" ? 1 : 2, limit }).then(
+    ({ entries }) => entries,
+    () => [],
+  );
+
+const layoutOf = (root: readonly Entry[]): string => {
+  const shown = root
+    .filter(({ path }) => path !== ".git")
+    .map(({ path, kind }) => (kind === "directory" ? `${path}/` : path))
+    .toSorted((a, b) => Number(b.endsWith("/")) - Number(a.endsWith("/")));
+  const rest = shown.length - shownEntries;
+  return shown.slice(0, shownEntries).join(" ").slice(0, 1000) + (rest > 0 ? ` … ${rest} more` : "");
+};
+
+/** A language and its extensions. */
+const languages =
+  "TypeScript ts tsx,JavaScript js mjs cjs jsx,Python py,Go go,Rust rs,Java java,Kotlin kt,Ruby rb,PHP php,Elixir ex exs,C c h,C++ cpp cc hpp,C# cs,Swift swift,Scala scala,Shell sh,SQL sql,HTML html,CSS css";
+const extensions = new Map(
+  languages.split(",").flatMap((line) => {
+    const [language = "", ...endings] = line.split(" ");
+    return endings.map((ending): [string, string] => [ending, language]);
+  }),
+);
+
+/** The languages of the files, the most frequent first. */
+const spoken = (entries: readonly Entry[]): string[] => {
+  const counts = new Map<string, number>();
+  for (const { path, kind } of entries) {
+    const language = kind === "file" ? extensions.get(/\.(\w+)$/.exec(path)?.[1] ?? "") : undefined;
+    if (language !== undefined) counts.set(language, (counts.get(language) ?? 0) + 1);
+  }
+  return [...counts].toSorted((a, b) => b[1] - a[1]).map(([language]) => language);
+};
+
+const fromMake = async ({ names, text }: Look): Promise<Found[]> => {
+  const path = ["Makefile", "makefile", "GNUmakefile"].find((name) => names.has(name));
+  if (path === undefined) return [];
+  const makefile = await text(path);
+  const targets = kinds.filter((kind) => new RegExp(`^${kind}[ \\t]*:`, "m").test(makefile));
+  return [{ manager: "make", commands: Object.fromEntries(targets.map((kind) => [kind, `make ${kind}`])) }];
+};
+
+const fromMix = ({ names }: Look): Found[] =>
+  names.has("mix.exs")
+    ? [{ language: "Elixir", manager: "mix", commands: { test: "mix test", build: "mix compile" } }]
+    : [];
+
+const fromComposer = async ({ names, text }: Look): Promise<Found[]> => {
+  if (!names.has("composer.json")) return [];
+  const scripts = scriptsOf(await text("composer.json"));
+  const commands: Commands = {};
+  if (names.has("phpunit.xml") || names.has("phpunit.xml.dist")) commands.test = "vendor/bin/phpunit";
+  for (const kind of kinds) if (scripts[kind] !== undefined) commands[kind] = `composer run ${kind}`;
+  return [{ language: "PHP", manager: "composer", commands }];
+};
+
+const fromMaven = ({ names }: Look): Found[] => {
+  if (!names.has("pom.xml")) return [];
+  const run = names.has("mvnw") ? "./mvnw" : "mvn";
+  return [{ language: "Java", manager: "maven", commands: { test: `${run} -q test`, build: `${run} -q package` } }];
+};
+
+const fromGradle = ({ names }: Look): Found[] => {
+  if (!["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"].some((name) => names.has(name)))
+    return [];
+  const run = names.has("gradlew") ? "./gradlew" : "gradle";
+  return [{ manager: "gradle", commands: { test: `${run} test`, build: `${run} build` } }];
+};
+
+const fromCargo = ({ names }: Look): Found[] =>
+  names.has("Cargo.toml")
+    ? [
+        {
+          language: "Rust",
+          manager: "cargo",
+          commands: { test: "cargo test", build: "cargo build", typecheck: "cargo check" },
+        },
+      ]
+    : [];
+
+const fromGo = ({ names }: Look): Found[] =>
+  names.has("go.mod")
+    ? [
+        {
+          language: "Go",
+          manager: "go",
+          commands: { test: "go test ./...", build: "go build ./...", lint: "go vet ./..." },
+        },
+      ]
+    : [];
+
+const fromPython = async ({ names, lockfiles, text }: Look): Promise<Found[]> => {
+  const manifest = names.has("pyproject.toml") ? await text("pyproject.toml") : undefined;
+  const tests = ["pytest.ini", "tox.ini", "setup.py", "setup.cfg"].some((name) => names.has(name));
+  if (manifest === undefined && !tests) return [];
+  const has = (table: string) => manifest?.includes(`[tool.${table}`) === true;
+  const [manager, run] =
+    lockfiles.has("uv.lock") || has("uv")
+      ? ["uv", "uv run "]
+      : lockfiles.has("poetry.lock") || has("poetry")
+        ? ["poetry", "poetry run "]
+        : lockfiles.has("pdm.lock") || has("pdm")
+          ? ["pdm", "pdm run "]
+          : ["pip", "python3 -m "];
+  const tox = names.has("tox.ini") || has("tox");
+  return [
+    {
+      language: "Python",
+      manager,
+      commands: {
+        test: tox && manager === "pip" ? "tox" : `${run}pytest`,
+        ...(has("ruff") || names.has("ruff.toml") ? { lint: `${run}ruff check .` } : {}),
+        ...(has("mypy") || names.has("mypy.ini") ? { typecheck: `${run}mypy .` } : {}),
+      },
+    },
+  ];
+};
+
+const fromPackage = async ({ names, lockfiles, text }: Look): Promise<Found[]> => {
+  if (!names.has("package.json")) return [];
+  const manifest = await text("package.json");
   const scripts = scriptsOf(manifest);
-  const found: Commands = {};
-  for (const kind of kinds)
-    if (scripts[kind] !== undefined && !/no test specified/.test(scripts[kind]))
-      found[kind] = kind === "test" ? `${runner} test` : `${runner} run ${kind}`;
-  return found;
+  const manager = nodeManager(manifest, lockfiles);
+  const commands: Commands = {};
+  for (const kind of kinds) {
+    const script = [kind, ...(kind === "typecheck" ? ["type-check", "check-types"] : [])].find(
+      (name) => scripts[name] !== undefined && !/no test specified/.test(scripts[name]),
+    );
+    // `bun test` is another runner than the script.
+    if (script !== undefined)
+      commands[kind] = script === "test" && manager !== "bun" ? `${manager} test` : `${manager} run ${script}`;
+  }
+  const workspaces = names.has("pnpm-workspace.yaml") || /"workspaces"\s*:/.test(manifest);
+  return [{ manager: workspaces ? `${manager} (workspaces)` : manager, commands }];
+};
+
+const nodeManager = (manifest: string, lockfiles: ReadonlySet<string>): string => {
+  const named = /"packageManager"\s*:\s*"(npm|pnpm|yarn|bun)@/.exec(manifest)?.[1];
+  if (named !== undefined) return named;
+  if (lockfiles.has("pnpm-lock.yaml") || lockfiles.has("pnpm-workspace.yaml")) return "pnpm";
+  if (lockfiles.has("yarn.lock")) return "yarn";
+  return lockfiles.has("bun.lock") || lockfiles.has("bun.lockb") ? "bun" : "npm";
 };
 
 const scriptsOf = (manifest: string): Record<string, string> => {
   try {
-    const { scripts } = JSON.parse(manifest) as { scripts?: Record<string, string> };
-    return typeof scripts === "object" && scripts !== null ? scripts : {};
+    const { scripts } = JSON.parse(manifest) as { scripts?: Record<string, unknown> };
+    if (typeof scripts !== "object" || scripts === null) return {};
+    return Object.fromEntries(Object.entries(scripts).map(([name, script]) => [name, String(script)]));
   } catch {
     return {};
   }
 };
 
-const fromMake = (makefile: string): Commands => {
-  const found: Commands = {};
-  for (const kind of kinds) if (new RegExp(`^${kind}\\s*:`, "m").test(makefile)) found[kind] = `make ${kind}`;
-  return found;
-};
+const detectors: readonly ((look: Look) => Found[] | Promise<Found[]>)[] = [
+  fromMake,
+  fromMix,
+  fromComposer,
+  fromMaven,
+  fromGradle,
+  fromCargo,
+  fromGo,
+  fromPython,
+  fromPackage,
+];

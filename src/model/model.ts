@@ -73,6 +73,18 @@ export type Facts = {
   checks: readonly CheckSpec[];
   /** The project's own commands, found in its manifest; absent where there is none. */
   detected: { test?: string; build?: string; lint?: string; typecheck?: string };
+  /** What else was found; language models read it in the handbook. */
+  project?: {
+    languages: string[];
+    managers: string[];
+    /** What stands at its root. */
+    layout: string;
+    /** `AGENTS.md` files of folders below. */
+    nested: string[];
+    /** The nearest `AGENTS.md`, from the root up to the repository's top; bounded. */
+    guide?: { path: string; text: string };
+    skills?: { name: string; description: string }[];
+  };
 };
 
 export type ModelReply = {

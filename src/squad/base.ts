@@ -22,6 +22,7 @@ export const base: Squad = {
       "note",
       "ask",
       "web_fetch",
+      "skill",
     ],
     delegates: [],
     instructions: `You are a senior engineer working alone in a project on a server. Nobody watches while you work, so decide, and say in your last message what you decided and why. Keep \`ask\` for what you can neither find out nor safely decide.

@@ -1,7 +1,6 @@
 import { withinTime } from "../agent/deadline.ts";
 import type { ExternalAgent } from "../agent/external.ts";
 import { type ExternalTurn, runAgent, type Turn } from "../agent/loop.ts";
-import { detectCommands } from "../check/detect.ts";
 import type { AgentSpec } from "../domain/agent.ts";
 import { brake } from "../domain/budget.ts";
 import type { StreamID } from "../domain/event.ts";
@@ -13,10 +12,10 @@ import { messageOf, ServiceError } from "../errors.ts";
 import type { LiveFrame } from "../protocol/event.ts";
 import { TextLost } from "../store/text.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
-import { createFiles } from "../workspace/files.ts";
 import { WorkspaceLost } from "../workspace/workspace.ts";
 import { withAttachments, withoutAttachments } from "./attachments.ts";
 import { baseline, check, feedback } from "./check.ts";
+import { factsOf } from "./facts.ts";
 import { land } from "./land.ts";
 import { ClaimLost, openRun, type Run, type RunDeps } from "./open.ts";
 import { renew } from "./prepare.ts";
@@ -66,12 +65,10 @@ const move = async (run: Run): Promise<void> => {
   };
   const tools = selectTools(squad.orchestrator.tools, { web: run.web !== undefined });
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  const specs = toolSpecs(tools);
   const rules = compileRules(run.permissions, run.state().projectRules);
-  const facts = {
-    checks: run.state().checks,
-    detected: await detectCommands(createFiles(run.state().directory)),
-  };
+  const facts = await factsOf(run);
+  // Where there are no skills, nothing is said of them.
+  const specs = toolSpecs(tools.filter(({ name }) => name !== "skill" || (facts.project?.skills?.length ?? 0) > 0));
   for (;;) {
     run.signal.throwIfAborted();
     const step = nextStep();

@@ -11,12 +11,13 @@ import { process } from "./process.ts";
 import { read } from "./read.ts";
 import { search } from "./search.ts";
 import { shell } from "./shell.ts";
+import { skill } from "./skill.ts";
 import type { Tool } from "./tool.ts";
 import { write } from "./write.ts";
 
 /** The tools of this version by name. Their input is checked with `input` before `run`, so one map can hold them all. */
 export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
-  ([read, list, search, write, edit, patch, shell, process, git, note, ask, fetch] as Tool[]).map((tool) => [
+  ([read, list, search, write, edit, patch, shell, process, git, note, ask, fetch, skill] as Tool[]).map((tool) => [
     tool.name,
     tool,
   ]),

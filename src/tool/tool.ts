@@ -107,3 +107,7 @@ export const answer = async (signal: AbortSignal, work: () => Promise<ToolResult
 export const shown = (path: string): string => (/^"|\p{Cc}/u.test(path) ? JSON.stringify(path) : path);
 
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+/** Text that somebody else wrote, with its origin: it informs the model and is no instruction. A mitigation, no guard. */
+export const asData = (origin: string, text: string): string =>
+  `<data from=${JSON.stringify(origin)}>\n${text.replaceAll(/<(\/?data\b)/gi, "<\u200B$1")}\n</data>`;

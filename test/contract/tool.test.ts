@@ -129,6 +129,7 @@ describe("specs", () => {
       "note",
       "ask",
       "web_fetch",
+      "skill",
     ]);
     for (const { parameters, description } of specs) {
       expect(parameters).toMatchObject({ type: "object", additionalProperties: false });

@@ -1,0 +1,31 @@
+import { relative } from "node:path";
+import { fit } from "../tool/tool.ts";
+import type { Files } from "../workspace/files.ts";
+
+/** The project's conventions for agents: the nearest `AGENTS.md` (else `CLAUDE.md`), from the root up to the top. */
+
+const names = ["AGENTS.md", "CLAUDE.md"];
+const maxBytes = 1024 * 1024;
+const maxChars = 16 * 1024;
+
+/** `top`: the repository's, which the root is, or lies in. */
+export const readGuide = async (root: Files, top: Files): Promise<{ path: string; text: string } | undefined> => {
+  const prefix = relative(top.root, root.root);
+  const parts = prefix === "" || prefix.startsWith("..") ? [] : prefix.split("/");
+  for (const name of names)
+    for (let depth = parts.length; depth >= 0; depth--) {
+      const above = parts.length - depth;
+      const read = await (above === 0
+        ? root.read(name, maxBytes)
+        : top.read([...parts.slice(0, depth), name].join("/"), maxBytes)
+      ).catch(() => undefined);
+      const text = read?.bytes.toString("utf8").trim() ?? "";
+      if (text === "") continue;
+      const path = `${"../".repeat(above)}${name}`;
+      return {
+        path,
+        text: fit(text, above === 0 ? `read ${path} for them` : `they stand in ${path}, above your folder`, maxChars),
+      };
+    }
+  return undefined;
+};

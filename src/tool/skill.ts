@@ -1,0 +1,83 @@
+import { parse } from "yaml";
+import { z } from "zod";
+import { messageOf } from "../errors.ts";
+import type { Files } from "../workspace/files.ts";
+import { asData, failed, fit, ok, shown, type Tool } from "./tool.ts";
+
+/**
+ * Agent Skills of the project: folders with a `SKILL.md`, whose front matter says what it is for. They are listed to
+ * the agent by their descriptions, and read when one fits.
+ */
+
+export type Skill = { name: string; description: string; folder: string };
+
+const places = [".agents/skills", ".claude/skills", ".sortie/skills"];
+const maxSkills = 32;
+const maxBytes = 256 * 1024;
+const maxFiles = 50;
+
+const frontMatter = z.object({
+  name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,63}$/),
+  description: z.string().trim().min(1),
+});
+
+/** The skills that can be used. `broken` hears of each that cannot, and why. */
+export const findSkills = async (files: Files, broken: (why: string) => void = () => {}): Promise<Skill[]> => {
+  const skills = new Map<string, Skill>();
+  for (const place of places) {
+    const { entries } = await files.list(place, { limit: 4 * maxSkills }).catch(() => ({ entries: [] }));
+    for (const { path, kind } of entries) {
+      if (kind !== "directory" || skills.size >= maxSkills) continue;
+      const read = await readSkill(files, path);
+      if (typeof read === "string") broken(`${path}/SKILL.md: ${read}`);
+      else if (skills.has(read.name))
+        broken(`${path}/SKILL.md: the name ${read.name} is taken by ${skills.get(read.name)?.folder}`);
+      else skills.set(read.name, { name: read.name, description: read.description, folder: path });
+    }
+  }
+  return [...skills.values()];
+};
+
+/** Front matter and text of one skill, or why it cannot be used. */
+const readSkill = async (
+  files: Files,
+  folder: string,
+): Promise<(z.infer<typeof frontMatter> & { body: string }) | string> => {
+  try {
+    const { bytes } = await files.read(`${folder}/SKILL.md`, maxBytes);
+    const parts = /^\uFEFF?---\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/.exec(bytes.toString("utf8"));
+    if (parts === null) return "expected front matter between two lines of ---";
+    const head = frontMatter.safeParse(parse(parts[1] ?? "", { maxAliasCount: 10 }));
+    if (!head.success) return head.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ");
+    return { ...head.data, body: bytes.toString("utf8").slice(parts[0].length).trim() };
+  } catch (error) {
+    return messageOf(error).split("\n")[0] ?? "";
+  }
+};
+
+const input = z.strictObject({ name: z.string().min(1).describe("The skill's name, as listed") });
+
+export const skill: Tool<z.infer<typeof input>> = {
+  name: "skill",
+  description:
+    "Reads one of the project's skills: instructions for a kind of work, with the files that belong to it. The skills are listed with what each is for; read one before you begin work that it fits.",
+  input,
+  effect: "none",
+  async run({ name }, { workspace: { files }, signal }) {
+    const skills = await findSkills(files);
+    signal.throwIfAborted();
+    const found = skills.find((candidate) => candidate.name === name);
+    if (found === undefined)
+      return failed(`There is no skill "${name}". Skills: ${skills.map((one) => one.name).join(", ") || "none"}.`);
+    const read = await readSkill(files, found.folder);
+    if (typeof read === "string") return failed(`The skill ${name} cannot be read: ${read}.`);
+    const { entries } = await files.list(found.folder, { depth: 3, limit: maxFiles });
+    const others = entries.filter(({ kind, path }) => kind === "file" && path !== `${found.folder}/SKILL.md`);
+    const list =
+      others.length === 0
+        ? ""
+        : `\n\nIts files, for \`read\` and \`shell\`:\n${others.map(({ path }) => shown(path)).join("\n")}`;
+    const text = fit(read.body, `read ${found.folder}/SKILL.md for the rest`);
+    return ok(asData(`${found.folder}/SKILL.md`, text) + list);
+  },
+};
