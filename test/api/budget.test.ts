@@ -137,15 +137,18 @@ describe.concurrent("each cap: warned at 80 %, ended at the limit, continued whe
 });
 
 describe.concurrent("maxMinutes cuts what is under way", () => {
-  const minutes = 0.02;
+  const minutes = 0.05;
   const checkCut = async (task: Awaited<ReturnType<typeof start>>) => {
     const began = performance.now();
     const failed = await task.settled();
-    expect(performance.now() - began).toBeLessThan(8_000);
+    expect(performance.now() - began).toBeLessThan(15_000);
     expect(failed).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "budget_reached" } });
     expect(failed.error).toContain("maxMinutes");
     const events = await task.events();
-    expect(warned(events)).toEqual([{ name: "maxMinutes", used: expect.closeTo(minutes * 0.8, 2), cap: minutes }]);
+    const [warning, ...more] = warned(events);
+    expect(more).toEqual([]);
+    expect(warning).toMatchObject({ name: "maxMinutes", cap: minutes });
+    expect(warning?.used).toBeGreaterThanOrEqual(minutes * 0.8 - 1e-6);
     return events;
   };
 
@@ -173,7 +176,7 @@ describe.concurrent("maxMinutes cuts what is under way", () => {
   });
 
   test("a budget raised in time lets it go on", async () => {
-    const task = await start([shell("sleep 2; echo 1 >> marks.txt"), { text: "Done." }], {
+    const task = await start([shell("sleep 4; echo 1 >> marks.txt"), { text: "Done." }], {
       budget: { maxMinutes: minutes },
     });
     await task.raise({ maxMinutes: 1 });
