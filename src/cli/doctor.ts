@@ -173,13 +173,14 @@ const port = ({ host, port: number }: Config): Promise<Finding> =>
   });
 
 /** What a start would choose with these settings; keys are looked for, not tried. */
-const model = async ({ model: chosen, providers, env }: Config): Promise<Finding> => {
+const model = async ({ model: chosen, failover, providers, env }: Config): Promise<Finding> => {
   const [{ createRegistry }, { createRulesModel }] = await Promise.all([
     import("../model/registry.ts"),
     import("../model/rules/rules.ts"),
   ]);
   const registry = createRegistry({
     model: chosen,
+    failover,
     providers,
     env,
     rules: async () => createRulesModel(),

@@ -1,6 +1,6 @@
 import { attachmentFolder, attachmentPaths } from "../domain/attachment.ts";
 import { messageOf } from "../errors.ts";
-import { createFiles } from "../workspace/files.ts";
+import { createFiles, type Files } from "../workspace/files.ts";
 import { pruneFolders } from "../workspace/prune.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
@@ -24,11 +24,15 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
   const files = filesOf(workspace);
   for (const { messageID, attachments } of sent) {
     if (done.has(messageID)) continue;
+    if (await isTheirs(files)) {
+      run.log.warn({ task: run.stream }, `attachments are not written: the project has its own ${attachmentFolder}`);
+      break;
+    }
     const names = attachments.map(({ filename }) => filename);
     const paths = attachmentPaths(messageID, names);
     done.set(messageID, paths);
     try {
-      await files.write(ignore, "*\n");
+      await files.write(ignore, everything);
       for (const [index, { sha256 }] of attachments.entries()) {
         const bytes = await run.store.blobs.get(sha256);
         if (bytes !== undefined) await files.write(paths[index] ?? "", bytes);
@@ -57,6 +61,14 @@ export const withoutAttachments = async (run: Run): Promise<void> => {
     pruneFolders(workspace.root, folder);
 };
 
+/** A project that keeps files of its own there keeps them. */
+const isTheirs = async (files: Files): Promise<boolean> => {
+  const entries = await files.list(attachmentFolder, { limit: 1 }).catch(() => undefined);
+  const ours = await files.read(ignore, 100).catch(() => undefined);
+  return entries !== undefined && entries.entries.length > 0 && ours?.bytes.toString() !== everything;
+};
+
+const everything = "*\n";
 const ignore = `${attachmentFolder}/.gitignore`;
 /** Names that usually hold secrets too: the user sent them. */
 const filesOf = ({ root }: Workspace) => createFiles(root, () => false);

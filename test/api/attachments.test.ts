@@ -65,6 +65,15 @@ test("in a worktree: the tools find them, the commit does not", async () => {
   );
 });
 
+test("a project that keeps files of its own there keeps them", async () => {
+  const own = { ".sortie/attachments/.gitignore": "*.log\n", ".sortie/attachments/mine.txt": "mine\n" };
+  const directory = makeProject(join(root.path, "own"), { "a.txt": "one\n", ...own });
+  await run(directory, { model: "acme/blind" });
+  expect(git(directory, "ls-files")).not.toContain("blob.bin");
+  expect(readText(directory, ".sortie/attachments/.gitignore")).toBe("*.log\n");
+  expect(git(directory, "log", "-1", "--name-only", "--format=")).toBe("list.txt");
+});
+
 test("in place: they are gone with the run, and nothing of the user's is touched", async () => {
   const directory = makeProject(join(root.path, "two"), { "a.txt": "one\n", ".sortie/squads/x.md": "mine\n" });
   const said = await run(directory, { model: "acme/blind", isolation: "directory" });

@@ -1,10 +1,14 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { loadConfig } from "../../src/config.ts";
 import { ServiceError, StartError } from "../../src/errors.ts";
 import { silent } from "../../src/log.ts";
 import { noUsage, type Model, type ModelFailure } from "../../src/model/model.ts";
 import { createRegistry, type RegistryOptions } from "../../src/model/registry.ts";
 import { retryAttempts, sequelOf } from "../../src/model/retry.ts";
 import { costOf } from "../../src/model/usage.ts";
+import { temporary } from "../harness.ts";
 import { startMockProvider } from "../mock-provider.ts";
 import { replyOf, requestOf, user } from "./model-suite.ts";
 
@@ -181,6 +185,17 @@ describe("providers", () => {
     expect(startRefusal({ providers: { acme: { kind: "openai-compatible" } } }).message).toContain("needs a baseURL");
     expect(startRefusal({ providers: { builtin: acme } }).message).toContain('"builtin"');
   });
+});
+
+test("limits that would cut every line end the start", () => {
+  using root = temporary();
+  const config = join(root.path, "config.jsonc");
+  const load = (modelSilentSeconds: number) => {
+    writeFileSync(config, JSON.stringify({ limits: { modelSilentSeconds } }));
+    return loadConfig({ config, dataDir: root.path }, {}).limits.modelSilentSeconds;
+  };
+  expect(() => load(0)).toThrow("limits.modelSilentSeconds: expected at least 1, got 0.");
+  expect(load(1)).toBe(1);
 });
 
 describe("failover", () => {
