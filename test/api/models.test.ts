@@ -88,7 +88,9 @@ describe("a quota window", () => {
     const [row] = (await client().task.list()).data ?? [];
     expect(row?.queue).toEqual(found?.queue);
     const { data: board } = await client().task.board({ path: { taskID } });
-    expect(board?.timeline.at(-1)?.summary).toContain("Waits until");
+    expect(board?.timeline.map(({ type, summary }) => (type === "task.deferred" ? summary : ""))).toContain(
+      `Waits until ${found?.queue?.notBefore}: ${found?.queue?.reason}`,
+    );
 
     const asked = providers.one.count();
     await service[Symbol.asyncDispose]();
