@@ -69,6 +69,12 @@ export const configFile = z.strictObject({
     .optional(),
   workspace: z.strictObject({ retentionHours: z.number().min(0).max(87_600).optional() }).optional(),
   web: z.strictObject({ fetch: z.boolean().optional(), http: z.boolean().optional() }).optional(),
+  /** Commands that `run codemod NAME` may run. */
+  rules: z
+    .strictObject({
+      codemods: z.record(z.string().regex(/^[A-Za-z0-9][\w.-]{0,63}$/), z.string().min(1).max(4096)).optional(),
+    })
+    .optional(),
   limits: limitsConfig.optional(),
 });
 
@@ -112,6 +118,7 @@ export type Config = {
   retentionHours: number;
   /** Whether agents may fetch pages of the public web, and without encryption. */
   web: { fetch: boolean; http: boolean };
+  codemods: Record<string, string>;
   limits: Limits;
   maxRunning: number;
   allowedHosts: string[];
@@ -261,6 +268,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     },
     retentionHours: file.workspace?.retentionHours ?? 24,
     web: { fetch: offline === "0" && (file.web?.fetch ?? false), http: file.web?.http ?? false },
+    codemods: file.rules?.codemods ?? {},
     limits: {
       ...defaultLimits,
       ...Object.fromEntries(Object.entries(file.limits ?? {}).filter(([, value]) => value !== undefined)),

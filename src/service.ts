@@ -107,7 +107,7 @@ export const createService = async (
       limits,
       cassettes: config.cassettes,
       recorder: config.record === undefined ? undefined : createRecorder(config.record, secrets.known),
-      rules: async () => (await import("./model/rules/rules.ts")).createRulesModel(),
+      rules: async () => (await import("./model/rules/rules.ts")).createRulesModel(config.codemods),
       log,
     });
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));

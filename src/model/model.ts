@@ -85,6 +85,8 @@ export type Facts = {
     guide?: { path: string; text: string };
     skills?: { name: string; description: string }[];
   };
+  /** What kind of work it is; for `work` the result is a document. */
+  pillar?: "code" | "work";
 };
 
 export type ModelReply = {

@@ -11,9 +11,9 @@ import type { Run } from "./open.ts";
  * made from and which its own work does not change before it lands: so the next run tells the agent the same.
  */
 export const factsOf = async (run: Run): Promise<Facts> => {
-  const { checks, directory } = run.state();
+  const { checks, directory, productPillar: pillar } = run.state();
   const root = filesAt(run, directory);
-  if (root === undefined) return { checks, detected: {} };
+  if (root === undefined) return { checks, pillar, detected: {} };
   const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
   const top = filesAt(run, git?.toplevel) ?? root;
   const [{ detected, project }, guide, skills] = await Promise.all([
@@ -21,7 +21,7 @@ export const factsOf = async (run: Run): Promise<Facts> => {
     readGuide(root, top),
     findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
   ]);
-  return { checks, detected, project: { ...project, skills, ...(guide === undefined ? {} : { guide }) } };
+  return { checks, pillar, detected, project: { ...project, skills, ...(guide === undefined ? {} : { guide }) } };
 };
 
 const filesAt = (run: Run, path: string | undefined): Files | undefined => {

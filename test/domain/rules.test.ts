@@ -43,6 +43,14 @@ const brief = (text: string, files: PromptFile[] = []) =>
         return `move ${instruction.from} → ${instruction.to}`;
       case "delete":
         return `delete ${instruction.path}`;
+      case "bump":
+        return `bump ${instruction.name} → ${instruction.version}${instruction.folder === undefined ? "" : ` in ${instruction.folder}`}`;
+      case "fix":
+        return `fix ${instruction.what}`;
+      case "codemod":
+        return `codemod ${instruction.name}`;
+      case "inventory":
+        return `${instruction.what} of ${instruction.of} into ${instruction.into}`;
     }
   });
 const unknown = (text: string, files: PromptFile[] = []) => parse(text, files).unknown.map(({ said }) => said);
@@ -83,6 +91,33 @@ describe("grammar: understood", () => {
     ["move a.ts to src/.", ["move a.ts → src/"]],
     ['move "it\'s.md" to docs/', ["move it's.md → docs/"]],
     ["delete src/old.ts", ["delete src/old.ts"]],
+    ["bump react to 19.0.0.", ["bump react → 19.0.0"]],
+    [
+      "Update @scope/a.b to 1.2.3-rc.1 in packages/web and run the tests",
+      ["bump @scope/a.b → 1.2.3-rc.1 in packages/web", "run tests"],
+    ],
+    ["bump `golang.org/x/text` to v0.14.0", ["bump golang.org/x/text → v0.14.0"]],
+    [
+      "update flask to 3.0rc1, then bump zope.interface to 6.0.post1",
+      ["bump flask → 3.0rc1", "bump zope.interface → 6.0.post1"],
+    ],
+    ["fix lint and fix the formatting", ["fix lint", "fix format"]],
+    ["run codemod to-esm.", ["codemod to-esm"]],
+    ["list TODOs", ["todos of undefined into undefined"]],
+    ["List all todos into docs/todo.md.", ["todos of undefined into docs/todo.md"]],
+    [
+      "licence report, license report",
+      ["licences of undefined into undefined", "licences of undefined into undefined"],
+    ],
+    [
+      "dead links; list the dead links into `a b.md`",
+      ["links of undefined into undefined", "links of undefined into a b.md"],
+    ],
+    ["summarise git log since v1.2.0", ["log of v1.2.0 into undefined"]],
+    ["summarize the git log since HEAD~3 into log.md", ["log of HEAD~3 into log.md"]],
+    ["changelog since 2026-01-31 into CHANGES.md", ["changelog of 2026-01-31 into CHANGES.md"]],
+    ["summarise logs/app.log", ["digest of logs/app.log into undefined"]],
+    ["summarise log var/out.txt into sum.md", ["digest of var/out.txt into sum.md"]],
     ["delete `a b.ts`, then delete c.ts and run the tests", ["delete a b.ts", "delete c.ts", "run tests"]],
     ["delete .github/workflows/ci.yml.", ["delete .github/workflows/ci.yml"]],
     ["run lint\r\nrun build\r\n", ["run lint", "run build"]],
@@ -128,12 +163,37 @@ describe("grammar: not understood", () => {
     ["run everything", ["run everything"]],
     ["rerun the tests", ["rerun the tests"]],
     ["run the testing", ["run the testing"]],
-    ["run codemod foo", ["run codemod foo"]],
-    ["bump react to 19", ["bump react to 19"]],
-    ["update react to 19.0.0", ["update react to 19.0.0"]],
-    ["fix lint", ["fix lint"]],
-    ["list TODOs", ["list TODOs"]],
-    ["changelog since v1 into CHANGES.md", ["changelog since v1 into CHANGES.md"]],
+    ["run codemod", ["run codemod"]],
+    ["run codemod ../x", ["run codemod ../x"]],
+    ["run codemod `a; rm -rf /`", ["run codemod `a; rm -rf /`"]],
+    ...["19", "latest", "^1.2.3", "~1.2", ">=2", "1.x", "1.2.x", "*", "1.2.3 || 2.0.0", "v", "next", "1.2.3$(id)"].map(
+      (version): [string, string[]] => [`bump react to "${version}"`, [`bump react to "${version}"`]],
+    ),
+    ...["-g", "--registry=http://x", "a b", "a;id", "$(id)", "a&&b", "../a", "@/a", "/a", "a/../b", "é", ""].map(
+      (name): [string, string[]] => [`bump "${name}" to 1.2.3`, [`bump "${name}" to 1.2.3`]],
+    ),
+    ["update the docs to 2.0", ["update the docs to 2.0"]],
+    ["bump react to 19.0.0 in ../x", ["bump react to 19.0.0 in ../x"]],
+    ["bump react to 19.0.0 and redux", ["redux"]],
+    ["bump react", ["bump react"]],
+    ["fix the lint errors", ["errors"]],
+    ["fix it", ["fix it"]],
+    ["fix lintrc", ["fix lintrc"]],
+    ["list files", ["list files"]],
+    ["list TODOs into ../x.md", ["list TODOs into ../x.md"]],
+    ["list TODOs into todos.txt", ["list TODOs into todos.txt"]],
+    ["list TODOs into .git/x.md", ["list TODOs into .git/x.md"]],
+    ["list TODOs in src", ["in src"]],
+    ["dead links now", ["now"]],
+    ["changelog since v1..v2", ["changelog since v1..v2"]],
+    ["changelog since --output=x", ["changelog since --output=x"]],
+    ["changelog since `$(id)`", ["changelog since `$(id)`"]],
+    ["changelog since 2026-02-30", ["changelog since 2026-02-30"]],
+    ["summarise git log", ["summarise git log"]],
+    ["summarise README.md", ["summarise README.md"]],
+    ["summarise ../x.log", ["summarise ../x.log"]],
+    ["delete src/..", ["delete src/.."]],
+    ["move a.ts to src/..", ["move a.ts to src/.."]],
     ["report", ["report"]],
     ["replace a with b", ["replace a with b"]],
     ['replace "a" by "b"', ['replace "a" by "b"']],
@@ -225,7 +285,7 @@ describe("grammar: attachments", () => {
 
 // ---- the model -----------------------------------------------------------------------------------------------------
 
-const model = createRulesModel();
+const model = createRulesModel({ x: "true" });
 const specs = toolSpecs(Object.values(tools));
 const noFacts: Facts = { checks: [], detected: {} };
 const spec = (check: Partial<CheckSpec>): CheckSpec => ({
@@ -509,6 +569,18 @@ describe("model: arbitrary requests", () => {
     fc.constantFrom(
       "run the tests",
       "run lint and report",
+      "bump react to 1.2.3",
+      "update @a/b to 2.0.0 in packages/x",
+      "fix lint",
+      "fix format.",
+      "run codemod x",
+      "list TODOs into t.md",
+      "licence report",
+      "dead links",
+      "changelog since v1",
+      "summarise git log since 2026-01-01",
+      "summarise a.log",
+      "$(id)",
       'replace "a" with "b" in *.ts',
       "rename a to b",
       "delete x.ts",
@@ -595,7 +667,8 @@ describe("model: arbitrary requests", () => {
     );
   });
   test("hostile lengths stay quick", () => {
-    const started = performance.now();
+    // CPU time of this thread, so that a busy machine does not count.
+    const started = process.threadCpuUsage();
     for (const piece of [
       "run lint, ",
       'replace "',
@@ -612,8 +685,9 @@ describe("model: arbitrary requests", () => {
       for (const head of ["", "```diff\n", "```ts "])
         parse(head + piece.repeat(Math.floor(200_000 / piece.length)), []);
     // Quadratic work on 200,000 characters takes minutes; a busy machine, some seconds.
-    expect(performance.now() - started).toBeLessThan(15_000);
-  });
+    const { user, system } = process.threadCpuUsage(started);
+    expect((user + system) / 1000).toBeLessThan(15_000);
+  }, 90_000);
 });
 
 // ---- with the real tools -------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 import { parsePatch } from "diff";
 import { messageOf } from "../../errors.ts";
-import { componentsOf } from "../../workspace/files.ts";
 import type { PromptFile } from "../model.ts";
+import { clauseOf, type Instruction } from "./forms.ts";
+import { normal, pathProblem } from "./path.ts";
 import { type Block, infoOf, scan } from "./scan.ts";
 
 /**
@@ -9,24 +10,10 @@ import { type Block, infoOf, scan } from "./scan.ts";
  * as instructions or among what was not understood; nothing is guessed. Paths are checked here, before any effect.
  */
 
-/** What can be run, as a request names it. */
-export type Runnable = "tests" | "checks" | "build" | "lint" | "typecheck";
-
-export type Instruction = /** As the request put it, for reports. */ { said: string } & (
-  | { kind: "run"; what: Runnable }
-  | { kind: "apply"; patch: string; paths: string[] }
-  | { kind: "write"; path: string; content: string }
-  | { kind: "replace"; old: string; new: string; glob: string | undefined }
-  | { kind: "move"; from: string; to: string }
-  | { kind: "delete"; path: string }
-);
-
 export type Parsed = {
   instructions: Instruction[];
   unknown: { said: string; why: string | undefined }[];
 };
-
-type Clause = { length: number } & ({ instruction: Instruction } | { attached: string | undefined } | { why: string });
 
 export const parse = (text: string, files: readonly PromptFile[]): Parsed => {
   const unknown: Parsed["unknown"] = [];
@@ -151,117 +138,6 @@ const fromPatch = (patch: string, name: string): Instruction | { why: string } =
   } catch (error) {
     return { why: `it cannot be read as a unified diff: ${messageOf(error)}` };
   }
-};
-
-// ---- paths ---------------------------------------------------------------------------------------------------------
-
-const normal = (path: string): string => componentsOf(path).join("/");
-
-/** Why a path cannot be one of the project's, by its text alone; the tools look at the disk. */
-const pathProblem = (path: string): string | undefined => {
-  if (/^~(\/|$)|^[A-Za-z]:[\\/]|\\/.test(path)) return `expected a path inside the project with "/", got "${path}"`;
-  try {
-    return componentsOf(path).length === 0 ? "expected a path below the project's root, got the root" : undefined;
-  } catch (error) {
-    const message = messageOf(error);
-    return message.charAt(0).toLowerCase() + message.slice(1);
-  }
-};
-
-const globProblem = (glob: string): string | undefined =>
-  /[{}]|^!/.test(glob) ? `expected a glob of *, ** and ?, got "${glob}"` : pathProblem(glob);
-
-// ---- lines ---------------------------------------------------------------------------------------------------------
-
-const quoted = /"([^"]*)"|'([^']*)'|`([^`]*)`/.source;
-const word = /([^\s"'`,;]+)/.source;
-const argument = `(?:${quoted}|${word})`;
-const end = /(?=$|[\s,;.!])/.source;
-
-const runnable = /(tests?|checks?|build|lint|type-?check)/.source;
-const report = /(?:[\s,]+(?:and|then)\s+report(?=$|[\s,;.!]))?/.source;
-const runPattern = new RegExp(`^run\\s+(?:the\\s+)?${runnable}${end}${report}`, "i");
-/** After a `run`, as in "run lint and the tests". */
-const runMore = new RegExp(`^(?:the\\s+)?${runnable}${end}${report}`, "i");
-const replacePattern = new RegExp(`^replace\\s+(?:${quoted})\\s+with\\s+(?:${quoted})(?:\\s+in\\s+${argument})?`, "i");
-const movePattern = new RegExp(`^(?:rename|move)\\s+${argument}\\s+to\\s+${argument}`, "i");
-const deletePattern = new RegExp(`^delete\\s+${argument}`, "i");
-const applyPattern = new RegExp(
-  `^apply\\s+(?:the\\s+)?(?:attached\\s+)?(?:(patch|patches|diff|diffs)${end}|${argument})`,
-  "i",
-);
-
-const runnables: Record<string, Runnable> = {
-  test: "tests",
-  check: "checks",
-  build: "build",
-  lint: "lint",
-  typecheck: "typecheck",
-};
-
-/** The instruction that a text begins with; undefined when it begins with none. */
-const clauseOf = (text: string, before: Instruction | undefined): Clause | undefined => {
-  const run = runPattern.exec(text) ?? (before?.kind === "run" ? runMore.exec(text) : null);
-  if (run !== null) {
-    const what = runnables[(run[1] ?? "").toLowerCase().replace("-", "").replace(/s$/, "")] ?? "tests";
-    const said = /^run\b/i.test(run[0]) ? run[0] : `run ${run[0]}`;
-    return { length: run[0].length, instruction: { kind: "run", what, said } };
-  }
-  const replace = replacePattern.exec(text);
-  if (replace !== null) {
-    const [a, b, c, d, e, f] = replace.slice(1);
-    const [old, fresh] = [a ?? b ?? c ?? "", d ?? e ?? f ?? ""];
-    const glob = replace.slice(7).some((part) => part !== undefined) ? argumentOf(replace, 7) : undefined;
-    if (old === "") return { length: 0, why: "there is no text to replace" };
-    if (old === fresh) return { length: 0, why: "both texts are the same" };
-    const why = glob === undefined ? undefined : globProblem(glob.value);
-    if (why !== undefined) return { length: 0, why };
-    const length = replace[0].length - (glob?.spare ?? 0);
-    const said = text.slice(0, length);
-    return { length, instruction: { kind: "replace", old, new: fresh, glob: glob?.value, said } };
-  }
-  const move = movePattern.exec(text);
-  if (move !== null) {
-    const [from, to] = [argumentOf(move, 1), argumentOf(move, 5)];
-    const why = pathProblem(from.value) ?? pathProblem(to.value);
-    const length = move[0].length - to.spare;
-    const slash = to.value.endsWith("/") ? "/" : "";
-    return why === undefined
-      ? {
-          length,
-          instruction: {
-            kind: "move",
-            from: normal(from.value),
-            to: normal(to.value) + slash,
-            said: text.slice(0, length),
-          },
-        }
-      : { length, why };
-  }
-  const remove = deletePattern.exec(text);
-  if (remove !== null) {
-    const path = argumentOf(remove, 1);
-    const why = pathProblem(path.value);
-    const length = remove[0].length - path.spare;
-    return why === undefined
-      ? { length, instruction: { kind: "delete", path: normal(path.value), said: text.slice(0, length) } }
-      : { length, why };
-  }
-  const apply = applyPattern.exec(text);
-  if (apply !== null) {
-    const name = apply[1] === undefined ? argumentOf(apply, 2) : { value: undefined, spare: 0 };
-    return { length: apply[0].length - name.spare, attached: name.value };
-  }
-  return undefined;
-};
-
-/** One argument of a match: quoted as it stands, a bare word without the full stop of its sentence (`spare`). */
-const argumentOf = (match: RegExpExecArray, at: number): { value: string; spare: number } => {
-  const text = match[at] ?? match[at + 1] ?? match[at + 2];
-  if (text !== undefined) return { value: text, spare: 0 };
-  const plain = match[at + 3] ?? "";
-  const value = plain.replace(/(?<![.!])[.!]+$/, "");
-  return { value, spare: plain.length - value.length };
 };
 
 // ---- captions ------------------------------------------------------------------------------------------------------

@@ -1,7 +1,10 @@
 import { isService } from "../../domain/conversation.ts";
 import type { Facts, PromptMessage } from "../model.ts";
-import { type Instruction, type Parsed, parse } from "./grammar.ts";
-import { type Call, carryOut, type Result } from "./steps.ts";
+import { forms, type Instruction } from "./forms.ts";
+import { type Parsed, parse } from "./grammar.ts";
+import { targetOf } from "./inventory.ts";
+import type { Call, Result, World } from "./step.ts";
+import { carryOut } from "./steps.ts";
 
 /**
  * From the conversation to what comes next: calls, the report, or why not. Pure, and without memory: it reads the
@@ -16,7 +19,12 @@ type Plan =
 
 type User = Extract<PromptMessage, { role: "user" }>;
 
-export const plan = (messages: readonly PromptMessage[], facts: Facts, tools: readonly string[]): Plan => {
+export const plan = (
+  messages: readonly PromptMessage[],
+  facts: Facts,
+  tools: readonly string[],
+  codemods: World["codemods"],
+): Plan => {
   const wrapUp = messages.at(-1);
   const stopping = wrapUp?.role === "user" && wrapUp.messageID === "wrap-up";
   const { asked, turns } = present(stopping ? messages.slice(0, -1) : messages);
@@ -33,7 +41,7 @@ export const plan = (messages: readonly PromptMessage[], facts: Facts, tools: re
   const written = new Set<string>();
   let at = 0;
   for (const [index, instruction] of instructions.entries()) {
-    const step = carryOut(instruction, { facts, written });
+    const step = carryOut(instruction, { facts, written, codemods });
     let now = step.next();
     while (now.done !== true) {
       const turn = turns[at];
@@ -56,17 +64,24 @@ export const plan = (messages: readonly PromptMessage[], facts: Facts, tools: re
     }
     if (!now.value.ok) return instructionFailed(`${instruction.said}: ${now.value.why}`, reports);
     reports.push(now.value.report);
-    for (const path of writtenBy(instruction)) written.add(path);
+    for (const path of writtenBy(instruction, facts)) written.add(path);
   }
   return { kind: "done", report: stopping ? stopped(reports, []) : reports.join("\n") };
 };
 
-const writtenBy = (instruction: Instruction): string[] => {
+const writtenBy = (instruction: Instruction, facts: Facts): string[] => {
   switch (instruction.kind) {
     case "write":
       return [instruction.path];
     case "apply":
       return instruction.paths;
+    case "inventory": {
+      const path = targetOf(instruction, facts);
+      return path === undefined ? [] : [path];
+    }
+    case "bump":
+    case "fix":
+    case "codemod":
     case "run":
     case "replace":
     case "move":
@@ -130,13 +145,16 @@ const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
   remedy: `Correct the instruction and send it as a message, or use a model: ${ownModel}.`,
 });
 
-const forms =
-  '`run the tests` (checks, build, lint, typecheck); a diff block or a .patch attachment; a block with file=PATH; `replace "A" with "B" in GLOB`; `rename PATH to PATH`; `delete PATH`';
+const spoken = [
+  "a diff block or a .patch attachment",
+  "a block with file=PATH",
+  ...forms.map(({ says }) => `\`${says}\``),
+].join("; ");
 
 const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown"], begun: boolean): Plan => {
   const known = some(understood.map(({ said }) => `*${short(said)}*`));
   const not = some(unknown.map(({ said, why }) => `*${short(said)}*${why === undefined ? "" : ` (${why})`}`));
-  const ways = `Use a model: ${ownModel}; or say all of it in the rules' own forms, one a line: ${forms}.`;
+  const ways = `Use a model: ${ownModel}; or say all of it in the rules' own forms, one a line: ${spoken}.`;
   return {
     kind: "failed",
     code: "needs_model",

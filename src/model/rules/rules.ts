@@ -1,12 +1,13 @@
 import { type Model, noUsage } from "../model.ts";
 import { plan } from "./plan.ts";
+import type { World } from "./step.ts";
 
 /**
  * `builtin/rules-1`: no language model. It carries out what a request spells out in the grammar of grammar.ts, by the
  * same tool calls a language model would make, and refuses the rest. Its report comes in one piece: nothing is streamed
- * that was not thought in pieces.
+ * that was not thought in pieces. `codemods`: commands the operator allowed, by name.
  */
-export const createRulesModel = (): Model => ({
+export const createRulesModel = (codemods: World["codemods"] = {}): Model => ({
   ref: "builtin/rules-1",
   retries: false,
   window: Number.MAX_SAFE_INTEGER,
@@ -19,6 +20,7 @@ export const createRulesModel = (): Model => ({
         messages,
         facts,
         tools.map(({ name }) => name),
+        codemods,
       );
       switch (next.kind) {
         case "calls":

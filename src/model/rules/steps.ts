@@ -1,23 +1,28 @@
 import type { CheckSpec } from "../../protocol/task.ts";
-import type { Facts, PromptMessage } from "../model.ts";
-import type { Instruction, Runnable } from "./grammar.ts";
+import { bump } from "./bump.ts";
+import { codemod, fix } from "./fix.ts";
+import type { Instruction, Runnable } from "./forms.ts";
+import { inventory } from "./inventory.ts";
+import {
+  type Asking,
+  commandSeconds,
+  done,
+  endOf,
+  failed,
+  firstFailure,
+  firstLine,
+  missing,
+  once,
+  one,
+  quote,
+  repeatable,
+  type Result,
+  type Step,
+  type World,
+} from "./step.ts";
+import type { Facts } from "../model.ts";
 
-/**
- * One file for how each instruction is carried out. A step yields the calls of one turn, gets their results, and ends
- * with a verdict made of them. It is run from its start for every reply, fed with the results that stand in the
- * conversation, so it keeps no state and a restarted service continues where the log ends.
- */
-
-export type Call = { tool: string; input: unknown };
-export type Result = Extract<PromptMessage, { role: "tool" }>["results"][number];
-type Verdict = { ok: true; report: string } | { ok: false; why: string };
-type Step = Generator<Call[], Verdict, Result[]>;
-
-type World = {
-  facts: Facts;
-  /** Files that this request wrote before: they belong to the project although Git does not track them yet. */
-  written: ReadonlySet<string>;
-};
+/** How each instruction is carried out: what is short here, the rest in files of their own. */
 
 export function carryOut(instruction: Instruction, world: World): Step {
   switch (instruction.kind) {
@@ -33,39 +38,16 @@ export function carryOut(instruction: Instruction, world: World): Step {
       return move(instruction.from, instruction.to);
     case "delete":
       return remove(instruction.path);
+    case "bump":
+      return bump(instruction);
+    case "fix":
+      return fix(instruction.what);
+    case "codemod":
+      return codemod(instruction.name, world.codemods);
+    case "inventory":
+      return inventory(instruction, world);
   }
 }
-
-const done = (report: string): Verdict => ({ ok: true, report });
-const failed = (why: string): Verdict => ({ ok: false, why });
-
-const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
-
-/** Calls that may be made again: a call that a restart interrupted is repeated until it has an end. */
-function* repeatable(calls: Call[]): Generator<Call[], Result[], Result[]> {
-  const results = yield calls;
-  for (;;) {
-    const open = calls.flatMap((_, at) => (results[at]?.outcome === "interrupted" ? [at] : []));
-    if (open.length === 0) return results;
-    const again = yield open.flatMap((at) => calls[at] ?? []);
-    for (const [index, at] of open.entries()) {
-      const result = again[index];
-      if (result !== undefined) results[at] = result;
-    }
-  }
-}
-
-function* one(call: Call): Generator<Call[], Result, Result[]> {
-  const [result] = yield* repeatable([call]);
-  return result ?? missing;
-}
-
-function* once(call: Call): Generator<Call[], Result, Result[]> {
-  const [result] = yield [call];
-  return result ?? missing;
-}
-
-const missing: Result = { callID: "", tool: "", outcome: "error", output: "The call has no result.", exitCode: null };
 
 // ---- run -----------------------------------------------------------------------------------------------------------
 
@@ -103,10 +85,6 @@ const commandsFor = (what: Runnable, { checks, detected }: Facts): Command[] | {
       };
 };
 
-const commandSeconds = 600;
-
-const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
-
 function* run(what: Runnable, facts: Facts): Step {
   const commands = commandsFor(what, facts);
   if ("why" in commands) return failed(commands.why);
@@ -120,36 +98,14 @@ function* run(what: Runnable, facts: Facts): Step {
   }));
   const results = yield* repeatable(calls);
   const told = commands.map(({ run: command, expect }, at) => {
-    const { output, exitCode } = results[at] ?? missing;
-    const green = exitCode === (expect?.exitCode ?? 0);
-    const ended =
-      exitCode === null
-        ? firstLine(output)
-        : firstLine(output)
-            .replace(/^Exit code/, "exit")
-            .replace(/\.$/, "");
-    return { green, text: `\`${command}\`, ${ended}`, first: green ? "" : firstFailure(output) };
+    const result = results[at] ?? missing;
+    const green = result.exitCode === (expect?.exitCode ?? 0);
+    return { green, text: `\`${command}\`, ${endOf(result)}`, first: green ? "" : firstFailure(result.output) };
   });
   const red = told.filter(({ green }) => !green);
   if (red.length === 0) return done(`${told.map(({ text }) => text).join("; ")}.`);
   return failed(red.map(({ text, first }) => (first === "" ? text : `${text} (first failure: ${first})`)).join("; "));
 }
-
-const escapes = new RegExp(`${String.fromCharCode(27)}\\[[0-9;?]*[A-Za-z]`, "g");
-const failure =
-  /^\s*(?:not ok\b|✖|✗|×|FAIL\b|FAILED\b|E\s{3})|\berror TS\d+|\b\w*Error\b|\berror:|\bFAILED\b|^\S+:\d+:\d+:? .*\berror\b/i;
-
-/** The first lines that speak of a failure, else the last that say anything. */
-const firstFailure = (output: string): string => {
-  const lines = output
-    .replaceAll(escapes, "")
-    .split("\n")
-    .slice(1)
-    .map((line) => line.trim().slice(0, 200))
-    .filter((line) => line !== "" && line !== "(no output)");
-  const telling = lines.filter((line) => failure.test(line)).slice(0, 3);
-  return (telling.length > 0 ? telling : lines.slice(-2)).join(" | ");
-};
 
 // ---- patches and files ---------------------------------------------------------------------------------------------
 
@@ -229,7 +185,11 @@ function* replace(wish: Replace, written: ReadonlySet<string>): Step {
     const interrupted: string[] = [];
     for (const [at, path] of open.entries()) {
       const result = results[at] ?? missing;
-      if (result.outcome === "error") return failed(result.output);
+      if (result.outcome === "error") {
+        const changed = open.filter((_, other) => results[other]?.outcome === "ok");
+        const rest = changed.length === 0 ? "" : `; replaced before that in ${changed.join(", ")}`;
+        return failed(`${result.output.replace(/(?<![.\s])[.\s]+$/, "")}${rest}`);
+      }
       if (result.outcome === "interrupted") interrupted.push(path);
       else count += Number(/^Replaced (\d+)/.exec(result.output)?.[1] ?? 0);
     }
@@ -258,10 +218,7 @@ function* replace(wish: Replace, written: ReadonlySet<string>): Step {
 }
 
 /** Files with the text: those Git tracks and those this request wrote; without Git what a search finds. */
-function* find(
-  { old, glob }: Replace,
-  written: ReadonlySet<string>,
-): Generator<Call[], string[] | { why: string }, Result[]> {
+function* find({ old, glob }: Replace, written: ReadonlySet<string>): Asking<string[] | { why: string }> {
   const grep = { action: "grep", pattern: old, ...(glob === undefined ? {} : { glob }) };
   const [tracked = missing, all] = yield* repeatable([
     { tool: "git", input: grep },

@@ -1,0 +1,189 @@
+import type { Stated } from "./manifest.ts";
+import { quote } from "./step.ts";
+
+/** Package managers: which lock each keeps, and the command that sets one dependency to one version, scripts off. */
+
+export type Manager = "npm" | "pnpm" | "yarn" | "berry" | "bun" | "uv" | "cargo" | "go";
+
+/** By the name of the lock; `yarn.lock` is told apart by its first lines. */
+export const managers: Readonly<Record<string, Manager>> = {
+  "package-lock.json": "npm",
+  "npm-shrinkwrap.json": "npm",
+  "pnpm-lock.yaml": "pnpm",
+  "yarn.lock": "yarn",
+  "bun.lock": "bun",
+  "bun.lockb": "bun",
+  "uv.lock": "uv",
+  "Cargo.lock": "cargo",
+  "go.sum": "go",
+};
+
+export const programs: Readonly<Record<Manager, string>> = {
+  npm: "npm",
+  pnpm: "pnpm",
+  yarn: "yarn",
+  berry: "yarn",
+  bun: "bun",
+  uv: "uv",
+  cargo: "cargo",
+  go: "go",
+};
+
+type Wish = {
+  name: string;
+  version: string;
+  stated: Stated;
+  /** From the lock's folder to the manifest's; "" where they are one. */
+  member: string;
+  /** The lock's folder is the root of a workspace. */
+  root: boolean;
+  /** A `node_modules` of its own is there: it is brought up to date, too. */
+  installed: boolean;
+};
+
+/** The command, the folder it runs in (relative to the lock's), and what the manifest says afterwards. */
+type Bumping = { command: string; folder: string; spec: string };
+
+export const bumpWith = (manager: Manager, wish: Wish): Bumping | { why: string } => {
+  switch (manager) {
+    case "npm":
+    case "pnpm":
+    case "yarn":
+    case "berry":
+    case "bun":
+      return withNode(manager, wish);
+    case "uv":
+      return withUv(wish);
+    case "cargo":
+      return withCargo(wish);
+    case "go":
+      return withGo(wish);
+  }
+};
+
+const three = /^\d+\.\d+\.\d+/;
+const inexact = (manager: string, version: string) => ({
+  why: `${manager} takes "${version}" for a range; expected an exact version such as 1.2.3`,
+});
+
+const sections: Readonly<Record<string, Record<"npm" | "pnpm" | "yarn" | "berry" | "bun", string>>> = {
+  dependencies: { npm: "--save-prod", pnpm: "--save-prod", yarn: "", berry: "", bun: "" },
+  devDependencies: { npm: "--save-dev", pnpm: "--save-dev", yarn: "--dev", berry: "--dev", bun: "--dev" },
+  optionalDependencies: {
+    npm: "--save-optional",
+    pnpm: "--save-optional",
+    yarn: "--optional",
+    berry: "--optional",
+    bun: "--optional",
+  },
+  peerDependencies: { npm: "--save-peer", pnpm: "--save-peer", yarn: "--peer", berry: "--peer", bun: "--peer" },
+};
+
+const withNode = (manager: "npm" | "pnpm" | "yarn" | "berry" | "bun", wish: Wish): Bumping | { why: string } => {
+  const { name, stated, member, installed, root } = wish;
+  const version = wish.version.replace(/^v/, "");
+  if (!three.test(version)) return inexact(programs[manager], version);
+  const prefix = /^([~^]?)\d[\w.+-]*$/.exec(stated.spec)?.[1];
+  if (prefix === undefined || /\.x\b/i.test(stated.spec))
+    return { why: `expected "${name}" to be a plain version such as ^1.2.3, the manifest says "${stated.spec}"` };
+  const section = sections[stated.section]?.[manager] ?? "";
+  const what = quote(`${name}@${version}`);
+  const words = (...parts: string[]) => parts.filter((part) => part !== "").join(" ");
+  const spec = `${prefix}${version}`;
+  switch (manager) {
+    case "npm": {
+      const style = prefix === "" ? "--save-exact" : `--save-prefix=${quote(prefix)}`;
+      const lock = installed ? "" : "--package-lock-only";
+      const where = member === "" ? "" : `--workspace=${quote(member)}`;
+      const quiet = "--no-audit --no-fund --no-update-notifier";
+      return {
+        command: words("npm install --ignore-scripts", quiet, lock, section, style, where, "--", what),
+        folder: "",
+        spec,
+      };
+    }
+    case "pnpm": {
+      const style = prefix === "" ? "--save-exact" : `--save-prefix=${quote(prefix)}`;
+      const lock = installed ? "" : "--lockfile-only";
+      const top = member === "" && root ? "--workspace-root" : "";
+      return { command: words("pnpm add --ignore-scripts", lock, section, style, top, what), folder: member, spec };
+    }
+    case "yarn": {
+      const style = prefix === "" ? "--exact" : prefix === "~" ? "--tilde" : "";
+      const top = member === "" && root ? "--ignore-workspace-root-check" : "";
+      return {
+        command: words("yarn add --ignore-scripts --non-interactive", section, style, top, what),
+        folder: member,
+        spec,
+      };
+    }
+    case "berry": {
+      const style = prefix === "" ? "--exact" : prefix === "~" ? "--tilde" : "--caret";
+      const mode = installed ? "--mode=skip-build" : "--mode=update-lockfile";
+      return {
+        command: words("YARN_ENABLE_SCRIPTS=false YARN_ENABLE_TELEMETRY=0 yarn add", mode, section, style, what),
+        folder: member,
+        spec,
+      };
+    }
+    case "bun": {
+      if (prefix === "~") return { why: `bun cannot keep "~" of "${stated.spec}"` };
+      const style = prefix === "" ? "--exact" : "";
+      return { command: words("bun add --ignore-scripts", section, style, what), folder: member, spec };
+    }
+  }
+};
+
+const withUv = ({ name, version, stated, member }: Wish): Bumping | { why: string } => {
+  const match = /^([A-Za-z0-9][\w.-]*) ?(\[[\w, .-]*\])? ?(?:(==|>=|~=) ?[\w.!+*-]+)? ?(;.*)?$/.exec(
+    stated.spec.replaceAll(/\s+/g, " ").trim(),
+  );
+  if (match === null) return { why: `expected "${name}" with one of ==, >= or ~=, the manifest says "${stated.spec}"` };
+  const [, written = name, extras = "", operator = "==", marker = ""] = match;
+  const exact = version.replace(/^v/, "");
+  const spec = `${written}${extras}${operator}${exact}${marker === "" ? "" : ` ${marker}`}`;
+  const [, group] = /^dependency-groups\.(.+)$/.exec(stated.section) ?? [];
+  const [, extra] = /^project\.optional-dependencies\.(.+)$/.exec(stated.section) ?? [];
+  const section =
+    group !== undefined
+      ? `--group ${quote(group)} `
+      : extra !== undefined
+        ? `--optional ${quote(extra)} `
+        : stated.section === "tool.uv.dev-dependencies"
+          ? "--dev "
+          : "";
+  return {
+    command: `uv add --no-sync --no-build ${section}--upgrade-package ${quote(`${written}==${exact}`)} -- ${quote(spec)}`,
+    folder: member,
+    spec,
+  };
+};
+
+const withCargo = ({ name, version, stated, member }: Wish): Bumping | { why: string } => {
+  const exact = version.replace(/^v/, "");
+  if (!three.test(exact)) return inexact("cargo", exact);
+  const style = /^([=~^]?)\s*\d[\w.+-]*$/.exec(stated.spec)?.[1];
+  if (style === undefined)
+    return { why: `expected "${name}" to be a plain version such as "1.2.3", the manifest says "${stated.spec}"` };
+  const target = /^target\.(?:'([^']+)'|"([^"]+)"|([\w.-]+))\./
+    .exec(stated.section)
+    ?.slice(1)
+    .find((part) => part !== undefined);
+  const kind = /(dev|build)-dependencies$/.exec(stated.section)?.[1];
+  if (stated.section.startsWith("workspace."))
+    return { why: "cargo has no command for [workspace.dependencies]; edit the version there with `replace`" };
+  const section = `${kind === undefined ? "" : ` --${kind}`}${target === undefined ? "" : ` --target ${quote(target)}`}`;
+  const spec = `${style}${exact}`;
+  return {
+    command: `cargo add${section} ${quote(`${name}@${spec}`)} && cargo update --package ${quote(name)} --precise ${quote(exact)}`,
+    folder: member,
+    spec,
+  };
+};
+
+const withGo = ({ name, version }: Wish): Bumping | { why: string } => {
+  const exact = version.startsWith("v") ? version : `v${version}`;
+  return three.test(exact.slice(1))
+    ? { command: `go get -- ${quote(`${name}@${exact}`)} && go mod tidy`, folder: "", spec: exact }
+    : inexact("go", exact);
+};

@@ -1,0 +1,20 @@
+import { messageOf } from "../../errors.ts";
+import { componentsOf } from "../../workspace/files.ts";
+
+/** Paths as a request names them, checked by their text alone; the tools look at the disk. */
+
+export const normal = (path: string): string => componentsOf(path).join("/");
+
+/** Why a path cannot be one of the project's, by its text alone; the tools look at the disk. */
+export const pathProblem = (path: string): string | undefined => {
+  if (/^~(\/|$)|^[A-Za-z]:[\\/]|\\/.test(path)) return `expected a path inside the project with "/", got "${path}"`;
+  try {
+    return componentsOf(path).length === 0 ? "expected a path below the project's root, got the root" : undefined;
+  } catch (error) {
+    const message = messageOf(error);
+    return message.charAt(0).toLowerCase() + message.slice(1);
+  }
+};
+
+export const globProblem = (glob: string): string | undefined =>
+  /[{}]|^!/.test(glob) ? `expected a glob of *, ** and ?, got "${glob}"` : pathProblem(glob);
