@@ -8,9 +8,10 @@ import type { Run } from "./open.ts";
  * Calls that an earlier run left open. Those that read, write only to our log, or have waited for an answer since they
  * began, run; what may have changed files is not repeated by us: the model is told so, with the state the files are in.
  */
-export const recover = async (run: Run, turn: () => Turn): Promise<void> => {
+export const recover = async (run: Run, turn: (() => Turn) | undefined): Promise<void> => {
   const state = run.state();
-  const isHarmless = ({ callID, effect }: Open) => effect === "none" || effect === "log" || isWaiting(state, callID);
+  const isHarmless = ({ callID, effect }: Open) =>
+    turn !== undefined && (effect === "none" || effect === "log" || isWaiting(state, callID));
   const open = new Map(state.open.map((call) => [call.callID, isHarmless(call)]));
   const calls = (run.chat.turn?.reply.calls ?? []).filter((call) => open.has(call.callID));
   const again = calls.filter((call) => open.get(call.callID) === true);
@@ -20,7 +21,7 @@ export const recover = async (run: Run, turn: () => Turn): Promise<void> => {
     const sessionID = state.sessions[0]?.sessionID ?? "";
     await run.record(lost.map((call) => interrupted(sessionID, call, files)));
   }
-  if (again.length > 0) await runCalls(turn(), again);
+  if (turn !== undefined && again.length > 0) await runCalls(turn(), again);
 };
 
 const describe = async (workspace: Workspace): Promise<string> => {

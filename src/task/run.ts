@@ -81,7 +81,7 @@ const move = async (run: Run): Promise<void> => {
         await renew(run);
         break;
       case "recover":
-        await recover(run, () => turnOf(false));
+        await recover(run, external === undefined ? () => turnOf(false) : undefined);
         break;
       case "baseline":
         await baseline(run, step.checks);
