@@ -7,6 +7,7 @@ import type { Run } from "./open.ts";
 /**
  * Calls that an earlier run left open. Those that read, write only to our log, or have waited for an answer since they
  * began, run; what may have changed files is not repeated by us: the model is told so, with the state the files are in.
+ * Without `turn` they are an external agent's, and none is ours to run.
  */
 export const recover = async (run: Run, turn: (() => Turn) | undefined): Promise<void> => {
   const state = run.state();
