@@ -4,6 +4,7 @@ import { type ChatMessage, type Conversation, messagesOf } from "../domain/conve
 import type { TaskState } from "../domain/task.ts";
 import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
 import type { AttachmentRef } from "../protocol/event.ts";
+import { pillars } from "./pillar.ts";
 import { asData, fit } from "../tool/tool.ts";
 import { loadInput, loadText, requireText } from "../store/text.ts";
 import type { Blobs } from "../store/store.ts";
@@ -18,15 +19,11 @@ export const systemOf = (agent: AgentSpec, state: TaskState, facts: Facts): stri
     .filter((part) => part !== "")
     .join("\n\n");
 
-const pillars: Record<TaskState["productPillar"], string> = {
-  code: "Repository work: the result is a change to the project.",
-  work: "Knowledge work: the result is a document or an answer. Write a document as a file in the project, and name your sources by file and line.",
-};
-
 const taskPart = (state: TaskState, { detected, project }: Facts): string => {
   const lines = [
+    pillars[state.productPillar],
+    "",
     "This Task",
-    `- ${pillars[state.productPillar]}`,
     state.isolation === "worktree"
       ? "- You work in a Git worktree of the project made for this Task; the user's own checkout is elsewhere and is not yours to touch."
       : "- You work directly in the user's directory: every edit is final at once.",

@@ -17,11 +17,9 @@ const input = z
 export const ask: Tool<z.infer<typeof input>> = {
   name: "ask",
   description:
-    "Puts one question to the user and waits for the answer, for some minutes at most; the user is often away, and the work stands still meanwhile. " +
-    "Ask only when the request leaves open something that you cannot find out, that the result depends on, and that would be costly to undo. " +
-    "Everything else you decide: take the smallest sensible choice and say in your last message what you chose. " +
-    "Do all you can do without the answer first; background commands are ended while the work waits. Give a `default`, the answer you go on with when none comes. " +
-    "Never ask whether to go on, whether the result is right, or for a permission. A Task may ask only a few times.",
+    "Puts one question to the user and waits some minutes for the answer; the user is often away. " +
+    "Only for what the request leaves open, you cannot find out, and would be costly to undo; everything else you decide and tell. " +
+    "First do all that needs no answer; background commands end while the work waits. Never ask whether to go on, or for a permission.",
   input,
   effect: "log",
   async run({ question, options = [], default: fallback }, context) {

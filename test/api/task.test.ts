@@ -96,7 +96,7 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(status).toMatchObject({ lifecycleStatus: "completed", model: "builtin/rules-1", usage: { costUSD: 0 } });
       expect(readText(directory, "b.txt")).toBe("two\n");
       expect(git(directory, "log", "--format=%an <%ae>%n%B", "-1")).toContain("Sortie <sortie@localhost>");
-      expect(git(directory, "log", "--format=%(trailers)", "-1")).toBe(`Task: ${taskID}\nSquad: base@0.1.0`);
+      expect(git(directory, "log", "--format=%(trailers)", "-1")).toBe(`Task: ${taskID}\nSquad: base@0.2.0`);
       expect(git(directory, "status", "--porcelain")).toBe("?? mine.txt");
       expect(git(directory, "rev-list", "--count", "HEAD")).toBe("2");
       expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe("b.txt");

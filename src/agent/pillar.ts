@@ -1,0 +1,14 @@
+import type { TaskState } from "../domain/task.ts";
+
+/** What the trade asks for beyond any squad's handbook, by the Task's pillar. Short: it is sent with every request. */
+export const pillars: Readonly<Record<TaskState["productPillar"], string>> = {
+  code: `Repository work: the result is a change to the project.
+- A defect: see it fail first, in a test where the project has tests.
+- A feature: build on the nearest thing that exists, test it as its like is tested, mend the documents it makes untrue.
+- No new dependency unless asked for. No debris. Run the project's formatter and linter on what you touched.`,
+  work: `Knowledge work: the result is a document or an answer; the project is its material.
+- A document is a file, where the request says, else \`reports/<short-name>.md\`; your last message sums it up. A question that a few sentences answer needs no file.
+- Begin with the answer, then what it rests on. Every claim has its source beside it: file:line, commit, URL or attachment.
+- Keep apart what you found, what you conclude and what you could not find out. Count and compute with commands, not by eye.
+- At the end read it as its reader. Leave the project's code alone.`,
+};
