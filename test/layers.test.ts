@@ -35,6 +35,23 @@ const doors: Record<string, readonly string[]> = {
 /** Folders without a machine under them: `protocol` and `client` also run in browsers, `domain` is pure. */
 const portable = new Set(["protocol", "domain", "client"]);
 
+/** Rooms that may open files, and single files elsewhere; those of projects only `workspace` touches. */
+const openers = new Set(["store", "workspace", "cli", "service", "config", "index"]);
+const fileDoors = new Set([
+  // Files of the data folder, or in a temporary one.
+  "model/cassette.ts",
+  "task/archive.ts",
+  "task/zip.ts",
+  "tool/apply.ts",
+  "http/tasks.ts",
+  // Whether a repository is there.
+  "task/prepare.ts",
+  // The product's own files, the socket, the kernel's table of connections.
+  "http/static.ts",
+  "http/server.ts",
+  "http/peer.ts",
+]);
+
 const roomOf = (path: string): string => path.split("/")[0]?.replace(/\.ts$/, "") ?? "";
 
 const mayImport = (path: string): readonly string[] | undefined => {
@@ -72,6 +89,8 @@ const scan = (src: string): string[] => {
       if (!specifier.startsWith(".")) {
         if (portable.has(roomOf(path)) && specifier.startsWith("node:"))
           wrong.push(`${path}: ${roomOf(path)} imports no ${specifier}`);
+        else if (/^node:fs\b/.test(specifier) && !openers.has(roomOf(path)) && !fileDoors.has(path))
+          wrong.push(`${path}: files are opened by workspace and store (${specifier})`);
         continue;
       }
       const target = relative(src, resolve(src, dirname(path), specifier));
@@ -174,6 +193,11 @@ test.each<[string, Record<string, string>, string]>([
     "a second reader of the environment by destructuring",
     { "http/auth.ts": "const { env } = process;" },
     "http/auth.ts: only config.ts reads process.env",
+  ],
+  [
+    "a tool that opens files by itself",
+    { "tool/read.ts": 'import { readFile } from "node:fs/promises";' },
+    "tool/read.ts: files are opened by workspace and store (node:fs/promises)",
   ],
   ["a folder nobody planned", { "utils/misc.ts": "" }, 'utils/misc.ts: "utils" is no room of the house'],
   ["an import of nothing", { "store/store.ts": 'import "./gone.ts";' }, "store/store.ts: no file ./gone.ts in src"],

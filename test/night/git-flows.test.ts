@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createGit } from "../../src/workspace/git.ts";
@@ -135,14 +135,17 @@ const payloads = ["fsmonitor", "hooks", "filter-clean", "filter-process", "diff-
 describe("T7 hidden repositories", () => {
   test("40 of them, through prepare, commit, check, landing, diff and archive: nothing runs; plain git runs some", async () => {
     await using lab = await makeLab();
+    const all = Object.keys(places).flatMap((place) => payloads.map((payload) => ({ place, payload })));
+    // Made before the service starts: it blocks this process, and idle connections would be closed meanwhile.
+    const sites = all.map(({ place, payload }) => {
+      const evil = twoBranches(lab.folder("evil"));
+      const project = makeProject(lab.folder(), { "a.txt": "a\n" });
+      return { place, name: `${place}, ${payload}`, evil, project, mark: armed(evil, payload) };
+    });
     await using service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config });
     const ran: string[] = [];
     const control: string[] = [];
-    const one = async (place: string, payload: string) => {
-      const name = `${place}, ${payload}`;
-      const project = makeProject(lab.folder(), { "a.txt": "a\n" });
-      const evil = twoBranches(lab.folder("evil"));
-      const mark = armed(evil, payload);
+    const one = async ({ place, name, evil, project, mark }: (typeof sites)[number]) => {
       const plant = `E=${evil}; R=${project}; T=$PWD; ${places[place]}; echo more >> a.txt`;
       const turns = [
         shell(plant),
@@ -162,8 +165,10 @@ describe("T7 hidden repositories", () => {
       await send(service.url, `/task/${id}/diff`);
       await send(service.url, `/task/${id}/project-archive${query}`);
       if (existsSync(mark)) ran.push(name);
-      rmSync(mark, { force: true });
-
+    };
+    const plainOne = ({ place, payload }: (typeof all)[number]) => {
+      const evil = twoBranches(lab.folder("evil"));
+      const mark = armed(evil, payload);
       const plainly = makeProject(lab.folder("plain"), { "a.txt": "a\n" });
       const tree = `${plainly}-tree`;
       git(plainly, "worktree", "add", "-q", tree);
@@ -175,14 +180,11 @@ describe("T7 hidden repositories", () => {
         ],
         { stdio: "ignore" },
       );
-      if (existsSync(mark)) control.push(name);
+      if (existsSync(mark)) control.push(`${place}, ${payload}`);
     };
-    const all = Object.keys(places).flatMap((place) => payloads.map((payload) => [place, payload] as const));
-    mkdirSync(lab.root, { recursive: true });
-    for (let at = 0; at < all.length; at += 4)
-      await Promise.all(all.slice(at, at + 4).map(([place, payload]) => one(place, payload)));
+    for (let at = 0; at < sites.length; at += 4) await Promise.all(sites.slice(at, at + 4).map(one));
+    for (const site of all) plainOne(site);
     console.log(`T7: of ${all.length} hidden repositories ours ran ${ran.length}, plain git ${control.length}`);
-    expect(readdirSync(lab.root).length).toBeGreaterThan(80);
     expect(ran).toEqual([]);
     expect(control.length).toBeGreaterThanOrEqual(20);
   }, 900_000);
