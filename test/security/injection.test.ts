@@ -96,6 +96,8 @@ const listen = async () => {
   let connects = 0;
   const server = createServer((socket) => {
     connects += 1;
+    // A command that is ended does not say good-bye.
+    socket.on("error", () => undefined);
     socket.end("HTTP/1.1 200 OK\r\n\r\n");
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
