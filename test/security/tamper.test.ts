@@ -15,14 +15,14 @@ const marker = (folder: string) => `${folder}.ran`;
 const tricks: Record<string, string> = {
   "core.fsmonitor": 'git config core.fsmonitor "touch $M; false"',
   "core.hooksPath":
-    'mkdir -p /tmp/h$$ && printf "#!/bin/sh\\ntouch $M\\n" > /tmp/h$$/post-index-change && chmod +x /tmp/h$$/post-index-change && git config core.hooksPath /tmp/h$$',
+    'mkdir -p $M.h && printf "#!/bin/sh\\ntouch $M\\n" > $M.h/post-index-change && chmod +x $M.h/post-index-change && git config core.hooksPath $M.h',
   "a hook": 'printf "#!/bin/sh\\ntouch $M\\n" > $G/hooks/post-index-change && chmod +x $G/hooks/post-index-change',
-  "include.path": 'printf "[core]\\n\\tfsmonitor = touch $M; false\\n" > /tmp/i$$ && git config include.path /tmp/i$$',
+  "include.path": 'printf "[core]\\n\\tfsmonitor = touch $M; false\\n" > $M.i && git config include.path $M.i',
   "a filter by attributes":
     'git config filter.x.clean "touch $M; cat" && mkdir -p $G/info && echo "* filter=x" > $G/info/attributes',
   "an alias": 'git config alias.st "!touch $M"',
   "a config that is moved in":
-    'cp $G/config /tmp/c$$ && git config -f /tmp/c$$ core.fsmonitor "touch $M; false" && mv /tmp/c$$ $G/config',
+    'cp $G/config $M.c && git config -f $M.c core.fsmonitor "touch $M; false" && mv $M.c $G/config',
 };
 
 const userCommands = [["status"], ["add", "-A"], ["st"], ["checkout", "-q", "HEAD"]];
