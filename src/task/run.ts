@@ -151,7 +151,11 @@ const move = async (run: Run): Promise<void> => {
       standIn: () => run.models.standIn(run.state().model, run.state().tried),
       async defer(event, until) {
         const due = { at: until, rank: dueNow(until, run.state().priority).rank };
-        await run.record([event], { judged: run.state().version, due });
+        const { input } = run.state();
+        // Facts of our own may come in between (the workspace is made meanwhile); only what somebody said, or a wish to
+        // end, is a reason to ask the model again first.
+        while (!(await run.record([event], { judged: run.state().version, due })))
+          if (run.state().input !== input || run.state().cancel !== null) return;
       },
       now: run.now,
     };
