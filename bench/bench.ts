@@ -6,6 +6,7 @@ import { temporary } from "../test/harness.ts";
 import { archive } from "./archive.ts";
 import { createBench, type Figure } from "./figure.ts";
 import { kill } from "./kill.ts";
+import { long, prompt } from "./long.ts";
 import { events, post } from "./latency.ts";
 import { cold, memory } from "./memory.ts";
 import { reads } from "./reads.ts";
@@ -20,7 +21,20 @@ import { throughput } from "./throughput.ts";
  *   npm run bench -- [--only step,reads] [--quick]
  */
 
-const figures: Record<string, Figure> = { step, flat, throughput, post, events, reads, memory, cold, archive, kill };
+const figures: Record<string, Figure> = {
+  step,
+  flat,
+  throughput,
+  post,
+  events,
+  reads,
+  memory,
+  cold,
+  archive,
+  kill,
+  long,
+  prompt,
+};
 
 const { values } = parseArgs({ options: { only: { type: "string" }, quick: { type: "boolean", default: false } } });
 const chosen = values.only?.split(",") ?? Object.keys(figures);

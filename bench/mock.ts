@@ -24,6 +24,14 @@ const answer = ({ first, turn, body }: MockRequest): MockTurn => {
   if (seen === undefined) arrivals.set(id, [at]);
   else seen.push(at);
   if (turn === 0 && tool in calls) template = body;
+  // Counted by requests: a summary takes earlier turns out of them.
+  if (tool === "long") {
+    const said = body.messages.at(-1)?.content;
+    if (typeof said === "string" && said.includes("this conversation is about to"))
+      return { text: "All files up to here were read; the next one is to be read now." };
+    const turned = (arrivals.get(id)?.length ?? 1) - 1;
+    return turned < Number(steps) ? { calls: calls["read"]?.(turned) ?? [] } : { text: "Done." };
+  }
   if (tool === "hold") return { hold: true, text: "Done." };
   const wanted = turn < Number(steps) ? calls[tool]?.(turn) : undefined;
   return wanted === undefined ? { text: "Done." } : { calls: wanted };

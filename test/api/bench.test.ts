@@ -34,6 +34,10 @@ describe("npm run bench", () => {
       "cold start to the first 200",
       "archive of 3 MB",
       "kill -9, start, 5 Tasks resumed",
+      "a step at turn 10",
+      "a step at turn 120",
+      "memory at turn 120",
+      "prompt of the first request",
     ]);
     // The columns are of one width, so a figure is where its title is, at the right.
     const right = head.indexOf("sortie") + "sortie".length;
