@@ -7,6 +7,7 @@ import { archive } from "./archive.ts";
 import { createBench, type Figure } from "./figure.ts";
 import { kill } from "./kill.ts";
 import { long, prompt } from "./long.ts";
+import { landing } from "./landing.ts";
 import { events, post } from "./latency.ts";
 import { cold, memory } from "./memory.ts";
 import { reads } from "./reads.ts";
@@ -31,6 +32,7 @@ const figures: Record<string, Figure> = {
   memory,
   cold,
   archive,
+  landing,
   kill,
   long,
   prompt,

@@ -2,7 +2,7 @@ import type { DomainEvent } from "../domain/event.ts";
 import { newID } from "../id.ts";
 import type { EventData, Snapshot } from "../protocol/event.ts";
 import { keepText } from "../store/text.ts";
-import { projectSide, taskSide } from "../workspace/renew.ts";
+import { baseSide, projectSide, taskSide } from "../workspace/renew.ts";
 import type { Renewed, Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
 import { messageFor } from "./settle.ts";
@@ -63,15 +63,17 @@ const conflictText = (run: Run, round: number, renewed: Extract<Renewed, { ok: t
       : `\n\nIn ${named(uncommitted)} the project's side is work in progress of the user's, not committed yet. Leave those lines exactly as they are and put your change beside them: a change that rewrites or needs uncommitted lines cannot land.`;
   return `Your change could not land: while you worked, the project changed the same places in ${named(paths)} (round ${round} of ${run.limits.landingRounds}).
 
-Your workspace now holds the project as it is at this moment, with your change put on top of it. Where both sides changed the same lines, the file has both versions:
+Your workspace now holds the project as it is at this moment, with your change put on top of it. Where both sides changed the same lines, the file has both versions, and between them what stood there before:
 
 <<<<<<< ${projectSide}
 what the project has
+||||||| ${baseSide}
+what both sides changed
 =======
 what you wrote
 >>>>>>> ${taskSide}
 ${said.length === 0 ? "" : `\nConflicts that no marker shows:\n${said.map((line) => `- ${line}`).join("\n")}\n`}
-Read each of these files. Make one version that keeps what the project's side wants and does what you were asked to do, and remove the marker lines. Change nothing else.${work}
+Read each of these files. Make one version that keeps what the project's side wants and does what you were asked to do, and remove the marker lines. A line that is only in the middle, or in the middle and on one side, was taken away by the other side: leave it out. Change nothing else.${work}
 
 What the project changed there since you began:
 
@@ -83,7 +85,7 @@ When you are done, say so. The checks run again, and landing is tried again.`;
 };
 
 const unresolvedText = (run: Run, round: number, paths: readonly string[]): string =>
-  `Your change could not land: conflict markers (lines that begin with <<<<<<<, ======= or >>>>>>>) still stand in ${named(paths)} (round ${round} of ${run.limits.landingRounds}). Open each of these files, make one version of both sides, and remove the marker lines. When you are done, say so.`;
+  `Your change could not land: conflict markers (lines that begin with <<<<<<<, |||||||, ======= or >>>>>>>) still stand in ${named(paths)} (round ${round} of ${run.limits.landingRounds}). Open each of these files, make one version of both sides, and remove the marker lines. When you are done, say so.`;
 
 /** Many untracked paths stand in a blob: no event exceeds 64 KiB. */
 export const keepSnapshot = async (run: Pick<Run, "store">, snapshot: Snapshot): Promise<Snapshot> => {

@@ -111,14 +111,17 @@ export const sweep = (root: string, path: string, landing: string): void => {
   }
 };
 
-/** Writes beside and renames, on disk before it answers. Folders are made; an empty folder in the way goes. */
+/**
+ * Writes beside and renames, on disk before it answers. Folders are made; an empty folder in the way goes. `ready` is
+ * asked in the last moment; false: nothing was changed.
+ */
 export const put = async (
   root: string,
   path: string,
   content: Content,
   landing: string,
-  beforeRename: () => void = () => undefined,
-): Promise<void> => {
+  ready: () => Promise<boolean> = () => Promise.resolve(true),
+): Promise<boolean> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
   using folder = openFolder(root, components, true);
@@ -138,9 +141,13 @@ export const put = async (
     }
     await handle.sync();
   }
-  beforeRename();
+  if (!(await ready())) {
+    tryUnlink(temp);
+    return false;
+  }
   renameSync(temp, folder.at(name));
   await sync(folder.fd);
+  return true;
 };
 
 /** Removes a folder that holds nothing but empty folders; git knows none of them. */

@@ -185,18 +185,28 @@ const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> =
   const state = await stateOf(root, path.path);
   if (isAs(state, path.after, path)) return true;
   if (!isAs(state, path.before, path)) return false;
-  if (path.after !== null) return write(request, path.path, path.after, () => step("rename"));
+  // The user may save the file in this very moment: it is looked at again right before it is replaced.
+  const still = async () => {
+    step("rename");
+    return isAs(await stateOf(root, path.path), path.before, path);
+  };
+  if (path.after !== null) return write(request, path.path, path.after, still);
+  if (!(await still())) return false;
   await take(root, path.path, origin.prefix);
   return true;
 };
 
 /** False: something of the user's stands in the way, a file above the path or a folder that is not empty. */
-const write = async (request: LandRequest, path: string, wanted: Wanted, beforeRename = () => {}): Promise<boolean> => {
+const write = async (
+  request: LandRequest,
+  path: string,
+  wanted: Wanted,
+  ready?: () => Promise<boolean>,
+): Promise<boolean> => {
   const root = request.origin.toplevel;
   const found = await look(root, path);
   if (found.kind === "blocked" || (found.kind === "folder" && below(root, path).length > 0)) return false;
-  await put(root, path, await bytesFor(request, path, wanted), request.taskID, beforeRename);
-  return true;
+  return put(root, path, await bytesFor(request, path, wanted), request.taskID, ready);
 };
 
 type Wanted = { mode: string; sha256: string; object?: string };
@@ -228,7 +238,10 @@ const withdraw = async (request: LandRequest, reason: string): Promise<Landed> =
     const state = await stateOf(root, path.path);
     if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;
     if (path.before === null) await take(root, path.path, origin.prefix);
-    else await write({ ...request, worktree: root }, path.path, path.before);
+    else {
+      const still = async () => isAs(await stateOf(root, path.path), path.after, path);
+      await write({ ...request, worktree: root }, path.path, path.before, still);
+    }
   }
   rmSync(copyOf(request), { force: true });
   return { ok: false, reason };

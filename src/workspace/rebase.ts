@@ -13,7 +13,7 @@ export type Merged = { tree: string; conflicts: string[]; said: string[]; ours: 
  */
 export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise<Merged> => {
   const [ours, theirs] = await sides(git, onto, commit);
-  const args = ["-c", "merge.conflictStyle=merge", "merge-tree", "--write-tree", "-z", "--name-only", ours, theirs];
+  const args = ["-c", "merge.conflictStyle=diff3", "merge-tree", "--write-tree", "-z", "--name-only", ours, theirs];
   const { stdout, exitCode } = await git.run(args, { ok: [0, 1], timeoutMs: 10 * 60_000 });
   const [tree = "", ...parts] = splitNul(stdout);
   if (exitCode === 0) return { tree, conflicts: [], said: [], ours, theirs };

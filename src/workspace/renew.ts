@@ -12,6 +12,7 @@ import type { Commit, Renewed } from "./workspace.ts";
  */
 
 export const projectSide = "the project now";
+export const baseSide = "where you began";
 export const taskSide = "your change";
 
 /** Longest description of the project's side, characters. */
@@ -67,16 +68,16 @@ const relabel = async (worktree: string, path: string, { ours, theirs }: Merged)
   if (there.kind !== "present" || there.content.mode === "120000") return;
   const text = there.content.bytes.toString("latin1");
   const named = text
-    .replaceAll(`\n<<<<<<< ${ours}`, `\n<<<<<<< ${projectSide}`)
-    .replace(new RegExp(`^<<<<<<< ${ours}`), `<<<<<<< ${projectSide}`)
-    .replaceAll(`\n>>>>>>> ${theirs}`, `\n>>>>>>> ${taskSide}`);
+    .replace(new RegExp(`^<{7} ${ours}`, "gm"), `<<<<<<< ${projectSide}`)
+    .replace(/^\|{7} (?:[0-9a-f]{7,64}|empty tree)/gm, `||||||| ${baseSide}`)
+    .replace(new RegExp(`^>{7} ${theirs}`, "gm"), `>>>>>>> ${taskSide}`);
   if (named !== text)
     await put(worktree, path, { mode: there.content.mode, bytes: Buffer.from(named, "latin1") }, "renew");
 };
 
 /** Paths of these that still have conflict markers of ours. */
 export const unresolvedIn = async (worktree: string, paths: readonly string[]): Promise<string[]> => {
-  const marks = new RegExp(`^(<{7} ${projectSide}|>{7} ${taskSide})`, "m");
+  const marks = new RegExp(`^(<{7} ${projectSide}|[|]{7} ${baseSide}|>{7} ${taskSide})`, "m");
   const open: string[] = [];
   for (const path of paths) {
     const there = await look(worktree, path);

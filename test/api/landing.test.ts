@@ -144,7 +144,7 @@ describe.concurrent("a project that changes meanwhile", { timeout: 60_000 }, () 
       [
         shell("sleep 1; sed -i 's/line 5/task 5/' a.txt; echo n > n.txt"),
         { text: "Done." },
-        shell("cat a.txt; sed -i '/^<<<<<<<\\|^=======\\|^>>>>>>>/d' a.txt"),
+        shell("cat a.txt; sed -i '/^|||||||/,/^=======/d; /^<<<<<<</d; /^>>>>>>>/d' a.txt"),
         { text: "Merged." },
       ],
       { checks: ["grep -q 'task 5' a.txt"] },
@@ -160,7 +160,7 @@ describe.concurrent("a project that changes meanwhile", { timeout: 60_000 }, () 
     expect(message?.data.text).toMatch(/same places in a\.txt \(round 1 of 3\)[^]*\n-line 5\n\+mine 5\n/);
     const seen = await eventsOf(taskID, "tool.finished");
     expect(seen[1]?.data.output).toContain(
-      "line 4\n<<<<<<< the project now\nmine 5\n=======\ntask 5\n>>>>>>> your change\nline 6\n",
+      "line 4\n<<<<<<< the project now\nmine 5\n||||||| where you began\nline 5\n=======\ntask 5\n>>>>>>> your change\nline 6\n",
     );
     expect(readText(directory, "a.txt")).toContain("line 4\nmine 5\ntask 5\nline 6\n");
     expect(git(directory, "log", "--format=%s")).toMatch(/^do it .*\nmine\nfirst$/);

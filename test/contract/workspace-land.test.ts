@@ -523,16 +523,23 @@ describe("a service killed while it lands", () => {
 
   test("at every step in turn, and again while it recovers, ends as if nothing had happened", async () => {
     scene.sh(
-      "git init -q; mkdir d; echo a > a; echo b > b; echo c > d/c; echo e > e; ln -s a l; git add .; git commit -qm first",
+      "git init -q; mkdir d; echo a > a; echo b > b; echo c > d/c; echo e > e; ln -s a l; seq 9 > m; seq 9 > s; git add .; git commit -qm first",
     );
-    const { workspace, commit } = await done("echo A > a; chmod +x a; rm b; ln -sf b l; rm e; mkdir e; echo e > e/e");
-    scene.sh("echo mine > staged; git add staged; echo u > untracked");
+    const { workspace, commit } = await done(
+      "echo A > a; chmod +x a; rm b; ln -sf b l; rm e; mkdir e; echo e > e/e; sed -i s/9/task/ m s",
+    );
+    scene.sh(
+      "echo mine > staged; git add staged; echo u > untracked; sed -i s/1/mine/ m s; git add s; sed -i s/4/more/ s",
+    );
     const plan = await planned(workspace, commit);
     scene.sh("cp -a ../project ../before");
     const later = scene.service();
     const reopened = await later.open("task_1", workspace.prepared);
     expect(await later.land(reopened, plan)).toEqual({ ok: true, kept: [] });
     const expected = picture(scene);
+    expect(scene.sh("head -1 m; tail -1 m; git show :s | head -1; git show :s | tail -1; sed -n 4p s; tail -1 s")).toBe(
+      "mine\ntask\nmine\ntask\nmore\ntask\n",
+    );
 
     let steps = 0;
     const half = new Set<string>();
@@ -549,15 +556,17 @@ describe("a service killed while it lands", () => {
     // Control: the kills did leave different half-done states behind.
     expect(half.size).toBeGreaterThan(8);
     expect(fsck(scene)).toBe("");
-  }, 60_000);
+  }, 240_000);
 
   test("before the branch is taken, and the branch moves meanwhile: everything is put back", async () => {
     scene.sh(
       "git init -q; mkdir d; echo a > a; echo b > b; echo c > d/c; echo e > e; ln -s a l; git add .; git commit -qm first",
     );
+    scene.sh("seq 9 > m; git add m; git commit -qm m");
     const { workspace, commit } = await done(
-      "echo A > a; chmod +x a; rm b; rm -r d; ln -sf b l; mkdir new; echo n > new/n; rm e; mkdir e; echo e > e/e; echo d > d",
+      "sed -i s/9/task/ m; echo A > a; chmod +x a; rm b; rm -r d; ln -sf b l; mkdir new; echo n > new/n; rm e; mkdir e; echo e > e/e; echo d > d",
     );
+    scene.sh("sed -i s/1/mine/ m");
     const plan = await planned(workspace, commit);
     const before = picture(scene);
     const other = scene.sh("git commit-tree -p HEAD -m other 'HEAD^{tree}'").trim();
@@ -571,5 +580,5 @@ describe("a service killed while it lands", () => {
       scene.sh(`git update-ref refs/heads/main ${commit.parent}`);
       expect(picture(scene)).toEqual(before);
     }
-  }, 60_000);
+  }, 240_000);
 });

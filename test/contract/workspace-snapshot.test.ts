@@ -257,14 +257,14 @@ describe("landing beside uncommitted work", () => {
       snapshot: { untracked: ["ux"] },
     });
     expect(renewed.theirs).toContain("-5\n+user\n");
-    expect(scene.sh("cat b.txt; sed -n 4,10p src/a.txt; cat fine ux", workspace.root)).toBe(
-      "<<<<<<< the project now\nU\n=======\nT\n>>>>>>> your change\n4\n<<<<<<< the project now\nuser\n=======\ntask\n>>>>>>> your change\n6\nfine\nux\n",
+    expect(scene.sh("cat b.txt; sed -n 4,11p src/a.txt; cat fine ux", workspace.root)).toBe(
+      "<<<<<<< the project now\nU\n||||||| where you began\nb\n=======\nT\n>>>>>>> your change\n4\n<<<<<<< the project now\nuser\n||||||| where you began\n5\n=======\ntask\n>>>>>>> your change\nfine\nux\n",
     );
     const { baseCommit, baseTree, snapshot } = renewed;
     const place = { ...workspace.prepared, baseCommit, baseTree, ...(snapshot === undefined ? {} : { snapshot }) };
     const next = await workspaces.open("task_1", place, renewed.commit);
     expect(await workspaces.unresolved(next, renewed.paths)).toEqual(["b.txt", "src/a.txt"]);
-    scene.sh("sed -i '/^<<<<<<<\\|^=======\\|^>>>>>>>/d' src/a.txt; echo U > b.txt", next.root);
+    scene.sh("sed -i '/^|||||||/,/^=======/d; /^<<<<<<</d; /^>>>>>>>/d' src/a.txt; echo U > b.txt", next.root);
     expect(await workspaces.unresolved(next, renewed.paths)).toEqual([]);
     expect(await landed(next)).toMatchObject({ ok: true, kept: [] });
     expect(
