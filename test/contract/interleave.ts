@@ -146,6 +146,7 @@ const interleave = async (seed: number, tasks = 3): Promise<Outcome> => {
 
   /** A Task, step by step, as task/land.ts takes them; between two steps anything may happen. */
   let turn: number | undefined;
+  const mayLand = (number: number) => turn === undefined || turn === number;
   const taskOf = async function* (number: number): AsyncGenerator<string> {
     const taskID = `t${number}`;
     const message = `work of ${taskID}\n\nTask: ${taskID}\nSquad: base@1\n`;
@@ -177,7 +178,7 @@ const interleave = async (seed: number, tasks = 3): Promise<Outcome> => {
     for (let tries = 0; ; tries += 1) {
       if (commit === undefined) return yield told("nothing to do");
       if (tries > 12) return yield told("too many tries");
-      while (turn !== undefined && turn !== number) yield `${taskID} waits`;
+      while (!mayLand(number)) yield `${taskID} waits`;
       turn = number;
       const snapped = place.snapshot !== undefined && place.snapshot.head !== place.baseCommit;
       const plan = snapped ? undefined : await workspaces.plan(workspace, commit, place.baseCommit ?? "");
