@@ -67,21 +67,25 @@ const relabel = async (worktree: string, path: string, { ours, theirs }: Merged)
   const there = await look(worktree, path);
   if (there.kind !== "present" || there.content.mode === "120000") return;
   const text = there.content.bytes.toString("latin1");
-  const named = text
-    .replace(new RegExp(`^<{7} ${ours}`, "gm"), `<<<<<<< ${projectSide}`)
-    .replace(/^\|{7} (?:[0-9a-f]{7,64}|empty tree)/gm, `||||||| ${baseSide}`)
-    .replace(new RegExp(`^>{7} ${theirs}`, "gm"), `>>>>>>> ${taskSide}`);
+  const marked = (line: string): string => {
+    if (line.startsWith(`<<<<<<< ${ours}`)) return line.replace(ours, projectSide);
+    if (line.startsWith(`>>>>>>> ${theirs}`)) return line.replace(theirs, taskSide);
+    return line.replace(/^\|{7} (?:[0-9a-f]{7,64}|empty tree)/, `||||||| ${baseSide}`);
+  };
+  const named = text.split("\n").map(marked).join("\n");
   if (named !== text)
     await put(worktree, path, { mode: there.content.mode, bytes: Buffer.from(named, "latin1") }, "renew");
 };
 
 /** Paths of these that still have conflict markers of ours. */
 export const unresolvedIn = async (worktree: string, paths: readonly string[]): Promise<string[]> => {
-  const marks = new RegExp(`^(<{7} ${projectSide}|[|]{7} ${baseSide}|>{7} ${taskSide})`, "m");
+  const marks = [`<<<<<<< ${projectSide}`, `||||||| ${baseSide}`, `>>>>>>> ${taskSide}`];
   const open: string[] = [];
   for (const path of paths) {
     const there = await look(worktree, path);
-    if (there.kind === "present" && marks.test(there.content.bytes.toString("latin1"))) open.push(path);
+    if (there.kind !== "present") continue;
+    const lines = there.content.bytes.toString("latin1").split("\n");
+    if (lines.some((line) => marks.some((mark) => line.startsWith(mark)))) open.push(path);
   }
   return open;
 };

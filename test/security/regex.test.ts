@@ -17,8 +17,6 @@ const atRunTime: Record<string, string> = {
   "check/detect.ts: kind": "one of our own words; below, with one of them",
   "http/app.ts: path": "of our own routes; below, with one of them",
   "task/create.ts: text": "a caller's: compiled to see that it is one, never run here",
-  "workspace/renew.ts: projectSide, taskSide": "labels of ours; below, with words",
-  "workspace/renew.ts: ours": "a label of ours, at the beginning only",
 };
 
 /** The file, and the names whose values only a run knows. */
@@ -157,7 +155,6 @@ describe("T19 regular expressions", () => {
     expect(
       slowOnes([
         { file: "check/detect.ts", source: "test", regex: /^test[ \t]*:/m },
-        { file: "workspace/renew.ts", source: "labels", regex: /^(<{7} the project|>{7} the task)/m },
         { file: "http/app.ts", source: "route", regex: /^\/task\/[^/]+\/checks\/[^/]+\/log$/ },
       ]),
     ).toEqual([]);
