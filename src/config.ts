@@ -59,7 +59,17 @@ export const configFile = z.strictObject({
   secrets: z.array(z.string().min(1)).optional(),
   /** External agents over ACP by name; each becomes the squad `acp-<name>`. */
   agents: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), agentConfig).optional(),
-  sandbox: z.strictObject({ network: z.boolean().optional() }).optional(),
+  sandbox: z
+    .strictObject({
+      network: z.boolean().optional(),
+      tier: z.literal([1, 2, 3]).optional(),
+      paths: z.array(z.string().refine(isAbsolute, "Expected an absolute path")).max(64).optional(),
+      env: z
+        .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/))
+        .max(64)
+        .optional(),
+    })
+    .optional(),
   permissions: z
     .strictObject({
       deny: z.array(z.string()).optional(),
@@ -111,7 +121,19 @@ export type Config = {
   /** Variables of the environment whose values are kept out of everything that is written. */
   secrets: string[];
   agents: Record<string, AgentConfig>;
-  sandbox: { mode: "auto" | "required"; network: boolean };
+  sandbox: {
+    mode: "auto" | "required";
+    /** What asked for the mode. */
+    source: string;
+    /** undefined: off where that is possible. */
+    network: boolean | undefined;
+    /** The strongest that is used. */
+    tier: 1 | 2 | 3;
+    /** Further folders that commands can read. */
+    paths: string[];
+    /** Further variables of the environment that commands get. */
+    env: string[];
+  };
   /** What agents may do; the rules are checked where the tools are known. */
   permissions: { deny: string[]; ask: string[]; allow: string[] };
   /** How long a worktree stays after its Task has ended. */
@@ -145,6 +167,9 @@ export type Flags = {
 
 /** Variables of the interface whose feature is not built yet: refused rather than ignored. */
 const later = ["SERVICE_ALLOW_SQUAD_PRODUCTION"];
+/** security.md C5: what no command gets, not even by the operator's own list. */
+const neverGiven =
+  /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^SERVICE_|^LD_|^GIT_|^PYTHON|^(NODE_OPTIONS|BASH_ENV|ENV|SSH_AUTH_SOCK)$/i;
 /** Lists may be empty. */
 const lists = new Set(["SERVICE_ALLOWED_HOSTS", "SERVICE_ALLOWED_ORIGINS", "SERVICE_PROJECT_ROOTS"]);
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
@@ -196,8 +221,11 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   if (named !== undefined && !existsSync(configPath))
     throw bad(`Expected a configuration file at ${configPath}, found none. Create it, or unset SERVICE_CONFIG.`);
   const file = readFile(configPath);
-  if (file.sandbox?.network === false)
-    throw bad(`${configPath}: sandbox.network: false needs a sandbox, which this version does not have. Remove it.`);
+  for (const name of file.sandbox?.env ?? [])
+    if (neverGiven.test(name))
+      throw bad(
+        `${configPath}: sandbox.env: ${name} is never given to commands: it may hold a secret or change how programs start. Remove it.`,
+      );
 
   for (const name of ["modelFirstSeconds", "modelSilentSeconds", "modelReplySeconds"] as const)
     if (file.limits?.[name] === 0) throw bad(`${configPath}: limits.${name}: expected at least 1, got 0.`);
@@ -260,7 +288,14 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     providers: file.providers ?? {},
     secrets: file.secrets ?? [],
     agents: agentsOf(file.agents ?? {}, env),
-    sandbox: { mode: sandbox, network: file.sandbox?.network ?? true },
+    sandbox: {
+      mode: sandbox,
+      source: env["SERVICE_SANDBOX"] === undefined ? `listening on ${host}` : `SERVICE_SANDBOX=${sandbox}`,
+      network: file.sandbox?.network,
+      tier: file.sandbox?.tier ?? 1,
+      paths: file.sandbox?.paths ?? [],
+      env: file.sandbox?.env ?? [],
+    },
     permissions: {
       deny: file.permissions?.deny ?? [],
       ask: file.permissions?.ask ?? [],

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
-import { availableParallelism } from "node:os";
+import { availableParallelism, homedir } from "node:os";
 import { join } from "node:path";
 import { type Config, isLoopback } from "./config.ts";
 import type { Recorded } from "./domain/event.ts";
@@ -29,6 +29,7 @@ import { createRunTask } from "./task/run.ts";
 import { createRetainer } from "./task/retain.ts";
 import { createTasks, type Tasks } from "./task/tasks.ts";
 import { createProcesses } from "./workspace/process.ts";
+import { findSandbox, type Sandbox } from "./workspace/sandbox.ts";
 import { createWorkspaces } from "./workspace/worktree.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
@@ -38,7 +39,7 @@ export type Service = {
   port: number;
   version: string;
   model: { ref: string; source: string };
-  sandbox: { tier: number; name: "process-group"; network: boolean };
+  sandbox: Sandbox;
   dataDir: string;
   store: "sqlite" | "postgres";
   tasks: Tasks;
@@ -50,20 +51,12 @@ export type Service = {
 
 export const version = "0.1.0";
 
-/** Until the stronger tiers are built: commands run in process groups of the service's user, with its network. */
-const sandbox = { tier: 3, name: "process-group", network: true } as const;
-
 /** `recorded` hears every fact that this service's runs commit, right after the commit. */
 export const createService = async (
   config: Config,
   openLog: Log,
   recorded: (events: readonly Recorded[]) => void = () => {},
 ): Promise<Service> => {
-  if (config.sandbox.mode === "required")
-    throw new StartError(
-      78,
-      `A sandbox is required (${isLoopback(config.host) ? "SERVICE_SANDBOX=required" : `listening on ${config.host}`}), and this version has none: commands run as the service's user. Set SERVICE_SANDBOX=auto to accept that.`,
-    );
   const { dataDir, limits, permissions } = config;
   for (const list of ["deny", "ask", "allow"] as const) {
     const problem = problemIn(list, permissions[list]);
@@ -84,7 +77,16 @@ export const createService = async (
     await rm(join(dataDir, "tmp"), { recursive: true, force: true });
     const instance = await instanceOf(dataDir);
     const store = guardStore(scope.use(await openStore(config, instance, log)), secrets);
-    const processes = createProcesses({ folder: join(dataDir, "processes"), runID: dataDir, keepEnv: config.env, log });
+    const sandbox = await sandboxOf(config);
+    const processes = createProcesses({
+      folder: join(dataDir, "processes"),
+      runID: dataDir,
+      keepEnv: config.env,
+      sandbox,
+      envNames: config.sandbox.env,
+      limits,
+      log,
+    });
     scope.defer(() => processes.stop());
     const reaped = await processes.reap();
     for (const [task, pids] of reaped) log.warn({ task, pids }, "ended processes that an earlier run left");
@@ -145,7 +147,7 @@ export const createService = async (
       web: config.web.fetch ? { http: config.web.http } : undefined,
       limits,
       permissions,
-      sandbox,
+      sandbox: { tier: sandbox.tier, name: sandbox.name, network: sandbox.network },
       worker: `${instance}/${randomUUID()}`,
       recorded(events) {
         metrics.recorded(events);
@@ -171,7 +173,14 @@ export const createService = async (
           () => true,
           () => false,
         );
-        return { healthy: ok, version, sandbox, model: registry.active(), store: { kind: store.kind, ok } };
+        const { tier, name, network } = sandbox;
+        return {
+          healthy: ok,
+          version,
+          sandbox: { tier, name, network },
+          model: registry.active(),
+          store: { kind: store.kind, ok },
+        };
       },
       models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
       metrics: metrics.text,
@@ -217,6 +226,15 @@ export const createService = async (
     throw error;
   }
 };
+
+/** The sandbox that these settings get on this machine. */
+export const sandboxOf = (config: Config): Promise<Sandbox> =>
+  findSandbox({
+    ...config.sandbox,
+    path: config.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
+    home: config.env["HOME"] ?? homedir(),
+    dataDir: config.dataDir,
+  });
 
 type Verified = Store & { verify?(): Promise<void> };
 

@@ -75,7 +75,7 @@ export const shell = (command: string, more: object = {}): MockTurn => ({
 
 export type Lab = Awaited<ReturnType<typeof makeLab>>;
 
-/** A mock provider whose conversations are named by a `[marker]` in the request, and a folder for everything. */
+/** In tier 3, where a command can do its worst to the worktree and to Git. A mock provider whose conversations are named by a `[marker]` in the request, and a folder for everything. */
 export const makeLab = async (limits: Record<string, number> = {}) => {
   const root = temporary("sortie-hostile-");
   const scripts = new Map<string, MockTurn[]>();
@@ -85,7 +85,7 @@ export const makeLab = async (limits: Record<string, number> = {}) => {
   });
   const config = join(root.path, "config.jsonc");
   const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-  writeFileSync(config, JSON.stringify({ providers, limits }));
+  writeFileSync(config, JSON.stringify({ providers, limits, sandbox: { tier: 3 } }));
   let count = 0;
   return {
     root: root.path,

@@ -28,7 +28,7 @@ const doors: Record<string, readonly string[]> = {
   "cli/main.ts": ["config"],
   "cli/serve.ts": ["config", "log", "service"],
   "cli/demo.ts": ["config", "log", "service"],
-  "cli/doctor.ts": ["config", "log", "model"],
+  "cli/doctor.ts": ["config", "log", "model", "service"],
   "cli/model.ts": ["config", "log", "model"],
 };
 

@@ -58,7 +58,7 @@ const runCall = async (turn: Turn, call: Call, tool: Tool | undefined, cut: Abor
       ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(Buffer.from(result.full)) }),
       exitCode: result.exitCode ?? null,
       durationMs: Math.round(performance.now() - started),
-      ...(sandbox ? { sandbox: "process-group" } : {}),
+      ...(sandbox ? { sandbox: turn.state().sandbox?.name ?? "process-group" } : {}),
     }),
   ]);
 };
@@ -91,7 +91,7 @@ const attempt = async (
       `The arguments of ${tool.name} are wrong: ${parsed.error.issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`).join("; ")}. Nothing was done.`,
     );
   const workspace = await turn.workspace();
-  const refused = await permit(turn, call.callID, tool, parsed.data, workspace.root);
+  const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
   using slot = await turn.slot(cut).catch((error: unknown) => {
     turn.signal.throwIfAborted();

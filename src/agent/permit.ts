@@ -18,9 +18,9 @@ export const permit = (
   callID: string,
   tool: Tool,
   input: unknown,
-  root: string,
+  inside: Files["inside"],
 ): Promise<ToolResult | undefined> =>
-  permitted(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, root) }, JSON.stringify(input));
+  permitted(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, inside) }, JSON.stringify(input));
 
 /** undefined: go. Else the refusal that the model reads. Rejects with Waits while somebody is asked. */
 export const permitted = async (
@@ -96,7 +96,7 @@ export const narrowed = (turn: Turn, workspace: Workspace, tool: Tool, input: un
   if (!turn.rules.some(isAboutFiles)) return workspace;
   // What the call names was decided on as a whole; a permission that was asked for holds for just that.
   const named = new Set(
-    subjectsOf(tool, input, workspace.root).flatMap((subject) => ("path" in subject ? [subject.path] : [])),
+    subjectsOf(tool, input, workspace.files.inside).flatMap((subject) => ("path" in subject ? [subject.path] : [])),
   );
   return { ...workspace, files: guarded(workspace.files, turn.rules, tool.name, named) };
 };
@@ -106,8 +106,8 @@ const isAboutFiles = ({ decision, origin, rule }: Rules[number]): boolean =>
 
 const guarded = (files: Files, rules: Rules, tool: string, named: ReadonlySet<string>): Files => {
   const check = (kind: "read" | "write", path: string) => {
-    const inside = path.startsWith(`${files.root}/`) ? path.slice(files.root.length + 1) : path;
-    const name = inside
+    const name = files
+      .inside(path)
       .split("/")
       .filter((part) => part !== "" && part !== ".")
       .join("/");

@@ -25,7 +25,7 @@ export const runCheck = async (
 ): Promise<CheckResult> => {
   const cwd = check.cwd === undefined ? workspace.root : join(workspace.root, check.cwd);
   const ran = await workspace.run({
-    run: `${toolPath(workspace.root, cwd)}\n${check.run}`,
+    run: `${toolPath(workspace.inside, check.cwd)}\n${check.run}`,
     cwd,
     ...(check.env === undefined ? {} : { env: check.env }),
     timeoutMs: check.timeoutSeconds * 1000,
@@ -46,7 +46,8 @@ export const runCheck = async (
 };
 
 /** The project's tools first: local packages of Node and Python, then what the service finds. */
-const toolPath = (root: string, cwd: string): string => {
+const toolPath = (root: string, folder = ""): string => {
+  const cwd = join(root, folder);
   const folders = [join(cwd, "node_modules/.bin"), join(root, "node_modules/.bin"), join(root, ".venv/bin")];
   return `export PATH=${[...new Set(folders)].map(quote).join(":")}:"$PATH"`;
 };

@@ -1,7 +1,8 @@
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
-import { access, readdir, readFile, stat, statfs } from "node:fs/promises";
+import { access, mkdtemp, readdir, readFile, rm, stat, statfs } from "node:fs/promises";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { type Config, type Flags, loadConfig } from "../config.ts";
@@ -73,6 +74,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding> {
   yield await model(config);
   yield await localModels(config);
   yield await store(config);
+  yield await sandbox(config);
   yield await orphans(config, running !== undefined);
 }
 
@@ -244,6 +246,21 @@ const postgres = async (connectionString: string): Promise<Finding> => {
     return bad("Store", `PostgreSQL: ${messageOf(error)}`, "Check SERVICE_DATABASE_URL, and that the server runs.");
   } finally {
     await client.end().catch(() => {});
+  }
+};
+
+/** What a start would find here, by the same self-test; what a start would refuse is bad. */
+const sandbox = async (config: Config): Promise<Finding> => {
+  const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
+  try {
+    const { sandboxOf } = await import("../service.ts");
+    const found = await sandboxOf({ ...config, dataDir: scratch });
+    const text = `${found.name}, tier ${found.tier}, network ${found.network ? "on" : "off"}`;
+    return found.note === undefined ? ok("Sandbox", text) : note("Sandbox", text, `For tier 1: ${found.note}.`);
+  } catch (error) {
+    return bad("Sandbox", "a start would be refused", messageOf(error));
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
   }
 };
 

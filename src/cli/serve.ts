@@ -1,6 +1,6 @@
 import { type Flags, isLoopback, loadConfig } from "../config.ts";
 import { createLog } from "../log.ts";
-import { createService } from "../service.ts";
+import { createService, type Service } from "../service.ts";
 import type { Screen } from "./print.ts";
 
 /** How long a stop may take before the process ends anyway. */
@@ -41,9 +41,19 @@ export const serve = async (flags: Flags, screen: Screen): Promise<void> => {
       ...(model.ref === "builtin/rules-1"
         ? [dim("         No language model. Set a provider's key, or look for a local server: sortie model detect")]
         : []),
-      `Sandbox  ${sandbox.name}, tier ${sandbox.tier}: commands run as your user${sandbox.network ? ", with network" : ""}`,
+      `Sandbox  ${sandboxLine(sandbox)}`,
       `Data     ${service.dataDir}, ${service.store}`,
       ...(isLoopback(config.host) ? [dim('Try in a project: sortie run "run the tests"')] : []),
     ].join("\n"),
   );
 };
+
+const covers = {
+  bubblewrap: "commands see their Task's files and the system's programs only",
+  "pid-namespace": "commands run as your user and see your files, in processes of their own",
+  "process-group": "commands run as your user and see your files",
+};
+
+/** What the sandbox of commands is, and what it is not. */
+const sandboxLine = ({ tier, name, network, note }: Service["sandbox"]): string =>
+  `${name}, tier ${tier}: ${covers[name]}, ${network ? "with" : "without"} network${note === undefined ? "" : `\n         Not tier 1: ${note}`}`;

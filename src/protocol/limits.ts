@@ -34,6 +34,12 @@ export const defaultLimits = {
   streamQueueEvents: 1000,
   /** Output of one command kept, head and tail together, bytes. */
   commandOutputBytes: 1024 * 1024,
+  /** Of an agent's command and what it starts; 0 = none. Processes are counted by user, and not for root. */
+  commandProcesses: 8192,
+  commandFiles: 16_384,
+  commandFileBytes: 8 * 1024 ** 3,
+  /** Address space; programs such as Node reserve far more than they use. */
+  commandMemoryBytes: 0,
   commandSeconds: 120,
   commandMaxSeconds: 600,
   /** Commands of one Task that may run in the background at the same time. */

@@ -161,6 +161,7 @@ export const openRun = async (
     background: createBackground(claim.fence.epoch),
   };
 
+  scope.defer(() => deps.processes.rest(stream));
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());
   scope.defer(run.leaveTurn);

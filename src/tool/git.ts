@@ -76,10 +76,8 @@ const act = async (call: Input, context: ToolContext): Promise<ToolResult> => {
 };
 
 const inRepository = async (call: Input, repository: Git, context: ToolContext): Promise<ToolResult> => {
-  const { signal } = context;
-  const inside = (path: string) =>
-    componentsOf(path.startsWith(`${repository.root}/`) ? path.slice(repository.root.length + 1) : path).join("/") ||
-    ".";
+  const { signal, workspace } = context;
+  const inside = (path: string) => componentsOf(workspace.files.inside(path)).join("/") || ".";
   const paths = (call.paths ?? []).map(inside);
   const revision = call.revision === undefined ? [] : [call.revision];
   const say = async (args: string[], none: string) => {

@@ -63,7 +63,7 @@ const within = async (files: Files, path: string): Promise<string> => {
     if (!(error instanceof FileRefused) || error.kind !== "not-a-file") throw error;
     await files.read(path, 0).catch(unlessTooBig);
   }
-  const inside = path.startsWith(`${files.root}/`) ? path.slice(files.root.length + 1) : path;
+  const inside = files.inside(path);
   return inside
     .split("/")
     .filter((name) => name !== "" && name !== ".")

@@ -6,7 +6,11 @@ import type { Tool } from "./tool.ts";
  * the rules without a word. `path`, `paths`, `from`, `to` and the files of a `patch` are files, read by tools without
  * an effect and written by all others; `command` is the shell's, `action` Git's, `url` a host.
  */
-export const subjectsOf = (tool: Pick<Tool, "name" | "effect">, input: unknown, root: string): Subject[] => {
+export const subjectsOf = (
+  tool: Pick<Tool, "name" | "effect">,
+  input: unknown,
+  inside: (path: string) => string,
+): Subject[] => {
   const given = typeof input === "object" && input !== null ? (input as Record<string, unknown>) : {};
   const texts = (name: string): string[] =>
     [given[name]].flat().filter((value): value is string => typeof value === "string");
@@ -17,7 +21,7 @@ export const subjectsOf = (tool: Pick<Tool, "name" | "effect">, input: unknown, 
     ...editsOf(given["edits"]),
   ];
   const subjects: Subject[] = [
-    ...paths.map((path): Subject => ({ kind: tool.name === "shell" ? "read" : kind, path: inside(path, root) })),
+    ...paths.map((path): Subject => ({ kind: tool.name === "shell" ? "read" : kind, path: named(inside(path)) })),
     ...(tool.name === "git" ? [{ kind: "git" as const, command: gitCommand(texts) }] : texts("command").map(shellOf)),
     ...texts("url").map((url): Subject => ({ kind: "web", host: URL.parse(url)?.hostname ?? url })),
   ];
@@ -51,7 +55,6 @@ const filesOf = (patch: string): string[] =>
     return /^[ab]\//.test(name) ? [name, name.slice(2)] : [name];
   });
 
-const inside = (path: string, root: string): string =>
-  (path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path).split("/").filter(isName).join("/");
+const named = (path: string): string => path.split("/").filter(isName).join("/");
 
 const isName = (name: string): boolean => name !== "" && name !== ".";

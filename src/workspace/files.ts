@@ -28,6 +28,8 @@ export type Entry = { path: string; kind: "file" | "directory" | "link" | "other
 /** Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when it may not or cannot. */
 export interface Files {
   readonly root: string;
+  /** A path relative to the root, where it is an absolute one of the root's. */
+  inside: (path: string) => string;
   read(path: string, maxBytes: number): Promise<{ bytes: Buffer; executable: boolean }>;
   /** Creates missing folders; replaces atomically; keeps the mode of a file that was there. */
   write(path: string, bytes: string | Uint8Array, options?: { executable?: boolean }): Promise<{ created: boolean }>;
@@ -66,10 +68,17 @@ const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
 const kindOf = (stats: Stats): Entry["kind"] =>
   stats.isFile() ? "file" : stats.isDirectory() ? "directory" : stats.isSymbolicLink() ? "link" : "other";
 
-/** `isProtected`: paths that are refused; by default names that usually hold secrets. An operator may allow some. */
-export const createFiles = (root: string, isProtected: (path: string) => boolean = isSecret): Files => {
+/**
+ * `isProtected`: paths that are refused; by default names that usually hold secrets. An operator may allow some.
+ * `alias`: where commands see the root; a path below it is taken as one below the root.
+ */
+export const createFiles = (root: string, isProtected: (path: string) => boolean = isSecret, alias?: string): Files => {
   const real = decodePath(realpathSync(osPath(root), { encoding: "buffer" }));
-  const inside = (path: string) => (path.startsWith(`${real}/`) ? path.slice(real.length + 1) : path);
+  const inside = (path: string) => {
+    for (const base of alias === undefined ? [real] : [real, alias])
+      if (path === base || path.startsWith(`${base}/`)) return path.slice(base.length + 1);
+    return path;
+  };
 
   const check = (path: string): string[] => {
     const components = componentsOf(inside(path));
@@ -259,5 +268,5 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
     below([]);
   };
 
-  return { root: real, read, write, remove, list, tidy };
+  return { root: real, inside, read, write, remove, list, tidy };
 };

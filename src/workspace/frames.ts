@@ -4,6 +4,10 @@ export const frames = {
   /** To the runner: begin a command (JSON of `Start`); stop listening to it. */
   start: 1,
   drop: 2,
+  /** To the runner: open a sandbox (JSON of `Open`); end it and all in it (its name); end a command in one. */
+  open: 9,
+  shut: 10,
+  kill: 11,
   /** From the runner: its process id, its outputs, its exit code ("" = by a signal), its pipes closed, or why not. */
   started: 3,
   stdout: 4,
@@ -11,11 +15,31 @@ export const frames = {
   exit: 6,
   closed: 7,
   failed: 8,
+  /** From the runner, of a sandbox (id 0, JSON of `BoxNews`): its process is there; it is gone. */
+  box: 12,
 } as const;
 
 export type Frame = { type: (typeof frames)[keyof typeof frames]; id: number; payload: Buffer };
 
-export type Start = { file: string; args: string[]; cwd: string; env: Record<string, string> };
+export type Start = {
+  file: string;
+  args: string[];
+  cwd: string;
+  env: Record<string, string>;
+  /** Runs in the sandbox of this name, where `cwd` is a path of. */
+  box?: string;
+};
+
+export type Open = {
+  box: string;
+  file: string;
+  args: string[];
+  env: Record<string, string>;
+  /** Folder for the pipes, as seen here. */
+  folder: string;
+};
+
+export type BoxNews = { box: string; pid?: number; gone?: true };
 
 const headBytes = 9;
 

@@ -19,6 +19,7 @@ export const inPlace = (
   return {
     prepared,
     root: prepared.root,
+    inside: prepared.root,
     git,
     ...commands,
     commit: refuse("commit"),

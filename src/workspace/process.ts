@@ -1,14 +1,18 @@
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, realpathSync, rmSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
+import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { createBoxes } from "./boxes.ts";
 import { createRecord, killGroup, killMarked, reapRecords, wait } from "./orphans.ts";
+import { insideOf, type Place } from "./place.ts";
+import { bare, loopbackUp, type Sandbox } from "./sandbox.ts";
 import { createSpawner } from "./spawner.ts";
 import { createTail } from "./tail.ts";
 import { type Talk, type Talking, talkWith } from "./talk.ts";
 
-/** Commands in their own process group, on record from spawn to death. */
+/** Commands in their own process group, on record from spawn to death, in the sandbox that the service has. */
 
 export type Command = {
   /** Run by `bash -c`. */
@@ -38,9 +42,13 @@ export type Ran = {
 
 export interface Processes {
   /** Resolves when the shell has exited and nothing it started is left; never rejects for what the command does. */
-  run(taskID: string, command: Command): Promise<Ran>;
+  run(taskID: string, command: Command, place?: Place): Promise<Ran>;
   /** A program in `root` that is talked with, until it ends or is ended. */
-  talk(taskID: string, root: string, talk: Talk): Promise<Talking>;
+  talk(taskID: string, root: string, talk: Talk, place?: Place): Promise<Talking>;
+  /** A path of this machine as a Task's commands see it. */
+  inside(place: Place, path: string): string;
+  /** Gives up what is kept open for a Task whose run ends. */
+  rest(taskID: string): Promise<void>;
   /** Ends every process of a Task, those that left their group too; the ids of what was still alive. */
   killAll(taskID: string): Promise<number[]>;
   /** At start, before anything runs: ends what an earlier service process left; by Task, the ids that were ended. */
@@ -56,8 +64,34 @@ export type ProcessOptions = {
   runID?: string;
   /** The service's environment; PATH, LANG, LC_ALL and TZ are taken from it, nothing else. */
   keepEnv: Readonly<Record<string, string | undefined>>;
+  /** Absent: tier 3. */
+  sandbox?: Sandbox;
+  /** Further variables of the service's environment, named by the operator. */
+  envNames?: readonly string[];
+  limits?: CommandLimits;
   log: Log;
 };
+
+/** 0: none. */
+export type CommandLimits = {
+  commandProcesses: number;
+  commandFiles: number;
+  commandFileBytes: number;
+  commandMemoryBytes: number;
+};
+
+/** Those that a process of ours can have too, before anything runs; a limit above the system's own is left out. */
+const limitsOf = ({ commandProcesses, commandFiles, commandFileBytes }: CommandLimits): string =>
+  [
+    "ulimit -c 0",
+    ...(commandProcesses === 0 ? [] : [`ulimit -u ${commandProcesses}`]),
+    ...(commandFiles === 0 ? [] : [`ulimit -n ${commandFiles}`]),
+    ...(commandFileBytes === 0 ? [] : [`ulimit -f ${Math.ceil(commandFileBytes / 1024)}`]),
+  ]
+    .map((line) => `${line} 2>/dev/null || :`)
+    .join("\n");
+
+const memoryOf = (bytes: number): string => (bytes === 0 ? "" : `ulimit -v ${Math.ceil(bytes / 1024)}`);
 
 /** How long a killed group may hold the pipes before the search for processes that left it begins. */
 const drainMs = 25;
@@ -77,25 +111,70 @@ const findBash = (path: string): string => {
   return "bash";
 };
 
-export const createProcesses = ({ folder, runID = folder, keepEnv, log }: ProcessOptions): Processes => {
+export const createProcesses = (options: ProcessOptions): Processes => {
+  const { folder, runID = folder, keepEnv, sandbox = bare, envNames = [], limits, log } = options;
   const record = createRecord(folder, log);
-  const spawner = createSpawner(log);
-  const baseEnv: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", TERM: "dumb", CI: "1" };
-  for (const name of keptNames) {
+  const spawner = createSpawner(log, limits === undefined ? "" : limitsOf(limits));
+  const memory = memoryOf(limits?.commandMemoryBytes ?? 0);
+  const baseEnv: Record<string, string> = {
+    PATH: "/usr/local/bin:/usr/bin:/bin",
+    HOME: "/tmp",
+    TERM: "dumb",
+    CI: "1",
+    ...sandbox.env,
+  };
+  for (const name of [...keptNames, ...envNames]) {
     const value = keepEnv[name];
     if (value !== undefined && value !== "") baseEnv[name] = value;
   }
   const bash = findBash(baseEnv["PATH"] ?? "");
 
-  /** Commands that run now; `pid` is their group's once they are started, `mark` their own SERVICE_RUN_ID. */
-  type Entry = { taskID: string; mark: string; pid: number | undefined; stop: () => void; gone: Promise<unknown> };
+  /** Commands that run now; `pid` is their group's once they are started bare, `mark` their own SERVICE_RUN_ID. */
+  type Entry = {
+    taskID: string;
+    mark: string;
+    pid: number | undefined;
+    /** Ends one that runs in a sandbox, where its number means nothing here. */
+    kill: (() => void) | undefined;
+    stop: () => void;
+    gone: Promise<unknown>;
+  };
   const live = new Set<Entry>();
   /** Tasks with commands since their last killAll: only these can have left something. */
   const used = new Set<string>();
   let serial = 0;
   const markOf = (taskID: string) => `${runID}/${taskID}/`;
 
-  const run = (taskID: string, command: Command): Promise<Ran> => {
+  const boxes = createBoxes({
+    sandbox,
+    spawner,
+    folder: join(folder, "..", "sandbox"),
+    env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}box` }),
+    prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), memory].join("\n"),
+    isBusy: (taskID) => [...live].some((entry) => entry.taskID === taskID),
+    opened: (pid, taskID) => record.add(pid, taskID),
+    closed: (pid) => record.remove(pid),
+    log,
+  });
+
+  /** What to start, and where; a text says why it cannot be. Without the sandbox nothing is. */
+  const startOf = (taskID: string, command: Command, mark: string, place: Place | undefined) => {
+    const env = { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark };
+    const start = { file: bash, args: ["-c", command.run], cwd: command.cwd, env };
+    if (sandbox.wrap === undefined)
+      return memory === "" ? start : { ...start, args: ["-c", `${memory}; exec "$0" -c "$1"`, bash, command.run] };
+    if (place === undefined) return "Expected the folder of a Task to open its sandbox around, got none.";
+    try {
+      const real = realpathSync(command.cwd);
+      const cwd = sandbox.tier === 1 ? insideOf(place, real) : real;
+      if (cwd === undefined) return `Expected a folder inside ${place.at}, got ${real}.`;
+      return { ...start, cwd, box: boxes.use(taskID, place) };
+    } catch (error) {
+      return messageOf(error);
+    }
+  };
+
+  const run = (taskID: string, command: Command, place?: Place): Promise<Ran> => {
     const begun = performance.now();
     const output = createTail(command.keepBytes);
     const stdout = createTail(command.keepBytes);
@@ -116,11 +195,25 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
     }
 
     const mark = `${markOf(taskID)}${(serial += 1)}`;
-    const entry: Entry = { taskID, mark, pid: undefined, stop: () => stop("aborted"), gone: Promise.resolve() };
+    const start = startOf(taskID, command, mark, place);
+    if (typeof start === "string") {
+      ended = "not-started";
+      output.add(Buffer.from(start));
+      return Promise.resolve(result());
+    }
+    const entry: Entry = {
+      taskID,
+      mark,
+      pid: undefined,
+      kill: undefined,
+      stop: () => stop("aborted"),
+      gone: Promise.resolve(),
+    };
     const stop = (why: Ran["ended"]) => {
       if (ended === "exit") ended = why;
       // Asked to stop before it was started: it is ended as soon as it is.
       if (entry.pid !== undefined) killGroup(entry.pid);
+      entry.kill?.();
     };
     const timer = setTimeout(stop, command.timeoutMs, "timeout");
     const abort = () => stop("aborted");
@@ -149,45 +242,44 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
           await wait(10);
         }
       };
-      const child = spawner.start(
-        {
-          file: bash,
-          args: ["-c", command.run],
-          cwd: command.cwd,
-          env: { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark },
+      const child = spawner.start(start, {
+        started(pid) {
+          if (pid === undefined) return;
+          entry.pid = pid;
+          record.add(pid, taskID);
+          if (ended !== "exit") killGroup(pid);
         },
-        {
-          started(pid) {
-            entry.pid = pid;
-            record.add(pid, taskID);
-            if (ended !== "exit") killGroup(pid);
-          },
-          output(from, chunk) {
-            output.add(chunk);
-            if (from === "stdout") stdout.add(chunk);
-            command.onOutput?.(decoders[from].write(chunk));
-          },
-          exit(code) {
-            exitCode = code;
-            clearTimeout(timer);
-            command.signal.removeEventListener("abort", abort);
-            if (entry.pid !== undefined) killGroup(entry.pid);
-            drain = setTimeout(() => void search(), drainMs);
-          },
-          close: finish,
-          failed(message) {
-            ended = "not-started";
-            output.add(Buffer.from(message));
-            finish();
-          },
+        output(from, chunk) {
+          output.add(chunk);
+          if (from === "stdout") stdout.add(chunk);
+          command.onOutput?.(decoders[from].write(chunk));
         },
-      );
+        exit(code) {
+          exitCode = code;
+          clearTimeout(timer);
+          command.signal.removeEventListener("abort", abort);
+          if (entry.pid !== undefined) killGroup(entry.pid);
+          drain = setTimeout(() => void search(), drainMs);
+        },
+        close: finish,
+        failed(message) {
+          ended = "not-started";
+          output.add(Buffer.from(message));
+          finish();
+        },
+      });
+      if ("box" in start) entry.kill = () => child.kill();
     });
     entry.gone = gone;
     return gone;
   };
 
-  const talk = async (taskID: string, root: string, { run: command, env, home, signal }: Talk): Promise<Talking> => {
+  const talk = async (
+    taskID: string,
+    root: string,
+    { run: command, env, home, network, signal }: Talk,
+    place?: Place,
+  ): Promise<Talking> => {
     const mark = `${markOf(taskID)}${(serial += 1)}`;
     const ownHome = home ?? join(folder, "..", "homes", taskID);
     await mkdir(ownHome, { recursive: true, mode: 0o700 });
@@ -198,9 +290,23 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
       cwd: root,
       env: { ...baseEnv, HOME: ownHome, ...env, SERVICE_RUN_ID: mark },
     };
-    return talkWith(start, root, signal, {
+    const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
+    const seen = place === undefined || sandbox.tier !== 1 ? root : (insideOf(place, root) ?? root);
+    const argv = sandbox.wrap?.({
+      place: place ?? { tree: root, at: root, under: () => [], over: () => [] },
+      folder: own,
+      io: own,
+      cwd: seen,
+      network,
+      extra: [{ kind: "rw", from: ownHome, to: ownHome }],
+      // Not replaced by the program: process 1 also takes the exits of what others left.
+      command: () => ["-c", `"$0" -c "$1"; exit $?`, bash, command],
+    });
+    const [file = "", ...args] = argv === undefined ? [start.file, ...start.args] : (place?.around?.(argv) ?? argv);
+    return talkWith({ ...start, file, args }, seen, signal, {
       started: (pid) => record.add(pid, taskID),
       async ended(pid) {
+        rmSync(own, { recursive: true, force: true });
         await killMarked((found) => found === mark);
         if (pid !== undefined) record.remove(pid);
       },
@@ -212,14 +318,22 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
     const groups = [...live].filter((entry) => entry.taskID === taskID);
     for (const entry of groups) entry.stop();
     await Promise.all(groups.map(({ gone }) => gone));
+    const box = groups.length > 0 ? boxes.pidOf(taskID) : undefined;
+    await boxes.shut(taskID);
     const strays = await killMarked((mark) => mark.startsWith(markOf(taskID)));
     used.delete(taskID);
-    return [...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])), ...strays];
+    return [
+      ...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])),
+      ...(box === undefined ? [] : [box]),
+      ...strays,
+    ];
   };
 
   return {
     run,
     talk,
+    inside: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
+    rest: (taskID) => boxes.shut(taskID),
     killAll,
     async reap() {
       const killed = await reapRecords(folder, record.name, log);
@@ -234,6 +348,7 @@ export const createProcesses = ({ folder, runID = folder, keepEnv, log }: Proces
     async stop() {
       const tasks = new Set([...live].map(({ taskID }) => taskID));
       await Promise.race([Promise.all([...tasks].map(killAll)), wait(5000)]);
+      await boxes.shutAll();
       spawner.close();
       record.close();
     },

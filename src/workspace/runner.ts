@@ -1,19 +1,57 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { createReader, type Frame, frameOf, frames, type Start } from "./frames.ts";
+import { type Box, openBox } from "./box.ts";
+import { type BoxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frames.ts";
 
 /**
- * The process that starts commands, because a spawn costs what its parent holds in memory (docs/decisions/0009). Frames
- * come on standard input and go out on standard output. When the input ends, the service is gone: every process group
- * is ended, then this process.
+ * The process that starts commands, because a spawn costs what its parent holds in memory (docs/decisions/0009), bare
+ * or in a sandbox that it keeps open. Frames come on standard input and go out on standard output. When the input
+ * ends, the service is gone: every process group and every sandbox is ended, then this process.
  */
 
 const children = new Map<number, ChildProcess>();
+const boxes = new Map<string, Box>();
+/** The sandbox of each command that runs in one. */
+const boxed = new Map<number, Box>();
 /** Outputs that wait for the service to take what was sent. */
 const paused = new Set<Readable>();
 
 const send = (type: Frame["type"], id: number, payload: Buffer | string = ""): boolean =>
   process.stdout.write(frameOf(type, id, payload));
+
+const tell = (news: BoxNews) => send(frames.box, 0, JSON.stringify(news));
+
+const open = (request: Open): void => {
+  const name = request.box;
+  const box = openBox(request, () => {
+    if (boxes.get(name) === box) boxes.delete(name);
+    tell({ box: name, gone: true });
+  });
+  boxes.set(name, box);
+  if (box.pid !== undefined) tell({ box: name, pid: box.pid });
+};
+
+const startIn = (name: string, id: number, request: Start): void => {
+  const box = boxes.get(name);
+  if (box === undefined) {
+    send(frames.failed, id, "The sandbox was ended. Nothing was run.");
+    return;
+  }
+  boxed.set(id, box);
+  box.start(id, request, {
+    started: () => send(frames.started, id),
+    output: (from, chunk) => send(from === "stdout" ? frames.stdout : frames.stderr, id, chunk),
+    exit: (code) => send(frames.exit, id, code === null ? "" : String(code)),
+    close() {
+      boxed.delete(id);
+      send(frames.closed, id);
+    },
+    failed(message) {
+      boxed.delete(id);
+      send(frames.failed, id, message);
+    },
+  });
+};
 
 const start = (id: number, { file, args, cwd, env }: Start): void => {
   let child: ChildProcess;
@@ -49,18 +87,30 @@ const start = (id: number, { file, args, cwd, env }: Start): void => {
   });
 };
 
+process.umask(0o022);
 process.stdout.on("drain", () => {
   for (const stream of paused) stream.resume();
   paused.clear();
+  for (const box of boxes.values()) box.resume();
 });
 process.stdout.on("error", () => {});
 
 const read = createReader(({ type, id, payload }) => {
-  if (type === frames.start) start(id, JSON.parse(payload.toString("utf8")) as Start);
-  else if (type === frames.drop) for (const stream of children.get(id)?.stdio ?? []) stream?.destroy();
+  if (type === frames.start) {
+    const request = JSON.parse(payload.toString("utf8")) as Start;
+    if (request.box === undefined) start(id, request);
+    else startIn(request.box, id, request);
+  } else if (type === frames.open) open(JSON.parse(payload.toString("utf8")) as Open);
+  else if (type === frames.shut) boxes.get(payload.toString("utf8"))?.end();
+  else if (type === frames.kill) boxed.get(id)?.kill(id);
+  else if (type === frames.drop) {
+    boxed.get(id)?.drop(id);
+    for (const stream of children.get(id)?.stdio ?? []) stream?.destroy();
+  }
 });
 process.stdin.on("data", read);
 process.stdin.once("close", () => {
+  for (const box of boxes.values()) box.end();
   for (const { pid } of children.values())
     try {
       if (pid !== undefined) process.kill(-pid, "SIGKILL");

@@ -4,12 +4,13 @@ import { extname } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Log } from "../log.ts";
-import { createReader, frameOf, frames, type Start } from "./frames.ts";
+import { type BoxNews, createReader, frameOf, frames, type Open, type Start } from "./frames.ts";
 
 /** Starts commands through the runner, a small process of our own that is started with the first of them. */
 
 export type Listener = {
-  started(pid: number): void;
+  /** undefined: it runs in a sandbox, where its number means nothing here. */
+  started(pid: number | undefined): void;
   output(from: "stdout" | "stderr", chunk: Buffer): void;
   /** The shell has ended; null: by a signal, or unknown because the runner itself was ended. */
   exit(code: number | null): void;
@@ -20,8 +21,12 @@ export type Listener = {
 };
 
 export interface Spawner {
-  /** `drop` stops listening to a command whose pipes stay open. */
-  start(start: Start, listener: Listener): { drop(): void };
+  /** `drop` stops listening to a command whose pipes stay open; `kill` ends the group of one in a sandbox. */
+  start(start: Start, listener: Listener): { drop(): void; kill(): void };
+  /** Makes a sandbox; commands may be started in it at once. */
+  open(open: Open, hear: (news: BoxNews) => void): void;
+  /** Ends a sandbox with everything in it; `hear` is told when it is gone. */
+  shut(box: string): void;
   close(): void;
 }
 
@@ -30,16 +35,20 @@ type Runner = ChildProcessByStdio<Writable, Readable, null>;
 // The same file beside the sources and in the bundle, which lies as deep.
 const script = fileURLToPath(new URL(`../workspace/runner${extname(import.meta.url)}`, import.meta.url));
 
-export const createSpawner = (log: Log): Spawner => {
+/** `limits`: shell commands that set what every command may use at most. */
+export const createSpawner = (log: Log, limits = ""): Spawner => {
+  const boxes = new Map<string, (news: BoxNews) => void>();
   const listeners = new Map<number, Listener>();
   let runner: Runner | undefined;
   let serial = 0;
 
   const begin = (): Runner => {
     // A group of its own, so that a Ctrl-C in the service's terminal does not end it before the service has stopped.
-    const child = spawn(process.execPath, ["--max-semi-space-size=1", script], {
+    const node = [process.execPath, "--max-semi-space-size=1", script];
+    const [file = "", ...args] = limits === "" ? node : ["bash", "-c", `${limits}\nexec "$@"`, "runner", ...node];
+    const child = spawn(file, args, {
       detached: true,
-      env: { NODE_NO_WARNINGS: "1" },
+      env: { NODE_NO_WARNINGS: "1", PATH: "/usr/local/bin:/usr/bin:/bin" },
       stdio: ["pipe", "pipe", "ignore"],
     });
     child.stdout.on(
@@ -53,9 +62,17 @@ export const createSpawner = (log: Log): Spawner => {
   };
 
   const hear = (type: number, id: number, payload: Buffer): void => {
+    if (type === frames.box) {
+      const news = JSON.parse(payload.toString("utf8")) as BoxNews;
+      const told = boxes.get(news.box);
+      if (news.gone === true) boxes.delete(news.box);
+      told?.(news);
+      return;
+    }
     const listener = listeners.get(id);
     if (listener === undefined) return;
-    if (type === frames.started) listener.started(Number(payload.toString("latin1")));
+    if (type === frames.started)
+      listener.started(payload.length === 0 ? undefined : Number(payload.toString("latin1")));
     else if (type === frames.stdout) listener.output("stdout", payload);
     else if (type === frames.stderr) listener.output("stderr", payload);
     else if (type === frames.exit) listener.exit(payload.length === 0 ? null : Number(payload.toString("latin1")));
@@ -83,6 +100,8 @@ export const createSpawner = (log: Log): Spawner => {
     if (runner !== lost) return;
     runner = undefined;
     if (listeners.size > 0) log.error({ commands: listeners.size, why }, "the runner of commands is gone");
+    for (const [box, told] of boxes) told({ box, gone: true });
+    boxes.clear();
     const orphans = [...listeners.values()];
     listeners.clear();
     for (const listener of orphans) {
@@ -98,7 +117,16 @@ export const createSpawner = (log: Log): Spawner => {
       listeners.set(id, listener);
       hold(true);
       runner.stdin.write(frameOf(frames.start, id, JSON.stringify(start)));
-      return { drop: () => void runner?.stdin.write(frameOf(frames.drop, id, "")) };
+      const tell = (type: typeof frames.drop | typeof frames.kill) => void runner?.stdin.write(frameOf(type, id, ""));
+      return { drop: () => tell(frames.drop), kill: () => tell(frames.kill) };
+    },
+    open(open, told) {
+      runner ??= begin();
+      boxes.set(open.box, told);
+      runner.stdin.write(frameOf(frames.open, 0, JSON.stringify(open)));
+    },
+    shut(box) {
+      runner?.stdin.write(frameOf(frames.shut, 0, box));
     },
     close() {
       runner?.stdin.end();

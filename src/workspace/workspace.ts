@@ -58,6 +58,8 @@ export interface Workspace {
   readonly prepared: Prepared;
   /** Absolute real path; the tools' working directory and their confinement. */
   readonly root: string;
+  /** The root as commands see it: the project's own path where they run in a sandbox with files of its own. */
+  readonly inside: string;
   readonly files: Files;
   /** Hardened git in this workspace; undefined where the directory is no Git worktree. */
   readonly git: Git | undefined;

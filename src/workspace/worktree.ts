@@ -7,6 +7,7 @@ import { createFiles, type Files } from "./files.ts";
 import { type Author, createGit, type CreateGitOptions, type Git, GitError } from "./git.ts";
 import { directoryOnly, inPlace } from "./inplace.ts";
 import { indexStampOf, landPlan, type Step } from "./land.ts";
+import { directoryPlace, insideOf, type Place as Mounted, worktreePlace } from "./place.ts";
 import { makePlan } from "./plan.ts";
 import type { Command, Processes, Ran } from "./process.ts";
 import { inspectProject } from "./project.ts";
@@ -108,12 +109,14 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     return workspaceOf(taskID, prepared, origin);
   };
 
-  const works = (taskID: string, prepared: Prepared): Workspace =>
-    inPlace(prepared, gitOptions, {
+  const works = (taskID: string, prepared: Prepared): Workspace => {
+    const mounted = directoryPlace(prepared.root);
+    return inPlace(prepared, gitOptions, {
       files: createFiles(prepared.root, options.isProtected),
-      run: (command) => runInside(taskID, prepared.root, command),
-      talk: (talk) => processes.talk(taskID, prepared.root, talk),
+      run: (command) => runInside(taskID, prepared.root, command, mounted),
+      talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
     });
+  };
 
   /** The directory's own tree for a commit of it. */
   const snapshotOf = async (taskID: string, origin: Origin, head: string): Promise<Taken> => {
@@ -121,13 +124,15 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     return takeSnapshot({ git: gitOf(origin), origin, taskID, head, scratch, limits: options.limits });
   };
 
-  /** A check's `cwd` may name a link that leads out of the root. */
-  const runInside = (taskID: string, root: string, command: Command): Promise<Ran> => {
+  /** A check's `cwd` may name a link that leads out of the root, or the project's own path, where its commands are. */
+  const runInside = (taskID: string, root: string, given: Command, place: Mounted): Promise<Ran> => {
+    const command = { ...given, cwd: insideOf({ tree: place.at, at: place.tree }, given.cwd) ?? given.cwd };
     let real: string | undefined;
     try {
       real = realpathSync(command.cwd);
     } catch {}
-    if (real === undefined || real === root || real.startsWith(`${root}/`)) return processes.run(taskID, command);
+    if (real === undefined || real === root || real.startsWith(`${root}/`))
+      return processes.run(taskID, command, place);
     const output = `Expected a folder inside ${root}, got ${real}.`;
     return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
   };
@@ -138,17 +143,19 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     const git = gitIn(prepared.root, worktree, origin);
     const top = gone ? gitOf(origin) : gitIn(worktree, worktree, origin);
     const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
+    const mounted = worktreePlace(worktree, origin);
     let files: Files | undefined;
     const workspace: Workspace = {
       prepared,
       root: prepared.root,
+      inside: processes.inside(mounted, prepared.root),
       // Only who works has files: a reader's worktree may be gone.
       get files() {
-        return (files ??= createFiles(prepared.root, options.isProtected));
+        return (files ??= createFiles(prepared.root, options.isProtected, insideOf(mounted, prepared.root)));
       },
       git,
-      run: (command) => runInside(taskID, prepared.root, command),
-      talk: (talk) => processes.talk(taskID, prepared.root, talk),
+      run: (command) => runInside(taskID, prepared.root, command, mounted),
+      talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
       async commit(message) {
         const last = made.get(taskID);
         const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message };

@@ -112,7 +112,9 @@ describe("serve", () => {
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const said = service.said();
     expect(lineWith(said, "Model")).toContain("builtin/rules-1");
-    expect(lineWith(said, "Sandbox")).toContain("process-group");
+    expect(lineWith(said, "Sandbox")).toMatch(
+      /(bubblewrap, tier 1|pid-namespace, tier 2|process-group, tier 3): .*with(out)? network/,
+    );
     expect(lineWith(said, "Data")).toContain(join(scratch.path, "data"));
     expect(said).not.toContain(password);
   });
@@ -447,6 +449,7 @@ describe("doctor", () => {
       "Model",
       "Local models",
       "Store",
+      "Sandbox",
       "Processes",
     ]);
     expect(existsSync(join(scratch.path, "new"))).toBe(false);

@@ -90,8 +90,9 @@ const runAll = async (): Promise<void> => {
 
 beforeAll(async () => {
   root = temporary("sortie-manual-");
+  // The tier that every machine has.
   const config = join(root.path, "config.jsonc");
-  writeFileSync(config, JSON.stringify({ permissions: { ask: ["write(RELEASE)"] } }));
+  writeFileSync(config, JSON.stringify({ sandbox: { tier: 3 }, permissions: { ask: ["write(RELEASE)"] } }));
   service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
   directory = makeProject(join(root.path, "sum"), {
     "package.json": `${JSON.stringify({ type: "module", scripts: { test: "node --test" } })}\n`,

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
@@ -76,8 +76,12 @@ describe.each(stores)("on %s", (_name, env) => {
     const config = join(root.path, "config.jsonc");
     writeFileSync(
       config,
-      JSON.stringify({ providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } } }),
+      JSON.stringify({
+        providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
+        sandbox: { paths: [join(root.path, "flags")] },
+      }),
     );
+    mkdirSync(join(root.path, "flags"));
     service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config, ...(await env()) });
   });
   afterAll(async () => {
@@ -166,7 +170,7 @@ describe.each(stores)("on %s", (_name, env) => {
 
     test("what made a check red may be mended elsewhere: a message checks anew", async () => {
       const client = clientFor(project());
-      const flag = join(root.path, `flag-${(count += 1)}`);
+      const flag = join(root.path, "flags", String((count += 1)));
       const taskID = await scripted(client, [write("n.txt", "1\n")], { checks: [`test -f ${flag}`] });
       expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "failed" });
       writeFileSync(flag, "");

@@ -1,10 +1,11 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { makeProject, temporary, until } from "../harness.ts";
 import { type MockProvider, startMockProvider } from "../mock-provider.ts";
+import { sandboxesHere } from "../sandboxes.ts";
 import { processesOf, type ServiceProcess, startProcess } from "./process.ts";
 
 /** What becomes of a running command when its service is killed, stopped, or its Task cancelled. */
@@ -12,17 +13,20 @@ import { processesOf, type ServiceProcess, startProcess } from "./process.ts";
 let provider: MockProvider;
 beforeAll(async () => {
   provider = await startMockProvider(({ first, turn }) => {
-    const marker = /marker=(\S+)/.exec(first)?.[1] ?? "";
+    if (!first.includes("wait")) return { text: "Stopped." };
     // One child stays in the group, one leaves it: both must go.
-    const command = `touch ${marker}; setsid sleep 300 & sleep 300`;
+    const command = "touch started; setsid sleep 300 & sleep 300";
     return turn === 0 ? { calls: [{ tool: "shell", input: { command, timeoutSeconds: 500 } }] } : { text: "Stopped." };
   });
 });
 afterAll(() => provider.close());
 
-const open = async (root: string) => {
+const here = await sandboxesHere();
+/** Tier 2 is tried at night. */
+const tiers = here.map(({ tier }) => tier).filter((tier) => tier !== 2 || process.env["MODE"] === "night");
+
+const open = async (root: string, tier: number) => {
   const dataDir = join(root, "data");
-  const marker = join(root, "started");
   const project = makeProject(join(root, "project"), { "a.txt": "a\n" });
   const config = join(root, "config.jsonc");
   writeFileSync(
@@ -30,10 +34,11 @@ const open = async (root: string) => {
     JSON.stringify({
       model: "mock/large",
       providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
+      sandbox: { tier },
     }),
   );
   const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root };
-  return { dataDir, marker, project, env };
+  return { dataDir, project, env };
 };
 
 const ask = async <T>(url: string, path: string, body?: object): Promise<T> => {
@@ -50,68 +55,80 @@ const running = async (service: ServiceProcess, place: Awaited<ReturnType<typeof
   const { taskID } = await ask<{ taskID: string }>(
     service.url,
     `/task?directory=${encodeURIComponent(place.project)}`,
-    { request: `wait marker=${place.marker}`, productPillar: "code" },
+    { request: "wait", productPillar: "code" },
   );
   await until(
-    () => Promise.resolve(existsSync(place.marker) ? processesOf(place.dataDir).length : 0),
+    () =>
+      Promise.resolve(
+        existsSync(join(place.dataDir, "worktrees", taskID, "started")) ? processesOf(place.dataDir).length : 0,
+      ),
     (count) => count >= 3,
   );
   return taskID;
 };
 
-test("kill -9: what is left is killed at the next start, before the Task goes on", { timeout: 60_000 }, async () => {
-  using root = temporary("sortie-crash-");
-  const place = await open(root.path);
-  const first = await startProcess(place.env);
-  const taskID = await running(first, place);
-  await first.kill("SIGKILL");
-  // The runner ends the group; the child that left it lives on until the next start.
-  expect(processesOf(place.dataDir).length).toBeGreaterThanOrEqual(1);
+describe.each(tiers)("T17: in tier %i", (tier) => {
+  test("kill -9: what is left is killed at the next start, before the Task goes on", { timeout: 60_000 }, async () => {
+    using root = temporary("sortie-crash-");
+    const place = await open(root.path, tier);
+    const first = await startProcess(place.env);
+    const taskID = await running(first, place);
+    await first.kill("SIGKILL");
+    // The runner ends the group; the child that left it lives on until the next start.
+    // In the stronger tiers nothing does.
+    if (tier === 3) expect(processesOf(place.dataDir).length).toBeGreaterThanOrEqual(1);
+    else
+      await until(
+        () => Promise.resolve(processesOf(place.dataDir)),
+        (pids) => pids.length === 0,
+        2000,
+      );
 
-  await using second = await startProcess(place.env);
-  expect(processesOf(place.dataDir)).toEqual([]);
-  const status = await until(
-    () => ask<TaskStatus>(second.url, `/task/${taskID}/status`),
-    (answer) => answer.status === "inactive",
-  );
-  expect(status.lifecycleStatus).toBe("completed");
-  const { events } = await ask<{ events: Frame[] }>(second.url, `/task/${taskID}/events?format=json&after=0`);
-  expect(events.find(({ type }) => type === "tool.finished")).toMatchObject({ data: { outcome: "interrupted" } });
-});
+    await using second = await startProcess(place.env);
+    expect(processesOf(place.dataDir)).toEqual([]);
+    const status = await until(
+      () => ask<TaskStatus>(second.url, `/task/${taskID}/status`),
+      (answer) => answer.status === "inactive",
+    );
+    expect(status.lifecycleStatus).toBe("completed");
+    const { events } = await ask<{ events: Frame[] }>(second.url, `/task/${taskID}/events?format=json&after=0`);
+    expect(events.find(({ type }) => type === "tool.finished")).toMatchObject({ data: { outcome: "interrupted" } });
+  });
 
-test("SIGTERM: processes end with the service, and the Task goes on after the next start", {
-  timeout: 60_000,
-}, async () => {
-  using root = temporary("sortie-crash-");
-  const place = await open(root.path);
-  const first = await startProcess(place.env);
-  const taskID = await running(first, place);
-  const begun = performance.now();
-  await first.kill("SIGTERM");
-  expect(first.child.exitCode).toBe(0);
-  expect(performance.now() - begun).toBeLessThan(10_000);
-  expect(processesOf(place.dataDir)).toEqual([]);
+  test("SIGTERM: processes end with the service, and the Task goes on after the next start", {
+    timeout: 60_000,
+  }, async () => {
+    using root = temporary("sortie-crash-");
+    const place = await open(root.path, tier);
+    const first = await startProcess(place.env);
+    const taskID = await running(first, place);
+    const begun = performance.now();
+    await first.kill("SIGTERM");
+    expect(first.child.exitCode).toBe(0);
+    expect(performance.now() - begun).toBeLessThan(10_000);
+    expect(processesOf(place.dataDir)).toEqual([]);
 
-  await using second = await startProcess(place.env);
-  const status = await until(
-    () => ask<TaskStatus>(second.url, `/task/${taskID}/status`),
-    (answer) => answer.status === "inactive",
-  );
-  expect(status.lifecycleStatus).toBe("completed");
-});
+    await using second = await startProcess(place.env);
+    const status = await until(
+      () => ask<TaskStatus>(second.url, `/task/${taskID}/status`),
+      (answer) => answer.status === "inactive",
+    );
+    expect(status.lifecycleStatus).toBe("completed");
+  });
 
-test("cancel: accepted while they die, cancelled when they are dead", { timeout: 60_000 }, async () => {
-  using root = temporary("sortie-crash-");
-  const place = await open(root.path);
-  await using service = await startProcess(place.env);
-  const taskID = await running(service, place);
-  const path = `/task/${taskID}/cancel?directory=${encodeURIComponent(place.project)}`;
-  const answer = await ask<{ lifecycleStatus: string }>(service.url, path, { reason: "enough" });
-  expect(answer.lifecycleStatus).toBe("active");
-  const status = await until(
-    () => ask<TaskStatus>(service.url, `/task/${taskID}/status`),
-    ({ status }) => status === "inactive",
-  );
-  expect(status).toMatchObject({ lifecycleStatus: "cancelled", error: "Cancelled by api: enough" });
-  expect(processesOf(place.dataDir)).toEqual([]);
+  test("cancel: accepted while they die, cancelled when they are dead", { timeout: 60_000 }, async () => {
+    using root = temporary("sortie-crash-");
+    const place = await open(root.path, tier);
+    await using service = await startProcess(place.env);
+    const taskID = await running(service, place);
+    const path = `/task/${taskID}/cancel?directory=${encodeURIComponent(place.project)}`;
+    const answer = await ask<{ lifecycleStatus: string }>(service.url, path, { reason: "enough" });
+    expect(answer.lifecycleStatus).toBe("active");
+    const status = await until(
+      () => ask<TaskStatus>(service.url, `/task/${taskID}/status`),
+      ({ status }) => status === "inactive",
+    );
+    expect(status).toMatchObject({ lifecycleStatus: "cancelled", error: "Cancelled by api: enough" });
+    expect(processesOf(place.dataDir)).toEqual([]);
+  });
 });

@@ -61,6 +61,8 @@ const makePlace = (root: string, extra: Record<string, string> = {}): Place => {
     config,
     JSON.stringify({
       model: "mock/large",
+      // What a command did is read from a file outside of the project.
+      sandbox: { tier: 3 },
       providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
     }),
   );

@@ -1,0 +1,98 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Mount, Place } from "./place.ts";
+import { topLink } from "./system.ts";
+
+/** The arguments of bubblewrap. Every one of them is there because leaving it out was seen to open a way out (T6). */
+
+export type Wrap = {
+  bwrap: string;
+  place: Place;
+  system: readonly Mount[];
+  /** Folder of this sandbox, for the files it needs. */
+  folder: string;
+  network: boolean;
+  /** Mounted last, over the tree too. */
+  extra?: readonly Mount[];
+  /** What runs in it, as process 1. */
+  command: readonly string[];
+  cwd: string;
+};
+
+/** Named, so that a test can leave one out and see that the self-test finds it missing. */
+export const guards = {
+  user: ["--unshare-user"],
+  "no-more-users": ["--disable-userns"],
+  capabilities: ["--cap-drop", "ALL"],
+  processes: ["--unshare-pid"],
+  messages: ["--unshare-ipc"],
+  names: ["--unshare-uts"],
+  "end-with-parent": ["--die-with-parent"],
+  terminal: ["--new-session"],
+  "first-process": ["--as-pid-1"],
+} as const;
+
+/**
+ * Kernel settings: root without any capability is still the owner of these files, and may write them (seen: bubblewrap
+ * 0.8 covers only those whose folder has a write bit, so core_pattern of the machine could be set from the inside).
+ */
+const procReadOnly = ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver", "mtrr", "asound", "tty"];
+const procHidden = ["kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kallsyms"];
+
+export const wrapped = (wrap: Wrap, without: readonly string[] = []): string[] => {
+  const { place, folder } = wrap;
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  let texts = 0;
+  const argsOf = (mount: Mount): string[] => {
+    switch (mount.kind) {
+      case "ro": {
+        const link = mount.from === mount.to ? topLink(mount.from) : undefined;
+        return link === undefined ? ["--ro-bind-try", mount.from, mount.to] : ["--symlink", link, mount.to];
+      }
+      case "rw":
+        return ["--bind", mount.from, mount.to];
+      case "text": {
+        const file = join(folder, `text-${(texts += 1)}`);
+        writeFileSync(file, mount.text, { mode: 0o600 });
+        return ["--ro-bind", file, mount.to];
+      }
+      case "empty":
+        return ["--tmpfs", mount.to, "--remount-ro", mount.to];
+    }
+  };
+  const kept = Object.entries(guards).flatMap(([name, args]) => (without.includes(name) ? [] : args));
+  return [
+    wrap.bwrap,
+    ...kept,
+    ...(wrap.network || without.includes("network") ? [] : ["--unshare-net"]),
+    "--proc",
+    "/proc",
+    ...(without.includes("settings") ? [] : procReadOnly.flatMap((name) => cover(name, `/proc/${name}`))),
+    ...procHidden.flatMap((name) => cover(name, "/dev/null")),
+    "--dev",
+    "/dev",
+    "--tmpfs",
+    "/tmp",
+    "--dir",
+    "/var",
+    "--symlink",
+    "../tmp",
+    "/var/tmp",
+    ...wrap.system.flatMap(argsOf),
+    ...place.under().flatMap(argsOf),
+    "--bind",
+    place.tree,
+    place.at,
+    ...place.over().flatMap(argsOf),
+    ...(wrap.extra ?? []).flatMap(argsOf),
+    ...(without.includes("root") ? [] : ["--remount-ro", "/"]),
+    "--chdir",
+    wrap.cwd,
+    "--",
+    ...wrap.command,
+  ];
+};
+
+/** Only what is there can be covered: nothing can be made in /proc. */
+const cover = (name: string, from: string): string[] =>
+  existsSync(`/proc/${name}`) ? ["--ro-bind", from, `/proc/${name}`] : [];

@@ -1,0 +1,138 @@
+import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
+import { basename, delimiter, dirname, join } from "node:path";
+import type { Mount } from "./place.ts";
+
+/**
+ * What of this machine a sandboxed command can read: the system's programs and libraries, the few files of /etc that
+ * programs need, and the tools on PATH that stand elsewhere. An allow-list: what is not named here is not there.
+ */
+
+/** Names in /etc, `*` at the end for any rest. No file that holds a password, a token or a key. */
+const etc = [
+  "alternatives",
+  "bash.bashrc",
+  "ca-certificates",
+  "ca-certificates.conf",
+  "chromium*",
+  "crypto-policies",
+  "debian_version",
+  "fonts",
+  "gai.conf",
+  "group",
+  "host.conf",
+  "hosts",
+  "java*",
+  "ld.so.cache",
+  "ld.so.conf",
+  "ld.so.conf.d",
+  "locale*",
+  "localtime",
+  "magic*",
+  "mime.types",
+  "nsswitch.conf",
+  "os-release",
+  "passwd",
+  "perl",
+  "profile",
+  "protocols",
+  "python*",
+  "services",
+  "terminfo",
+  "timezone",
+  "xml",
+  "pki/ca-trust/extracted",
+  "pki/tls/certs",
+  "pki/tls/cert.pem",
+  "pki/tls/openssl.cnf",
+  "ssl/certs",
+  "ssl/cert.pem",
+  "ssl/openssl.cnf",
+];
+
+const standard = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
+
+/** Below HOME, what goes with a tool that is on PATH; never HOME itself. */
+const companions: Record<string, string[]> = {
+  ".cargo/bin": [".cargo/bin", ".cargo/registry", ".cargo/git/db", ".cargo/git/checkouts", ".rustup"],
+  ".local/bin": [".local/bin", ".local/lib", ".local/share/uv", ".local/share/pipx"],
+};
+
+export const isWithin = (folder: string, path: string): boolean =>
+  path === folder || path.startsWith(folder === "/" ? "/" : `${folder}/`);
+
+/** The folder that a tool's programs need: of `<prefix>/bin` the prefix, of `node_modules/.bin` its packages. */
+const prefixOf = (folder: string): string =>
+  ["bin", "sbin", "shims", ".bin"].includes(basename(folder)) ? dirname(folder) : folder;
+
+export type SystemOptions = {
+  path: string;
+  home: string;
+  /** Read-only folders of the operator's. */
+  paths: readonly string[];
+  /** Never readable, wherever they stand: the data folder. */
+  hidden: readonly string[];
+  network: boolean;
+};
+
+export const systemMounts = ({ path, home, paths, hidden, network }: SystemOptions): Mount[] => {
+  const mounts: Mount[] = [];
+  const readable: string[] = [];
+  const ro = (from: string, to = from) => {
+    if (readable.includes(to) || !existsSync(from)) return;
+    readable.push(to);
+    mounts.push({ kind: "ro", from, to });
+  };
+  const covered = (folder: string) => readable.some((known) => isWithin(known, folder));
+
+  for (const folder of standard) ro(folder);
+  for (const pattern of etc) {
+    if (!pattern.endsWith("*")) ro(join("/etc", pattern));
+    else
+      for (const name of readdirSync("/etc").filter((entry) => entry.startsWith(pattern.slice(0, -1))))
+        ro(join("/etc", name));
+  }
+  // A link into /run on most machines.
+  if (network && existsSync("/etc/resolv.conf")) ro(realpathSync("/etc/resolv.conf"), "/etc/resolv.conf");
+
+  const tool = (folder: string): void => {
+    if (!folder.startsWith("/") || !existsSync(folder)) return;
+    const real = realpathSync(folder);
+    for (const name of new Set([folder, real])) {
+      if (covered(name)) continue;
+      const below = isWithin(home, name) ? name.slice(home.length + 1) : undefined;
+      const own = below === undefined ? undefined : companions[below];
+      const prefix = prefixOf(name);
+      // A prefix that holds HOME, or the service's data, is too much.
+      const wide = prefix === "/" || isWithin(prefix, home) || hidden.some((path) => isWithin(prefix, path));
+      if (own !== undefined) for (const part of own) ro(join(home, part));
+      else if (!wide) ro(prefix);
+      else if (name !== home && !isWithin(name, home) && !hidden.some((path) => isWithin(name, path))) ro(name);
+    }
+  };
+  for (const folder of path.split(delimiter)) tool(folder);
+  // Programs that are installed by a link into /usr/local/bin.
+  for (const entry of existsSync("/usr/local/bin") ? readdirSync("/usr/local/bin") : []) {
+    const link = join("/usr/local/bin", entry);
+    if (!lstatSync(link).isSymbolicLink() || !existsSync(link)) continue;
+    const target = dirname(realpathSync(link));
+    if (isWithin("/opt", target)) tool(target);
+  }
+  for (const folder of paths) ro(folder);
+  for (const folder of hidden) if (covered(folder)) mounts.push({ kind: "empty", to: folder });
+  return mounts;
+};
+
+/** A link at the top of the file system, such as /bin, stays one. */
+export const topLink = (path: string): string | undefined => {
+  if (dirname(path) !== "/" || !lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return undefined;
+  return readlinkSync(path);
+};
+
+/** Variables that tools under HOME need, because HOME is another one inside. */
+export const toolEnv = (home: string, network: boolean): Record<string, string> => {
+  const found: Record<string, string> = {};
+  if (existsSync(join(home, ".rustup"))) found["RUSTUP_HOME"] = join(home, ".rustup");
+  // With the network cargo downloads into a folder of its own, which must be writable.
+  if (!network && existsSync(join(home, ".cargo/registry"))) found["CARGO_HOME"] = join(home, ".cargo");
+  return found;
+};
