@@ -19,11 +19,16 @@ const askMs = 50;
 
 const pipe = (folder: string, slot: number, stream: number) => join(folder, `${slot}.${stream}`);
 
+/** Descriptors that the service was started with would be doors: a folder among them is one out of any sandbox. */
+export const closeOthers =
+  'for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] 2>/dev/null || eval "exec $fd>&-" 2>/dev/null; done';
+
 /**
  * The waiter of a command is a process of its own, for bash cannot read and wait at once. Both, being copies of a bash
  * that cannot be read, cannot be looked into by what they start; what they start has none of their descriptors.
  */
-export const innerScript = (io: string, prelude = ""): string => `exec 9>&1 >/dev/null 2>&1
+export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
+exec 9>&1 >/dev/null 2>&1
 umask 022
 ${prelude}
 set -m

@@ -4,6 +4,7 @@ import { delimiter, join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { closeOthers } from "./box.ts";
 import { createBoxes } from "./boxes.ts";
 import { createRecord, killGroup, killMarked, reapRecords, wait } from "./orphans.ts";
 import { insideOf, type Place } from "./place.ts";
@@ -83,12 +84,13 @@ export type CommandLimits = {
 /** Those that a process of ours can have too, before anything runs; a limit above the system's own is left out. */
 const limitsOf = ({ commandProcesses, commandFiles, commandFileBytes }: CommandLimits): string =>
   [
+    closeOthers,
     "ulimit -c 0",
     ...(commandProcesses === 0 ? [] : [`ulimit -u ${commandProcesses}`]),
     ...(commandFiles === 0 ? [] : [`ulimit -n ${commandFiles}`]),
     ...(commandFileBytes === 0 ? [] : [`ulimit -f ${Math.ceil(commandFileBytes / 1024)}`]),
   ]
-    .map((line) => `${line} 2>/dev/null || :`)
+    .map((line) => (line === closeOthers ? line : `${line} 2>/dev/null || :`))
     .join("\n");
 
 const memoryOf = (bytes: number): string => (bytes === 0 ? "" : `ulimit -v ${Math.ceil(bytes / 1024)}`);
@@ -300,7 +302,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       network,
       extra: [{ kind: "rw", from: ownHome, to: ownHome }],
       // Not replaced by the program: process 1 also takes the exits of what others left.
-      command: () => ["-c", `"$0" -c "$1"; exit $?`, bash, command],
+      command: () => ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command],
     });
     const [file = "", ...args] = argv === undefined ? [start.file, ...start.args] : (place?.around?.(argv) ?? argv);
     return talkWith({ ...start, file, args }, seen, signal, {

@@ -1,0 +1,121 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { silent } from "../../src/log.ts";
+import { defaultLimits } from "../../src/protocol/limits.ts";
+import { createProcesses } from "../../src/workspace/process.ts";
+import { bare, bubblewrapSandbox } from "../../src/workspace/sandbox.ts";
+import { createWorkspaces } from "../../src/workspace/worktree.ts";
+import { makeProject, writeFiles } from "../harness.ts";
+import { escapes, harmful } from "./escapes.ts";
+
+/**
+ * Tries every way out, in a process of its own so that it can be another user's: `escape-run.ts <tier> <every nth>`.
+ * Prints what escaped, how many were tried, and what changed of files that are not the Task's.
+ */
+
+const [tier = "1", nth = "1"] = process.argv.slice(2);
+const folder = mkdtempSync("/tmp/sortie-escape-");
+const planted = `${folder}-planted`;
+const path = process.env["PATH"] ?? "";
+const dataDir = join(folder, "data");
+const home = join(folder, "home");
+
+writeFiles(folder, {
+  secret: "secret\n",
+  "data/sortie.db": "database\n",
+  "data/instance": "instance\n",
+  "data/worktrees/task_other/a.txt": "other\n",
+  "home/.npmrc": "token\n",
+  "home/.bashrc": "start\n",
+  "home/.ssh/id_ed25519": "key\n",
+  "home/.cargo/bin/tool": "tool\n",
+});
+writeFileSync(planted, "planted\n");
+const project = makeProject(join(folder, "project"), { "a.txt": "a\n" });
+execFileSync("git", ["remote", "add", "origin", "https://user:TOKEN@example.org/x.git"], { cwd: project });
+writeFileSync(join(project, ".gitignore"), "only-here\n");
+writeFileSync(join(project, "only-here"), "here\n");
+
+const server = createServer((socket) => socket.end());
+await new Promise<void>((resolve) => server.listen(0, resolve));
+const address = server.address();
+const port = typeof address === "object" && address !== null ? address.port : 0;
+const abstract = createServer().listen(`\0sortie-escape-${port}`);
+const socketFile = createServer().listen(join(folder, "socket"));
+process.env["PLANTED_SECRET"] = "planted";
+
+const bwrap = path
+  .split(":")
+  .map((each) => join(each, "bwrap"))
+  .find((file) => readdirSync(join(file, "..")).includes("bwrap"));
+const sandbox =
+  tier === "1" ? bubblewrapSandbox({ path: `${path}:${home}/.cargo/bin`, home, paths: [], dataDir }, false, bwrap ?? "bwrap") : bare;
+const processes = createProcesses({ folder: join(dataDir, "processes"), keepEnv: { PATH: path }, sandbox, log: silent });
+const workspaces = createWorkspaces({ dataDir, projectRoots: [], processes, limits: defaultLimits, log: silent });
+const workspace = await workspaces.prepare({
+  taskID: "task_escape",
+  directory: project,
+  isolation: "worktree",
+  landing: "commit",
+});
+
+const fill = (command: string): string => {
+  const values: Record<string, string> = {
+    HOST: join(folder, "secret"),
+    DATA: dataDir,
+    OTHER: join(dataDir, "worktrees/task_other"),
+    CHECKOUT: join(project, "only-here"),
+    PORT: String(port),
+    PID: String(process.pid),
+    HOME: home,
+    NODE: "escape-run",
+    SOCKET: join(folder, "socket"),
+    PLANTED: planted,
+    COMMON: tier === "1" ? "/run/sortie/git" : join(project, ".git"),
+  };
+  return command.replace(/\{([A-Z]+)\}/g, (_whole, name: string) => values[name] ?? "");
+};
+
+/** What must be as it was, whatever was tried. */
+const watched = (): string =>
+  JSON.stringify([
+    readFileSync(join(folder, "secret"), "utf8"),
+    readFileSync(planted, "utf8"),
+    readFileSync(join(project, "a.txt"), "utf8"),
+    readFileSync(join(project, ".git/config"), "utf8"),
+    readFileSync("/proc/sys/kernel/core_pattern", "utf8"),
+    readdirSync(join(project, ".git/hooks")),
+    readdirSync(join(folder, "home"), { recursive: true }),
+    readdirSync(join(dataDir, "worktrees/task_other")),
+    execFileSync("git", ["for-each-ref"], { cwd: project, encoding: "utf8" }),
+  ]);
+
+const before = watched();
+const names = Object.keys(escapes).filter((name, at) => at % Number(nth) === 0 && (tier === "1" || !harmful.has(name)));
+const escaped: string[] = [];
+const broken: string[] = [];
+for (let at = 0; at < names.length; at += 4)
+  await Promise.all(
+    names.slice(at, at + 4).map(async (name) => {
+      const ran = await workspace.run({
+        run: `${fill(escapes[name] ?? "")}\necho tried`,
+        cwd: workspace.root,
+        timeoutMs: 60_000,
+        keepBytes: 10_000,
+        signal: new AbortController().signal,
+      });
+      if (ran.output.includes("ESCAPED")) escaped.push(name);
+      if (!ran.stdout.includes("tried")) broken.push(`${name}: ${ran.ended} ${ran.output.slice(0, 200)}`);
+    }),
+  );
+const changed = watched() === before ? "" : `${before} became ${watched()}`;
+await processes.stop();
+server.close();
+abstract.close();
+socketFile.close();
+rmSync(folder, { recursive: true, force: true });
+rmSync(planted, { force: true });
+process.stdout.write(`${JSON.stringify({ uid: process.getuid?.(), tried: names.length, escaped, broken, changed })}\n`);
+process.exit(0);
