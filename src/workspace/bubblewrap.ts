@@ -36,7 +36,21 @@ export const guards = {
  * Kernel settings: root without any capability is still the owner of these files, and may write them (seen: bubblewrap
  * 0.8 covers only those whose folder has a write bit, so core_pattern of the machine could be set from the inside).
  */
-const procReadOnly = ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver", "mtrr", "asound", "tty", "pressure", "dynamic_debug"];
+const procReadOnly = [
+  "sys",
+  "sysrq-trigger",
+  "irq",
+  "bus",
+  "fs",
+  "acpi",
+  "scsi",
+  "driver",
+  "mtrr",
+  "asound",
+  "tty",
+  "pressure",
+  "dynamic_debug",
+];
 const procHidden = ["kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kallsyms"];
 
 export const wrapped = (wrap: Wrap, without: readonly string[] = []): string[] => {

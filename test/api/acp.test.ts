@@ -36,6 +36,8 @@ beforeAll(async () => {
   writeFileSync(
     config,
     JSON.stringify({
+      // The agent's own program and its libraries.
+      sandbox: { paths: [repository] },
       agents: {
         small: { command, env: ["MODEL_URL"] },
         stranger: { command, env: ["MODEL_URL", "NEEDS_LOGIN"] },

@@ -51,8 +51,15 @@ const bwrap = path
   .map((each) => join(each, "bwrap"))
   .find((file) => readdirSync(join(file, "..")).includes("bwrap"));
 const sandbox =
-  tier === "1" ? bubblewrapSandbox({ path: `${path}:${home}/.cargo/bin`, home, paths: [], dataDir }, false, bwrap ?? "bwrap") : bare;
-const processes = createProcesses({ folder: join(dataDir, "processes"), keepEnv: { PATH: path }, sandbox, log: silent });
+  tier === "1"
+    ? bubblewrapSandbox({ path: `${path}:${home}/.cargo/bin`, home, paths: [], dataDir }, false, bwrap ?? "bwrap")
+    : bare;
+const processes = createProcesses({
+  folder: join(dataDir, "processes"),
+  keepEnv: { PATH: path },
+  sandbox,
+  log: silent,
+});
 const workspaces = createWorkspaces({ dataDir, projectRoots: [], processes, limits: defaultLimits, log: silent });
 const workspace = await workspaces.prepare({
   taskID: "task_escape",
