@@ -11,6 +11,7 @@ import { landing } from "./landing.ts";
 import { events, post } from "./latency.ts";
 import { cold, memory } from "./memory.ts";
 import { reads } from "./reads.ts";
+import { sandbox } from "./sandbox.ts";
 import { flat, step } from "./steps.ts";
 import { isMet, type Row, tableOf } from "./table.ts";
 import { throughput } from "./throughput.ts";
@@ -36,6 +37,7 @@ const figures: Record<string, Figure> = {
   kill,
   long,
   prompt,
+  sandbox,
 };
 
 const { values } = parseArgs({ options: { only: { type: "string" }, quick: { type: "boolean", default: false } } });
