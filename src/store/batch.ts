@@ -1,5 +1,6 @@
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
-import { evolve, type TaskState } from "../domain/task.ts";
+import { evolve } from "../domain/evolve.ts";
+import type { TaskState } from "../domain/task.ts";
 import { hash, record, snapshotDue } from "./fold.ts";
 import type { Head } from "./schema.ts";
 import type { Committed, Fence, Json, Once, StoredAnswer, Write } from "./store.ts";

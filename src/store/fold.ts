@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
 import { summarise } from "../domain/summary.ts";
-import { evolve, type TaskState, taskRevision } from "../domain/task.ts";
+import { evolve, taskRevision } from "../domain/evolve.ts";
+import type { TaskState } from "../domain/task.ts";
 import type { Tables } from "./schema.ts";
 import type { Json } from "./store.ts";
 

@@ -1,7 +1,7 @@
 import { type Expression, type Kysely, type SqlBool, sql } from "kysely";
 import type { Recorded } from "../domain/event.ts";
 import { summarise } from "../domain/summary.ts";
-import { taskRevision } from "../domain/task.ts";
+import { taskRevision } from "../domain/evolve.ts";
 import type { TaskSummary } from "../protocol/status.ts";
 import { answerID } from "./batch.ts";
 import { eventOf, hash, plain } from "./fold.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Recorded } from "../../src/domain/event.ts";
 import { summarise } from "../../src/domain/summary.ts";
-import { taskRevision } from "../../src/domain/task.ts";
+import { taskRevision } from "../../src/domain/evolve.ts";
 import { dueNow } from "../../src/engine/engine.ts";
 import type { Once, Store, Write } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";

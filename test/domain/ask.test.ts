@@ -4,7 +4,8 @@ import { cancel } from "../../src/domain/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { next, type Rules } from "../../src/domain/next.ts";
 import { summarise } from "../../src/domain/summary.ts";
-import { evolve, type TaskState } from "../../src/domain/task.ts";
+import { evolve } from "../../src/domain/evolve.ts";
+import type { TaskState } from "../../src/domain/task.ts";
 import { created } from "../events.ts";
 
 /** Asks as facts: given these, what happens next, and what an answer, a message, a cancel come to. */
