@@ -193,7 +193,7 @@ export const weaknessesOf = async (sandbox: Sandbox, path: string): Promise<Trie
       folder: join(folder, "box"),
       io,
       cwd: tree,
-      command: () => ["-c", probe(sandbox, secret, process.pid)],
+      command: () => ["-c", `cd '${tree}' || exit\n${probe(sandbox, secret, process.pid)}`],
     });
     const { output, error } = await execute(argv, { PATH: path, LC_ALL: "C" });
     const lines = output.trim().split("\n");
