@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { ServiceError } from "../errors.ts";
 import type { Store } from "../store/store.ts";
-import type { Accepted, OnceKey } from "../task/tasks.ts";
+import type { Accepted, OnceKey } from "../task/accept.ts";
 import { quote } from "./guard.ts";
 
 /**

@@ -1,12 +1,117 @@
 import type { z } from "zod";
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
+import type { DomainEvent } from "../domain/event.ts";
+import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
+import { newID } from "../id.ts";
+import type { AttachmentRef } from "../protocol/event.ts";
 import type { CheckSpec, checkRequest, TaskCreate } from "../protocol/task.ts";
+import type { Blobs } from "../store/store.ts";
+import { keepText } from "../store/text.ts";
+import type { Project } from "../workspace/workspace.ts";
+import { onceOf, replay } from "./accept.ts";
+import type { Tasks, TasksDeps } from "./tasks.ts";
 
-/** What a request leaves open, filled in: the title and the checks. */
+/** A new Task: what the request leaves open is filled in, what cannot be is refused, and one commit makes it stand. */
+
+export type TaskCreated = {
+  task_id: string;
+  taskID: string;
+  directory: string;
+  squad: { id: string; version: string; digest: string };
+};
+
+/** Attachments as blobs, named by their hash. */
+export const keepAttachments = (
+  blobs: Blobs,
+  attachments: NonNullable<TaskCreate["attachments"]>,
+): Promise<AttachmentRef[]> =>
+  Promise.all(
+    attachments.map(async ({ filename, mime, data }) => {
+      const { sha256, bytes } = await blobs.put(Buffer.from(data, "base64"));
+      return { filename, mime, bytes, sha256 };
+    }),
+  );
+
+export const createTask =
+  (deps: TasksDeps): Tasks["create"] =>
+  async (directory, body, once) => {
+    const { store, engine, workspaces, limits } = deps;
+    const project = await workspaces.inspect(directory);
+    const place = placeOf(project, body, deps.defaults.landing);
+    const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad);
+    const { orchestrator } = await deps.squads.load(squad);
+    const model = modelFor(orchestrator, body.model, deps.resolveModel);
+    await deps.checkDisk();
+    if ((await store.waiting()) >= limits.waiting)
+      throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
+
+    const taskID = newID("task");
+    const created: DomainEvent = {
+      type: "task.created",
+      data: {
+        taskID,
+        title: body.title ?? titleOf(body.request),
+        titleBy: body.title === undefined ? "service" : "caller",
+        request: await keepText(store.blobs, body.request),
+        productPillar: body.productPillar,
+        priority: body.priority ?? "normal",
+        source: body.source ?? "api",
+        directory: project.directory,
+        project: project.project,
+        checks: checkSpecs(body.checks ?? []),
+        attachments: await keepAttachments(store.blobs, body.attachments ?? []),
+        metadata: body.metadata ?? {},
+        squad,
+        model,
+        ...place,
+        budget: body.budget ?? null,
+        sessionID: newID("ses"),
+        agent: orchestrator.name,
+      },
+    };
+    const { id, version, digest } = squad;
+    const reply: TaskCreated = {
+      task_id: taskID,
+      taskID,
+      directory: project.directory,
+      squad: { id, version, digest },
+    };
+    const due = dueNow(deps.now(), created.data.priority);
+    const done = await store.commit({
+      appends: [{ stream: taskID, expected: 0, events: [created] }],
+      due: [{ stream: taskID, due }],
+      ...(once === undefined ? {} : { once: onceOf(once, 202, reply, false) }),
+    });
+    if (done.ok) {
+      engine.nudge(taskID, due);
+      return { status: 202, body: reply, replayed: false };
+    }
+    if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
+    throw new Error(`A new Task could not be written: ${done.reason}`);
+  };
+
+/** Where the Task works and where its result goes. */
+const placeOf = (
+  project: Project,
+  body: TaskCreate,
+  landing: "commit" | "branch",
+): { isolation: "worktree" | "directory"; landing: "commit" | "branch" | "none" } => {
+  const inPlace = body.isolation === "directory" || project.git === undefined || project.git.head === null;
+  if (!inPlace) return { isolation: "worktree", landing: body.landing ?? landing };
+  if (body.landing !== undefined)
+    throw new ServiceError(
+      "invalid_request",
+      body.isolation === "directory"
+        ? `Expected no landing with isolation "directory" (edits are final at once), got "${body.landing}".`
+        : `Expected no landing: ${project.directory} has no Git commit, so the Task works in place; got "${body.landing}".`,
+      { issues: [{ path: "body.landing", message: "Expected to be absent", code: "custom" }] },
+    );
+  return { isolation: "directory", landing: "none" };
+};
 
 /** An external agent brings its model; every other Task needs one that can be called. */
-export const modelFor = (
+const modelFor = (
   { runtime }: AgentSpec,
   wanted: string | undefined,
   resolve: (ref: string | undefined) => ModelRef,
@@ -26,7 +131,7 @@ export const titleOf = (request: string): string => {
 };
 
 /** Checks with every default; a bare string is a command. Ids are the caller's, else `check-1`, `check-2`, … */
-export const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec[] => {
+const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec[] => {
   const seen = new Set<string>();
   return checks.map((check, index) => {
     const given: z.input<typeof checkRequest> = typeof check === "string" ? { kind: "command", run: check } : check;
