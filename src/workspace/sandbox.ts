@@ -248,7 +248,7 @@ const tryBubblewrap = async (
       why: "bwrap is not on PATH. Install bubblewrap 0.8 or newer (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap; Arch: pacman -S bubblewrap)",
     };
   const { output, error } = await execute([bwrap, "--version"], { PATH: options.path });
-  const [, major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(output) ?? []).map(Number);
+  const [, major = 0, minor = 0] = (/(\d{1,9})\.(\d{1,9})/.exec(output) ?? []).map(Number);
   if (output === "")
     return { why: `${bwrap} does not work (${oneLine(error)}). Install bubblewrap 0.8 or newer again` };
   if (major === 0 && minor < 8)
