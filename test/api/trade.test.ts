@@ -56,7 +56,9 @@ const script = (marker: string, turns: readonly Turn[]): void => {
       {
         predicate: ({ messages }) =>
           messages.some(({ role, content }) => role === "user" && JSON.stringify(content).includes(marker)) &&
-          messages.filter(({ role }) => role === "assistant").length === index,
+          // One format sends the words and the calls of a reply apart.
+          messages.filter(({ role }, at) => role === "assistant" && messages[at - 1]?.role !== "assistant").length ===
+            index,
       },
       calls.length === 0
         ? { content: text }
