@@ -117,7 +117,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "landing.finished": {
         const { commit, ref, kept, merged = [] } = event.data;
         const later = kept.length === 0 ? "" : `, your later edits kept in ${kept.length} files`;
-        const edits = `${merged.length === 0 ? "" : `, merged with your edits in ${merged.length} files`}${later}`;
+        const edits = `${merged.length === 0 ? "" : `, merged with your edits in ${merged.length} ${merged.length === 1 ? "file" : "files"}`}${later}`;
         return green(`Landed commit ${commit} on ${line(ref.replace("refs/heads/", ""), 100)}${edits}`);
       }
       case "git.tampered":
