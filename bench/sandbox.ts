@@ -4,14 +4,8 @@ import { join } from "node:path";
 import { silent } from "../src/log.ts";
 import type { Place } from "../src/workspace/place.ts";
 import { createProcesses } from "../src/workspace/process.ts";
-import {
-  bare,
-  bubblewrapSandbox,
-  findProgram,
-  namespaceSandbox,
-  type Sandbox,
-  weaknessesOf,
-} from "../src/workspace/sandbox.ts";
+import { weaknessesOf } from "../src/workspace/probe.ts";
+import { bare, bubblewrapSandbox, findProgram, namespaceSandbox, type Sandbox } from "../src/workspace/sandbox.ts";
 import type { Figure } from "./figure.ts";
 import { median, type Round, type Row, rowOf } from "./table.ts";
 

@@ -29,7 +29,8 @@ import { createRunTask } from "./task/run.ts";
 import { createRetainer } from "./task/retain.ts";
 import { createTasks, type Tasks } from "./task/tasks.ts";
 import { createProcesses } from "./workspace/process.ts";
-import { findSandbox, type Sandbox } from "./workspace/sandbox.ts";
+import type { Sandbox } from "./workspace/sandbox.ts";
+import { findSandbox } from "./workspace/tier.ts";
 import { createWorkspaces } from "./workspace/worktree.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
@@ -233,6 +234,7 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
     ...config.sandbox,
     path: config.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
     home: config.env["HOME"] ?? homedir(),
+    env: config.env,
     dataDir: config.dataDir,
   });
 

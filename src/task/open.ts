@@ -217,7 +217,10 @@ export const openRun = async (
     return undefined;
   }
   if (state.cancel === null && state.landed === null)
-    run.workspace().catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
+    run
+      .workspace()
+      .then((workspace) => workspace.warm())
+      .catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;
 };
 

@@ -1,56 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, constants, mkdirSync, openSync } from "node:fs";
-import { Socket } from "node:net";
-import { join } from "node:path";
+import { mkdirSync } from "node:fs";
 import type { Open, Start } from "./frames.ts";
+import { jobOf } from "./inner.ts";
+import { openPipes, pipePaths, type Pipes, slotCount } from "./pipes.ts";
 
 /**
  * One open sandbox, kept for a Task's commands because making one costs more than all the rest of a step. Process 1 in
- * it is bash with the script below; it takes jobs from its standard input, starts each in a process group of its own,
- * and says on its standard output how they end. A command's outputs come over named pipes of one of several slots,
- * opened anew for each command, so that their end still means that nobody holds them any more.
+ * it is bash with the script of `inner.ts`; it takes jobs from its standard input, starts each in a process group of its
+ * own, and says on its standard output how they end. A command's outputs come over named pipes (`pipes.ts`), opened anew
+ * for each command, so that their end still means that nobody holds them any more.
  */
-
-/** Commands at once in one sandbox; one more waits. */
-const slotCount = 16;
-const streams = ["stdout", "stderr", "held"] as const;
-/** How long what a command left may hold its pipes before its slot is given up. */
-const askMs = 50;
-
-const pipe = (folder: string, slot: number, stream: number) => join(folder, `${slot}.${stream}`);
-
-/** Descriptors that the service was started with would be doors: a folder among them is one out of any sandbox. */
-export const closeOthers =
-  'for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] 2>/dev/null || eval "exec $fd>&-" 2>/dev/null; done';
-
-/**
- * The waiter of a command is a process of its own, for bash cannot read and wait at once. Both, being copies of a bash
- * that cannot be read, cannot be looked into by what they start; what they start has none of their descriptors.
- */
-export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
-exec 9>&1 >/dev/null 2>&1
-umask 022
-${prelude}
-set -m
-echo ready >&9
-while IFS=' ' read -r verb a b; do
-  case $verb in
-    r) IFS= read -r -N "$b" job
-       { set -m
-         waiter=$BASHPID
-         { exec </dev/null 3>'${io}'/$a.2 >'${io}'/$a.0 2>'${io}'/$a.1
-           echo "s $a $BASHPID $waiter" >&9
-           exec 9>&-
-           eval "$job"; } &
-         wait $!
-         echo "x $a $?" >&9; } & ;;
-    k) kill -9 -- "-$a" ;;
-    q) kill -9 -1
-       echo "q $a" >&9 ;;
-    w) if kill -0 "$b"; then echo "w $a 1" >&9; else echo "w $a 0" >&9; fi ;;
-  esac
-done
-`;
 
 export type BoxListener = {
   started(): void;
@@ -58,6 +17,8 @@ export type BoxListener = {
   exit(code: number | null): void;
   close(): void;
   failed(message: string): void;
+  /** The sandbox had ended before the command was begun; another one can take it. */
+  lost(): void;
 };
 
 export interface Box {
@@ -72,15 +33,13 @@ export interface Box {
 
 type Job = {
   id: number;
-  start: Start;
+  script: Buffer;
   listener: BoxListener;
   slot: number | undefined;
+  pipes: Pipes | undefined;
   group: string | undefined;
   waiter: string | undefined;
-  readers: Socket[];
-  /** Our own ends for writing, which keep the pipes open until the command has them. */
-  keepers: number[];
-  open: number;
+  closed: boolean;
   exited: boolean;
   /** What it left is being ended, and process 1 has not said so yet. */
   sweeping: boolean;
@@ -88,29 +47,15 @@ type Job = {
   ask: NodeJS.Timeout | undefined;
 };
 
-const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+/** How long after its pipes have closed an exit may be untold before we ask whether anybody is left to tell it. */
+const askMs = 50;
 
-/** What the child becomes: nothing but the command, with its own environment. */
-const jobOf = ({ file, args, cwd, env }: Start): string => {
-  const plain = Object.entries(env).filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
-  const odd = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
-  const exports = plain.map(([name, value]) => `${name}=${quote(value)}`).join(" ");
-  const unset = ["LC_ALL", "OLDPWD"].filter((name) => !(name in env)).join(" ");
-  const through = odd.length === 0 ? "" : `env ${odd.map(([name, value]) => quote(`${name}=${value}`)).join(" ")} `;
-  return [
-    `cd -- ${quote(cwd)} 2>&2 || exit 126`,
-    ...(unset === "" ? [] : [`unset ${unset}`]),
-    ...(exports === "" ? [] : [`export ${exports}`]),
-    `exec ${through}${[file, ...args].map(quote).join(" ")}`,
-  ].join("\n");
-};
+const make = 'n=$1; shift; mkfifo -m 600 -- "${@:1:n}" && shift "$n" && exec "$@"';
 
 export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Box => {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const names = Array.from({ length: slotCount }, (_, slot) => streams.map((_name, at) => pipe(folder, slot, at)));
-  const make = 'n=$1; shift; mkfifo -m 600 -- "${@:1:n}" && shift "$n" && exec "$@"';
-  const pipes = names.flat();
-  const child: ChildProcess = spawn("bash", ["-c", make, "sandbox", String(pipes.length), ...pipes, file, ...args], {
+  const paths = pipePaths(folder);
+  const child: ChildProcess = spawn("bash", ["-c", make, "sandbox", String(paths.length), ...paths, file, ...args], {
     detached: true,
     env,
     stdio: ["pipe", "pipe", "pipe"],
@@ -118,6 +63,8 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];
   const free = Array.from({ length: slotCount }, (_, slot) => slot);
+  /** Slots whose pipes somebody still held when we stopped listening. */
+  const held: number[] = [];
   let ready = false;
   let ended = false;
   let errors = "";
@@ -126,17 +73,32 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
   const say = (line: string) => child.stdin?.write(line);
   const busy = () => [...jobs.values()].some((job) => job.slot !== undefined && !job.exited);
 
-  const finish = (job: Job) => {
-    clearTimeout(job.ask);
-    for (const fd of job.keepers.splice(0)) closeSync(fd);
-    jobs.delete(job.id);
-    if (job.slot !== undefined) free.push(job.slot);
-    job.listener.close();
-    next();
+  const begin = (job: Job) => {
+    const slot = free.shift();
+    if (slot === undefined) {
+      waiting.push(job);
+      return;
+    }
+    try {
+      job.pipes = openPipes(folder, slot, {
+        output: (from, chunk) => job.listener.output(from, chunk),
+        closed: () => closed(job),
+      });
+    } catch (error) {
+      free.push(slot);
+      jobs.delete(job.id);
+      job.listener.failed(`The sandbox could not take the command: ${String(error)}`);
+      return;
+    }
+    job.slot = slot;
+    say(`r ${slot} ${job.script.length}\n`);
+    child.stdin?.write(job.script);
   };
-  const settle = (job: Job) => {
-    if (job.open === 0 && job.exited && !job.sweeping) finish(job);
+  const next = () => {
+    const job = waiting.shift();
+    if (job !== undefined) begin(job);
   };
+
   const exited = (job: Job, code: number | null) => {
     if (job.exited) return;
     job.exited = true;
@@ -149,59 +111,25 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
     }
     settle(job);
   };
+  const closed = (job: Job) => {
+    job.closed = true;
+    if (job.exited) settle(job);
+    else job.ask = setTimeout(inquire, askMs, job);
+  };
   /** The pipes are closed and no exit was told: is there still somebody to tell it? */
   const inquire = (job: Job) => {
     if (job.exited) return;
     if (job.waiter !== undefined) say(`w ${job.slot} ${job.waiter}\n`);
     job.ask = setTimeout(inquire, askMs, job);
   };
-  const closed = (job: Job) => {
-    job.open -= 1;
-    if (job.open > 0) return;
-    if (job.exited) settle(job);
-    else job.ask = setTimeout(inquire, askMs, job);
-  };
-
-  const begin = (job: Job) => {
-    const slot = free.shift();
-    if (slot === undefined) {
-      waiting.push(job);
-      return;
-    }
-    job.slot = slot;
-    try {
-      for (const [at, name] of streams.entries()) {
-        const path = pipe(folder, slot, at);
-        const reader = new Socket({
-          fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK),
-          readable: true,
-          writable: false,
-        });
-        job.readers.push(reader);
-        job.keepers.push(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK));
-        job.open += 1;
-        if (name === "held") reader.resume();
-        else
-          reader.on("data", (chunk: Buffer) => {
-            if (!job.listener.output(name, chunk)) reader.pause();
-          });
-        reader.on("error", () => {});
-        reader.once("close", () => closed(job));
-      }
-    } catch (error) {
-      for (const reader of job.readers) reader.removeAllListeners("close").destroy();
-      for (const fd of job.keepers.splice(0)) closeSync(fd);
-      jobs.delete(job.id);
-      job.listener.failed(`The sandbox could not take the command: ${String(error)}`);
-      return;
-    }
-    const script = Buffer.from(jobOf(job.start));
-    say(`r ${slot} ${script.length}\n`);
-    child.stdin?.write(script);
-  };
-  const next = () => {
-    const job = waiting.shift();
-    if (job !== undefined) begin(job);
+  const settle = (job: Job) => {
+    if (!job.closed || !job.exited || job.sweeping) return;
+    clearTimeout(job.ask);
+    job.pipes?.release();
+    jobs.delete(job.id);
+    if (job.slot !== undefined) free.push(job.slot);
+    job.listener.close();
+    next();
   };
 
   const hear = (line: string) => {
@@ -211,12 +139,14 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
       for (const job of waiting.splice(0)) begin(job);
       return;
     }
+    // Nobody is left who could hold them.
+    if (verb === "q") free.push(...held.splice(0));
     const job = [...jobs.values()].find((each) => each.slot === Number(slot));
     if (job === undefined) return;
     if (verb === "s") {
       job.group = first;
       job.waiter = second;
-      for (const fd of job.keepers.splice(0)) closeSync(fd);
+      job.pipes?.release();
       job.listener.started();
       if (job.killed) say(`k ${job.group}\n`);
     } else if (verb === "x") exited(job, Number(first));
@@ -226,6 +156,29 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
       settle(job);
     }
   };
+
+  const lose = () => {
+    if (ended) return;
+    ended = true;
+    // Told first: whoever tries again then gets another one.
+    gone();
+    for (const job of jobs.values()) {
+      if (job.slot === undefined) {
+        jobs.delete(job.id);
+        refuse(job.listener);
+        continue;
+      }
+      job.sweeping = false;
+      exited(job, null);
+      job.pipes?.destroy();
+    }
+    waiting.length = 0;
+  };
+  const refuse = (listener: BoxListener) => {
+    if (ready) listener.lost();
+    else listener.failed(`The sandbox could not be started: ${errors.trim() || "it was ended"}. Nothing was run.`);
+  };
+
   child.stdout?.on("data", (chunk: Buffer) => {
     const lines = (text + chunk.toString("latin1")).split("\n");
     text = lines.pop() ?? "";
@@ -239,51 +192,36 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
     errors += error.message;
     if (child.pid === undefined) lose();
   });
-  child.once("close", () => lose());
-  const lose = () => {
-    if (ended) return;
-    ended = true;
-    const why = errors.trim();
-    for (const job of jobs.values()) {
-      if (job.slot === undefined) {
-        jobs.delete(job.id);
-        job.listener.failed(
-          `The sandbox ${ready ? "was ended" : "could not be started"}${why === "" ? "" : `: ${why}`}. Nothing was run.`,
-        );
-        continue;
-      }
-      job.sweeping = false;
-      exited(job, null);
-      for (const fd of job.keepers.splice(0)) closeSync(fd);
-      for (const reader of job.readers) reader.destroy();
-    }
-    waiting.length = 0;
-    gone();
-  };
+  child.once("close", lose);
 
   return {
     pid: child.pid,
     start(id, start, listener) {
+      const script = Buffer.from(jobOf(start));
+      if (script.includes(0)) {
+        listener.failed("Expected a command without NUL characters, got one with. Nothing was run.");
+        return;
+      }
+      if (ended) {
+        refuse(listener);
+        return;
+      }
       const job: Job = {
         id,
-        start,
+        script,
         listener,
         slot: undefined,
+        pipes: undefined,
         group: undefined,
         waiter: undefined,
-        readers: [],
-        keepers: [],
-        open: 0,
+        closed: false,
         exited: false,
         sweeping: false,
         killed: false,
         ask: undefined,
       };
       jobs.set(id, job);
-      if (ended) {
-        jobs.delete(id);
-        listener.failed(`The sandbox could not be started: ${errors.trim() || "it was ended"}. Nothing was run.`);
-      } else if (ready) begin(job);
+      if (ready) begin(job);
       else waiting.push(job);
     },
     kill(id) {
@@ -294,20 +232,21 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
       else if (job.slot === undefined) {
         waiting.splice(waiting.indexOf(job), 1);
         jobs.delete(id);
-        listenerEnd(job);
+        job.listener.exit(null);
+        job.listener.close();
       }
     },
     drop(id) {
       const job = jobs.get(id);
       if (job === undefined) return;
-      // Somebody still holds these pipes: the slot is not used again.
+      if (job.slot !== undefined) held.push(job.slot);
       job.slot = undefined;
       job.exited = true;
       job.sweeping = false;
-      for (const reader of job.readers) reader.destroy();
+      job.pipes?.destroy();
     },
     resume() {
-      for (const job of jobs.values()) for (const reader of job.readers) reader.resume();
+      for (const { pipes } of jobs.values()) pipes?.resume();
     },
     end() {
       child.stdin?.end();
@@ -318,9 +257,4 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
         } catch {}
     },
   };
-};
-
-const listenerEnd = ({ listener }: Job): void => {
-  listener.exit(null);
-  listener.close();
 };

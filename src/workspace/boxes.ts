@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../log.ts";
-import { innerScript } from "./box.ts";
+import { innerScript } from "./inner.ts";
 import type { Place } from "./place.ts";
 import { stampOf } from "./place.ts";
 import type { Sandbox } from "./sandbox.ts";
@@ -99,8 +99,11 @@ export const createBoxes = (options: BoxesOptions): Boxes => {
     clearTimeout(timer);
   };
 
-  const evict = () => {
-    const idle = [...open].filter(([taskID]) => !options.isBusy(taskID)).toSorted(([, a], [, b]) => a.used - b.used);
+  /** `spared` is about to be used. */
+  const evict = (spared?: string) => {
+    const idle = [...open]
+      .filter(([taskID]) => taskID !== spared && !options.isBusy(taskID))
+      .toSorted(([, a], [, b]) => a.used - b.used);
     const tooMany = open.size - kept;
     const now = performance.now();
     for (const [at, [taskID, box]] of idle.entries())
@@ -120,8 +123,8 @@ export const createBoxes = (options: BoxesOptions): Boxes => {
       // Other files stand there now: what is mounted in the old one is no longer the Task's tree.
       if (before !== undefined) void end(taskID, before);
       const box = begin(taskID, place);
-      if (open.size > kept) evict();
-      timer ??= setInterval(evict, Math.min(idleMs, 60_000)).unref();
+      if (open.size > kept) evict(taskID);
+      timer ??= setInterval(() => evict(), Math.min(idleMs, 60_000)).unref();
       return box.name;
     },
     pidOf: (taskID) => open.get(taskID)?.pid,

@@ -1,17 +1,17 @@
 import { accessSync, constants, realpathSync, rmSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { delimiter, join } from "node:path";
-import { StringDecoder } from "node:string_decoder";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { closeOthers } from "./box.ts";
 import { createBoxes } from "./boxes.ts";
-import { createRecord, killGroup, killMarked, reapRecords, wait } from "./orphans.ts";
+import { type Entry, runCommand } from "./command.ts";
+import { closeOthers } from "./inner.ts";
+import { createRecord, killMarked, reapRecords, wait } from "./orphans.ts";
 import { insideOf, type Place } from "./place.ts";
 import { bare, loopbackUp, type Sandbox } from "./sandbox.ts";
 import { createSpawner } from "./spawner.ts";
-import { createTail } from "./tail.ts";
 import { type Talk, type Talking, talkWith } from "./talk.ts";
+import { type CommandLimits, limitsOf, memoryOf } from "./ulimit.ts";
 
 /** Commands in their own process group, on record from spawn to death, in the sandbox that the service has. */
 
@@ -46,6 +46,8 @@ export interface Processes {
   run(taskID: string, command: Command, place?: Place): Promise<Ran>;
   /** A program in `root` that is talked with, until it ends or is ended. */
   talk(taskID: string, root: string, talk: Talk, place?: Place): Promise<Talking>;
+  /** Makes a Task's sandbox before its first command, which then need not wait for it. */
+  warm(taskID: string, place: Place): void;
   /** A path of this machine as a Task's commands see it. */
   inside(place: Place, path: string): string;
   /** Gives up what is kept open for a Task whose run ends. */
@@ -73,33 +75,6 @@ export type ProcessOptions = {
   log: Log;
 };
 
-/** 0: none. */
-export type CommandLimits = {
-  commandProcesses: number;
-  commandFiles: number;
-  commandFileBytes: number;
-  commandMemoryBytes: number;
-};
-
-/** Those that a process of ours can have too, before anything runs; a limit above the system's own is left out. */
-const limitsOf = ({ commandProcesses, commandFiles, commandFileBytes }: CommandLimits): string =>
-  [
-    closeOthers,
-    "ulimit -c 0",
-    ...(commandProcesses === 0 ? [] : [`ulimit -u ${commandProcesses}`]),
-    ...(commandFiles === 0 ? [] : [`ulimit -n ${commandFiles}`]),
-    ...(commandFileBytes === 0 ? [] : [`ulimit -f ${Math.ceil(commandFileBytes / 1024)}`]),
-  ]
-    .map((line) => (line === closeOthers ? line : `${line} 2>/dev/null || :`))
-    .join("\n");
-
-const memoryOf = (bytes: number): string => (bytes === 0 ? "" : `ulimit -v ${Math.ceil(bytes / 1024)}`);
-
-/** How long a killed group may hold the pipes before the search for processes that left it begins. */
-const drainMs = 25;
-/** How long after that search the pipes may stay open before we stop listening. */
-const lastDrainMs = 500;
-
 const keptNames = ["PATH", "LANG", "LC_ALL", "TZ"] as const;
 
 const findBash = (path: string): string => {
@@ -123,6 +98,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     HOME: "/tmp",
     TERM: "dumb",
     CI: "1",
+    // An `npm install` would otherwise set core.hooksPath of the repository.
+    HUSKY: "0",
     ...sandbox.env,
   };
   for (const name of [...keptNames, ...envNames]) {
@@ -131,16 +108,6 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   }
   const bash = findBash(baseEnv["PATH"] ?? "");
 
-  /** Commands that run now; `pid` is their group's once they are started bare, `mark` their own SERVICE_RUN_ID. */
-  type Entry = {
-    taskID: string;
-    mark: string;
-    pid: number | undefined;
-    /** Ends one that runs in a sandbox, where its number means nothing here. */
-    kill: (() => void) | undefined;
-    stop: () => void;
-    gone: Promise<unknown>;
-  };
   const live = new Set<Entry>();
   /** Tasks with commands since their last killAll: only these can have left something. */
   const used = new Set<string>();
@@ -177,103 +144,17 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   };
 
   const run = (taskID: string, command: Command, place?: Place): Promise<Ran> => {
-    const begun = performance.now();
-    const output = createTail(command.keepBytes);
-    const stdout = createTail(command.keepBytes);
-    const decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
-    let ended: Ran["ended"] = "exit";
-    let exitCode: number | null = null;
-    const result = (): Ran => ({
-      exitCode: ended === "exit" ? exitCode : null,
-      output: output.text(),
-      stdout: stdout.text(),
-      dropped: output.dropped(),
-      ended,
-      durationMs: performance.now() - begun,
-    });
-    if (command.signal.aborted) {
-      ended = "aborted";
-      return Promise.resolve(result());
-    }
-
     const mark = `${markOf(taskID)}${(serial += 1)}`;
-    const start = startOf(taskID, command, mark, place);
-    if (typeof start === "string") {
-      ended = "not-started";
-      output.add(Buffer.from(start));
-      return Promise.resolve(result());
-    }
-    const entry: Entry = {
-      taskID,
-      mark,
-      pid: undefined,
-      kill: undefined,
-      stop: () => stop("aborted"),
-      gone: Promise.resolve(),
-    };
-    const stop = (why: Ran["ended"]) => {
-      if (ended === "exit") ended = why;
-      // Asked to stop before it was started: it is ended as soon as it is.
-      if (entry.pid !== undefined) killGroup(entry.pid);
-      entry.kill?.();
-    };
-    const timer = setTimeout(stop, command.timeoutMs, "timeout");
-    const abort = () => stop("aborted");
-    command.signal.addEventListener("abort", abort, { once: true });
     used.add(taskID);
-    live.add(entry);
-
-    const gone = new Promise<Ran>((resolve) => {
-      let drain: NodeJS.Timeout | undefined;
-      const isOpen = () => live.has(entry);
-      const finish = () => {
-        clearTimeout(timer);
-        clearTimeout(drain);
-        command.signal.removeEventListener("abort", abort);
-        live.delete(entry);
-        if (entry.pid !== undefined) record.remove(entry.pid);
-        resolve(result());
-      };
-      // Again while a pipe is open: a process in the middle of an exec shows no mark for a moment.
-      const search = async () => {
-        const deadline = performance.now() + lastDrainMs;
-        while (isOpen()) {
-          const left = await killMarked((found) => found === mark);
-          if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
-          if (performance.now() > deadline) child.drop();
-          await wait(10);
-        }
-      };
-      const child = spawner.start(start, {
-        started(pid) {
-          if (pid === undefined) return;
-          entry.pid = pid;
-          record.add(pid, taskID);
-          if (ended !== "exit") killGroup(pid);
-        },
-        output(from, chunk) {
-          output.add(chunk);
-          if (from === "stdout") stdout.add(chunk);
-          command.onOutput?.(decoders[from].write(chunk));
-        },
-        exit(code) {
-          exitCode = code;
-          clearTimeout(timer);
-          command.signal.removeEventListener("abort", abort);
-          if (entry.pid !== undefined) killGroup(entry.pid);
-          drain = setTimeout(() => void search(), drainMs);
-        },
-        close: finish,
-        failed(message) {
-          ended = "not-started";
-          output.add(Buffer.from(message));
-          finish();
-        },
-      });
-      if ("box" in start) entry.kill = () => child.kill();
-    });
-    entry.gone = gone;
-    return gone;
+    return runCommand(
+      { taskID, mark, command, start: () => startOf(taskID, command, mark, place) },
+      {
+        spawner,
+        record,
+        live,
+        log,
+      },
+    );
   };
 
   const talk = async (
@@ -334,6 +215,16 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   return {
     run,
     talk,
+    warm(taskID, place) {
+      if (sandbox.wrap === undefined) return;
+      used.add(taskID);
+      try {
+        boxes.use(taskID, place);
+      } catch (error) {
+        // The command that needs it says so.
+        log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
+      }
+    },
     inside: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
     rest: (taskID) => boxes.shut(taskID),
     killAll,

@@ -34,7 +34,7 @@ const open = (request: Open): void => {
 const startIn = (name: string, id: number, request: Start): void => {
   const box = boxes.get(name);
   if (box === undefined) {
-    send(frames.failed, id, "The sandbox was ended. Nothing was run.");
+    send(frames.lost, id);
     return;
   }
   boxed.set(id, box);
@@ -49,6 +49,10 @@ const startIn = (name: string, id: number, request: Start): void => {
     failed(message) {
       boxed.delete(id);
       send(frames.failed, id, message);
+    },
+    lost() {
+      boxed.delete(id);
+      send(frames.lost, id);
     },
   });
 };

@@ -18,6 +18,8 @@ export type Listener = {
   close(): void;
   /** It could not be started; the last call. */
   failed(message: string): void;
+  /** Its sandbox had ended before it was begun; the last call. */
+  lost(): void;
 };
 
 export interface Spawner {
@@ -79,6 +81,7 @@ export const createSpawner = (log: Log, limits = ""): Spawner => {
     else {
       forget(id);
       if (type === frames.failed) listener.failed(payload.toString("utf8"));
+      else if (type === frames.lost) listener.lost();
       else listener.close();
     }
   };

@@ -71,10 +71,11 @@ export type SystemOptions = {
   paths: readonly string[];
   /** Never readable, wherever they stand: the data folder. */
   hidden: readonly string[];
-  network: boolean;
+  /** Where toolchains stand that are neither on PATH nor below what is. */
+  moved?: readonly string[];
 };
 
-export const systemMounts = ({ path, home, paths, hidden, network }: SystemOptions): Mount[] => {
+export const systemMounts = ({ path, home, paths, hidden, moved = [] }: SystemOptions): Mount[] => {
   const mounts: Mount[] = [];
   const readable: string[] = [];
   const ro = (from: string, to = from) => {
@@ -91,8 +92,8 @@ export const systemMounts = ({ path, home, paths, hidden, network }: SystemOptio
       for (const name of readdirSync("/etc").filter((entry) => entry.startsWith(pattern.slice(0, -1))))
         ro(join("/etc", name));
   }
-  // A link into /run on most machines.
-  if (network && existsSync("/etc/resolv.conf")) ro(realpathSync("/etc/resolv.conf"), "/etc/resolv.conf");
+  // A link into /run on most machines. Also without network: an external agent may have it where commands do not.
+  if (existsSync("/etc/resolv.conf")) ro(realpathSync("/etc/resolv.conf"), "/etc/resolv.conf");
 
   const tool = (folder: string): void => {
     if (!folder.startsWith("/") || !existsSync(folder)) return;
@@ -109,7 +110,7 @@ export const systemMounts = ({ path, home, paths, hidden, network }: SystemOptio
       else if (name !== home && !isWithin(name, home) && !hidden.some((path) => isWithin(name, path))) ro(name);
     }
   };
-  for (const folder of path.split(delimiter)) tool(folder);
+  for (const folder of [...path.split(delimiter), ...moved]) tool(folder);
   // Programs that are installed by a link into /usr/local/bin.
   for (const entry of existsSync("/usr/local/bin") ? readdirSync("/usr/local/bin") : []) {
     const link = join("/usr/local/bin", entry);
@@ -126,13 +127,4 @@ export const systemMounts = ({ path, home, paths, hidden, network }: SystemOptio
 export const topLink = (path: string): string | undefined => {
   if (dirname(path) !== "/" || !lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return undefined;
   return readlinkSync(path);
-};
-
-/** Variables that tools under HOME need, because HOME is another one inside. */
-export const toolEnv = (home: string, network: boolean): Record<string, string> => {
-  const found: Record<string, string> = {};
-  if (existsSync(join(home, ".rustup"))) found["RUSTUP_HOME"] = join(home, ".rustup");
-  // With the network cargo downloads into a folder of its own, which must be writable.
-  if (!network && existsSync(join(home, ".cargo/registry"))) found["CARGO_HOME"] = join(home, ".cargo");
-  return found;
 };

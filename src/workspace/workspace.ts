@@ -65,6 +65,8 @@ export interface Workspace {
   readonly git: Git | undefined;
   /** Runs a command with bash in the workspace, its process group on record until it is gone. */
   run(command: Command): Promise<Ran>;
+  /** Makes ready for the first command, while something else is waited for. */
+  warm(): void;
   /** Starts a program in the workspace and talks with it; its process group is on record like a command's. */
   talk(talk: Talk): Promise<Talking>;
   /** The tree on disk as one commit on the base, on the Task's branch. undefined: equals the base. Worktrees only. */

@@ -115,6 +115,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       files: createFiles(prepared.root, options.isProtected),
       run: (command) => runInside(taskID, prepared.root, command, mounted),
       talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
+      warm: () => processes.warm(taskID, mounted),
     });
   };
 
@@ -156,6 +157,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       git,
       run: (command) => runInside(taskID, prepared.root, command, mounted),
       talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
+      warm: () => processes.warm(taskID, mounted),
       async commit(message) {
         const last = made.get(taskID);
         const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message };

@@ -158,6 +158,7 @@ describe.each(tiers)("tier $tier", (chosen) => {
           "ADDED=1",
           "CI=1",
           "HOME=/tmp",
+          "HUSKY=0",
           "LANG=C.UTF-8",
           `PATH=${process.env["PATH"]}`,
           ...Object.entries(sandbox.env).map(([name, value]) => `${name}=${value}`),

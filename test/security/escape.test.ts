@@ -6,13 +6,9 @@ import { describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import type { Place } from "../../src/workspace/place.ts";
 import { createProcesses } from "../../src/workspace/process.ts";
-import {
-  bubblewrapSandbox,
-  findProgram,
-  findSandbox,
-  type SandboxOptions,
-  weaknessesOf,
-} from "../../src/workspace/sandbox.ts";
+import { weaknessesOf } from "../../src/workspace/probe.ts";
+import { findSandbox, type SandboxOptions } from "../../src/workspace/tier.ts";
+import { bubblewrapSandbox, findProgram } from "../../src/workspace/sandbox.ts";
 import { temporary } from "../harness.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 

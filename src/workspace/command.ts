@@ -1,0 +1,144 @@
+import { StringDecoder } from "node:string_decoder";
+import type { Log } from "../log.ts";
+import type { Start } from "./frames.ts";
+import { type GroupRecord, killGroup, killMarked, wait } from "./orphans.ts";
+import type { Command, Ran } from "./process.ts";
+import type { Spawner } from "./spawner.ts";
+import { createTail } from "./tail.ts";
+
+/** One command from its start until nothing of it is left. */
+
+/** A command that runs now; `pid` is its group's once it is started bare, `mark` its own SERVICE_RUN_ID. */
+export type Entry = {
+  taskID: string;
+  mark: string;
+  pid: number | undefined;
+  /** Ends one that runs in a sandbox, where its number means nothing here. */
+  kill: (() => void) | undefined;
+  stop: () => void;
+  gone: Promise<unknown>;
+};
+
+export type Request = {
+  taskID: string;
+  mark: string;
+  command: Command;
+  /** What to start, and where; a text says why it cannot be. Asked again when a sandbox had ended meanwhile. */
+  start: () => Start | string;
+};
+
+export type Around = { spawner: Spawner; record: GroupRecord; live: Set<Entry>; log: Log };
+
+/** How long a killed group may hold the pipes before the search for processes that left it begins. */
+const drainMs = 25;
+/** How long after that search the pipes may stay open before we stop listening. */
+const lastDrainMs = 500;
+
+export const runCommand = ({ taskID, mark, command, start }: Request, around: Around): Promise<Ran> => {
+  const { spawner, record, live, log } = around;
+  const begun = performance.now();
+  const output = createTail(command.keepBytes);
+  const stdout = createTail(command.keepBytes);
+  const decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
+  let ended: Ran["ended"] = "exit";
+  let exitCode: number | null = null;
+  const result = (): Ran => ({
+    exitCode: ended === "exit" ? exitCode : null,
+    output: output.text(),
+    stdout: stdout.text(),
+    dropped: output.dropped(),
+    ended,
+    durationMs: performance.now() - begun,
+  });
+  if (command.signal.aborted) {
+    ended = "aborted";
+    return Promise.resolve(result());
+  }
+  const first = start();
+  if (typeof first === "string") {
+    ended = "not-started";
+    output.add(Buffer.from(first));
+    return Promise.resolve(result());
+  }
+
+  const entry: Entry = {
+    taskID,
+    mark,
+    pid: undefined,
+    kill: undefined,
+    stop: () => stop("aborted"),
+    gone: Promise.resolve(),
+  };
+  const stop = (why: Ran["ended"]) => {
+    if (ended === "exit") ended = why;
+    // Asked to stop before it was started: it is ended as soon as it is.
+    if (entry.pid !== undefined) killGroup(entry.pid);
+    entry.kill?.();
+  };
+  const timer = setTimeout(stop, command.timeoutMs, "timeout");
+  const abort = () => stop("aborted");
+  command.signal.addEventListener("abort", abort, { once: true });
+  live.add(entry);
+
+  const gone = new Promise<Ran>((resolve) => {
+    let drain: NodeJS.Timeout | undefined;
+    const isOpen = () => live.has(entry);
+    const finish = () => {
+      clearTimeout(timer);
+      clearTimeout(drain);
+      command.signal.removeEventListener("abort", abort);
+      live.delete(entry);
+      if (entry.pid !== undefined) record.remove(entry.pid);
+      resolve(result());
+    };
+    const fail = (why: string) => {
+      ended = "not-started";
+      output.add(Buffer.from(why));
+      finish();
+    };
+    const begin = (what: Start, again: boolean) => {
+      // Again while a pipe is open: a process in the middle of an exec shows no mark for a moment.
+      const search = async () => {
+        const deadline = performance.now() + lastDrainMs;
+        while (isOpen()) {
+          const left = await killMarked((found) => found === mark);
+          if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
+          if (performance.now() > deadline) child.drop();
+          await wait(10);
+        }
+      };
+      const child = spawner.start(what, {
+        started(pid) {
+          if (pid === undefined) return;
+          entry.pid = pid;
+          record.add(pid, taskID);
+          if (ended !== "exit") killGroup(pid);
+        },
+        output(from, chunk) {
+          output.add(chunk);
+          if (from === "stdout") stdout.add(chunk);
+          command.onOutput?.(decoders[from].write(chunk));
+        },
+        exit(code) {
+          exitCode = code;
+          clearTimeout(timer);
+          command.signal.removeEventListener("abort", abort);
+          if (entry.pid !== undefined) killGroup(entry.pid);
+          drain = setTimeout(() => void search(), drainMs);
+        },
+        close: finish,
+        failed: fail,
+        lost() {
+          const fresh = again ? "The sandbox was ended. Nothing was run." : start();
+          if (ended !== "exit") finish();
+          else if (typeof fresh === "string") fail(fresh);
+          else begin(fresh, true);
+        },
+      });
+      if (what.box !== undefined) entry.kill = () => child.kill();
+    };
+    begin(first, false);
+  });
+  entry.gone = gone;
+  return gone;
+};

@@ -1,0 +1,53 @@
+import type { Start } from "./frames.ts";
+
+/** What runs inside of a sandbox of ours: the script of its first process, and what a command's child becomes. */
+
+/** Descriptors that the service was started with would be doors: a folder among them is one out of any sandbox. */
+export const closeOthers =
+  'for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] 2>/dev/null || eval "exec $fd>&-" 2>/dev/null; done';
+
+/**
+ * The waiter of a command is a process of its own, for bash cannot read and wait at once. Both, being copies of a bash
+ * that cannot be read, cannot be looked into by what they start; what they start has none of their descriptors.
+ */
+export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
+exec 9>&1 >/dev/null 2>&1
+umask 022
+${prelude}
+set -m
+echo ready >&9
+while IFS=' ' read -r verb a b; do
+  case $verb in
+    r) IFS= read -r -N "$b" job
+       { set -m
+         waiter=$BASHPID
+         { exec </dev/null 3>'${io}'/$a.2 >'${io}'/$a.0 2>'${io}'/$a.1
+           echo "s $a $BASHPID $waiter" >&9
+           exec 9>&-
+           eval "$job"; } &
+         wait $!
+         echo "x $a $?" >&9; } & ;;
+    k) kill -9 -- "-$a" ;;
+    q) kill -9 -1
+       echo "q $a" >&9 ;;
+    w) if kill -0 "$b"; then echo "w $a 1" >&9; else echo "w $a 0" >&9; fi ;;
+  esac
+done
+`;
+
+const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** What the child becomes: nothing but the command, with its own environment. */
+export const jobOf = ({ file, args, cwd, env }: Start): string => {
+  const plain = Object.entries(env).filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
+  const odd = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
+  const exports = plain.map(([name, value]) => `${name}=${quote(value)}`).join(" ");
+  const unset = ["LC_ALL", "OLDPWD"].filter((name) => !(name in env)).join(" ");
+  const through = odd.length === 0 ? "" : `env ${odd.map(([name, value]) => quote(`${name}=${value}`)).join(" ")} `;
+  return [
+    `cd -- ${quote(cwd)} 2>&2 || exit 126`,
+    ...(unset === "" ? [] : [`unset ${unset}`]),
+    ...(exports === "" ? [] : [`export ${exports}`]),
+    `exec ${through}${[file, ...args].map(quote).join(" ")}`,
+  ].join("\n");
+};

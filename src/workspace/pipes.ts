@@ -1,0 +1,75 @@
+import { closeSync, constants, openSync } from "node:fs";
+import { Socket } from "node:net";
+import { join } from "node:path";
+
+/**
+ * The named pipes of a sandbox, in slots of three: a command's outputs, and one that nobody writes, whose end says that
+ * the last process that inherited it is gone.
+ */
+
+/** Commands at once in one sandbox; one more waits. */
+export const slotCount = 16;
+const streams = ["stdout", "stderr", "held"] as const;
+
+const pathOf = (folder: string, slot: number, stream: number) => join(folder, `${slot}.${stream}`);
+
+export const pipePaths = (folder: string): string[] =>
+  Array.from({ length: slotCount }, (_, slot) => streams.map((_name, at) => pathOf(folder, slot, at))).flat();
+
+/** Our ends of one slot's pipes. */
+export interface Pipes {
+  /** The command has its own ends now. */
+  release(): void;
+  resume(): void;
+  /** Stops listening, whoever holds the other ends. */
+  destroy(): void;
+}
+
+/** Throws when they cannot be opened. `output` false: no more until `resume`; `closed`: nobody holds them any more. */
+export const openPipes = (
+  folder: string,
+  slot: number,
+  hooks: { output(from: "stdout" | "stderr", chunk: Buffer): boolean; closed(): void },
+): Pipes => {
+  const readers: Socket[] = [];
+  /** Our own ends for writing, which keep the pipes open until the command has them. */
+  const keepers: number[] = [];
+  const release = () => {
+    for (const fd of keepers.splice(0)) closeSync(fd);
+  };
+  let open = 0;
+  try {
+    for (const [at, name] of streams.entries()) {
+      const path = pathOf(folder, slot, at);
+      const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+      const reader = new Socket({ fd, readable: true, writable: false });
+      readers.push(reader);
+      keepers.push(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK));
+      open += 1;
+      if (name === "held") reader.resume();
+      else
+        reader.on("data", (chunk: Buffer) => {
+          if (!hooks.output(name, chunk)) reader.pause();
+        });
+      reader.on("error", () => {});
+      reader.once("close", () => {
+        open -= 1;
+        if (open === 0) hooks.closed();
+      });
+    }
+  } catch (error) {
+    for (const reader of readers) reader.removeAllListeners("close").destroy();
+    release();
+    throw error;
+  }
+  return {
+    release,
+    resume() {
+      for (const reader of readers) reader.resume();
+    },
+    destroy() {
+      release();
+      for (const reader of readers) reader.destroy();
+    },
+  };
+};

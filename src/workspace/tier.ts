@@ -1,0 +1,111 @@
+import { StartError } from "../errors.ts";
+import type { Place } from "./place.ts";
+import { execute, weaknessesOf } from "./probe.ts";
+import {
+  bare,
+  bubblewrapSandbox,
+  findProgram,
+  loopbackUp,
+  type Machine,
+  namespaceSandbox,
+  type Sandbox,
+} from "./sandbox.ts";
+import { isWithin } from "./system.ts";
+import { toolEnv } from "./toolchain.ts";
+
+/** Which sandbox this machine gets: the best that passes its self-test, and for every other one why not. */
+
+export type SandboxOptions = Machine & {
+  mode: "auto" | "required";
+  /** What asked for `required`, for the message. */
+  source: string;
+  /** undefined: off where that is possible. */
+  network: boolean | undefined;
+  /** The strongest tier to use. */
+  tier?: 1 | 2 | 3;
+};
+
+const needUsers =
+  "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=15000; on Ubuntu 24.04 kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap; in a container run it with --security-opt seccomp=unconfined), or run the service where they are";
+
+/** What stands in the way of tier 1 and what to do about it; undefined: nothing. */
+const tryBubblewrap = async (
+  options: SandboxOptions,
+  network: boolean,
+): Promise<{ sandbox: Sandbox } | { why: string }> => {
+  if ((options.tier ?? 1) > 1)
+    return { why: `sandbox.tier in the configuration is ${options.tier}. Remove it for a stronger one` };
+  if (process.platform !== "linux") return { why: `bubblewrap needs Linux, and this is ${process.platform}` };
+  const bwrap = findProgram("bwrap", options.path);
+  if (bwrap === undefined)
+    return {
+      why: "bwrap is not on PATH. Install bubblewrap 0.8 or newer (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap; Arch: pacman -S bubblewrap)",
+    };
+  const { output, error } = await execute([bwrap, "--version"], { PATH: options.path });
+  const [, major = 0, minor = 0] = (/(\d{1,9})\.(\d{1,9})/.exec(output) ?? []).map(Number);
+  if (output === "")
+    return { why: `${bwrap} does not work (${oneLine(error)}). Install bubblewrap 0.8 or newer again` };
+  if (major === 0 && minor < 8)
+    return {
+      why: `${bwrap} is version ${major}.${minor}, which lacks --disable-userns. Install bubblewrap 0.8 or newer`,
+    };
+  const sandbox = bubblewrapSandbox(options, network, bwrap);
+  const tried = await weaknessesOf(sandbox, options.path);
+  if (tried.ok) return { sandbox };
+  if (/namespace|uid map|setting up|Operation not permitted|No permissions|Permission denied/i.test(tried.why))
+    return { why: `bwrap cannot make a sandbox here (${oneLine(tried.why)}). ${needUsers}` };
+  return { why: `the self-test of bubblewrap failed (${oneLine(tried.why)}). Install bubblewrap 0.8 or newer again` };
+};
+
+const tryNamespace = async (options: SandboxOptions): Promise<Sandbox | undefined> => {
+  if (options.tier === 3) return undefined;
+  if (process.platform !== "linux" || findProgram("unshare", options.path) === undefined) return undefined;
+  const { path } = options;
+  // Without a loopback interface most tests of servers would fail: then the network stays.
+  const off = options.network !== true && findProgram("ip", path) !== undefined;
+  for (const network of off ? [false, true] : [true]) {
+    const sandbox = namespaceSandbox(path, network);
+    const tried = await weaknessesOf(sandbox, path);
+    if (!tried.ok) continue;
+    if (network || (await loopbackComesUp(sandbox, path))) return sandbox;
+  }
+  return undefined;
+};
+
+const loopbackComesUp = async (sandbox: Sandbox, path: string): Promise<boolean> => {
+  const place: Place = { tree: "/", at: "/", under: () => [], over: () => [] };
+  const argv = sandbox.wrap?.({
+    place,
+    folder: "",
+    io: "",
+    cwd: "/",
+    command: () => ["-c", `${loopbackUp} && echo up`],
+  });
+  return argv !== undefined && (await execute(argv, { PATH: path })).output.trim() === "up";
+};
+
+const oneLine = (text: string): string => (text.split("\n")[0] ?? "").slice(0, 300);
+
+/** The best tier there is; throws `StartError(78)` with the remedy when that is not enough. */
+export const findSandbox = async (options: SandboxOptions): Promise<Sandbox> => {
+  for (const path of options.paths)
+    if (isWithin(path, options.home) || isWithin(path, options.dataDir) || isWithin(options.dataDir, path))
+      throw new StartError(
+        78,
+        `sandbox.paths: Expected folders that hold neither your home nor the data folder, got ${path}.`,
+      );
+  const first = await tryBubblewrap(options, options.network ?? false);
+  if ("sandbox" in first) return first.sandbox;
+  if (options.mode === "required")
+    throw new StartError(
+      78,
+      `A sandbox is required (${options.source}), and there is none: ${first.why}. Or set SERVICE_SANDBOX=auto to accept a weaker one.`,
+    );
+  const found = (await tryNamespace(options)) ?? bare;
+  if (options.network === false && found.network)
+    throw new StartError(
+      78,
+      `sandbox.network is false, and ${found.name} (tier ${found.tier}) cannot switch the network off: ${first.why}. Or remove sandbox.network from the configuration.`,
+    );
+  return { ...found, env: toolEnv(options, found.network), note: first.why };
+};
