@@ -241,7 +241,7 @@ describe("prepare", () => {
     await first.files.write("new.txt", "kept\n");
     const commit = await first.commit("work");
     rmSync(first.root, { recursive: true });
-    const again = await scene.service().open("task_1", first.prepared);
+    const again = await scene.service().open("task_1", first.prepared, commit?.commit);
     expect((await again.files.read("new.txt", 10)).bytes.toString()).toBe("kept\n");
     expect(await again.commit("work")).toMatchObject({ tree: commit?.tree, parent: commit?.parent });
     await expect(scene.service().open("task_9", first.prepared)).rejects.toThrow("Expected the record");
