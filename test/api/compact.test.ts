@@ -17,10 +17,13 @@ import { startService } from "../service.ts";
 
 /** Conversations longer than the model's window, with a model that counts what it is sent. */
 
-const windowTokens = 12_000;
+/** Four times what handbook and tools take, so that these tests speak of conversations, not of that. */
+let windowTokens = 0;
 let provider: MockProvider;
 let root: ReturnType<typeof temporary>;
 let count = 0;
+/** Of the first request of all. */
+let firstTokens = 0;
 
 /** How the model behaves, by the marker in the request. */
 type Manner = { turns: number; summary: MockTurn; longest?: number };
@@ -32,9 +35,14 @@ const isSummarising = (messages: readonly MockMessage[]) =>
     "Note from the service, not from the user: this conversation is about to",
   );
 
-/** The next file to read is one after the newest that stands in the conversation: in a call, or in the summary. */
+/**
+ * The next file to read is one after the newest that stands in the conversation: in a call, or in the summary. The
+ * handbook, which names the files at the project's root, is left out.
+ */
 const nextFile = (messages: readonly MockMessage[]): number => {
-  const named = [...JSON.stringify(messages).matchAll(/part-(\d+)\.txt/g)].map(([, number]) => Number(number));
+  const named = [...JSON.stringify(messages.filter(({ role }) => role !== "system")).matchAll(/part-(\d+)\.txt/g)].map(
+    ([, number]) => Number(number),
+  );
   return Math.max(0, ...named) + 1;
 };
 
@@ -44,6 +52,7 @@ const answer = ({ first, body }: MockRequest): MockTurn => {
   if (manner === undefined) return { fail: { status: 400, message: "no such script" } };
   (requests[marker] ??= []).push(body.messages);
   const input = Math.ceil(JSON.stringify(body).length / 4);
+  if (firstTokens === 0) firstTokens = input;
   if (input > (manner.longest ?? Number.POSITIVE_INFINITY))
     return { fail: { status: 400, message: `This model's maximum context length is ${manner.longest} tokens` } };
   const usage = { input, output: 20 };
@@ -63,29 +72,36 @@ const answer = ({ first, body }: MockRequest): MockTurn => {
 beforeAll(async () => {
   root = temporary("sortie-compact-");
   provider = await startMockProvider(answer);
-  writeFileSync(
-    join(root.path, "config.jsonc"),
-    JSON.stringify({
-      providers: {
-        mock: {
-          kind: "openai-compatible",
-          baseURL: provider.baseURL,
-          apiKey: "none",
-          models: [{ id: "small", contextWindow: windowTokens }, "large"],
-        },
-      },
-    }),
-  );
-});
+  const config = (models: unknown[]) =>
+    writeFileSync(
+      join(root.path, "config.jsonc"),
+      JSON.stringify({
+        providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none", models } },
+      }),
+    );
+  config(["small"]);
+  {
+    await using service = await startService(join(root.path, "data-0"), {
+      SERVICE_CONFIG: join(root.path, "config.jsonc"),
+    });
+    await settled(await start(service.url, { turns: 0, summary: {} }));
+  }
+  windowTokens = 4 * firstTokens;
+  config([{ id: "small", contextWindow: windowTokens }, "large"]);
+}, 30_000);
 afterAll(async () => {
   await provider.close();
   root[Symbol.dispose]();
 });
 
-const parts = Object.fromEntries(
-  Array.from({ length: 40 }, (_, index) => [`part-${index + 1}.txt`, `part ${index + 1}: ${"word ".repeat(600)}\n`]),
-);
-const directoryOf = (marker: string) => makeProject(join(root.path, marker), parts);
+/** Each is a sixteenth of the window. */
+const parts = () => {
+  const lines = `${"word ".repeat(100)}\n`.repeat(Math.round(windowTokens / 4 / 500));
+  return Object.fromEntries(
+    Array.from({ length: 40 }, (_, index) => [`part-${index + 1}.txt`, `part ${index + 1}: ${lines}`]),
+  );
+};
+const directoryOf = (marker: string) => makeProject(join(root.path, marker), parts());
 
 const start = async (url: string, manner: Manner, model = "mock/small") => {
   const marker = `c${(count += 1)}`;
@@ -166,7 +182,11 @@ describe("with a service", () => {
     });
     const tight = await start(
       service.url,
-      { turns: 25, summary: { text: "The parts so far were read and understood." }, longest: 9_000 },
+      {
+        turns: 25,
+        summary: { text: "The parts so far were read and understood." },
+        longest: Math.floor(windowTokens * 0.75),
+      },
       "mock/large",
     );
     const hopeless = await start(service.url, { turns: 25, summary: {}, longest: 500 });

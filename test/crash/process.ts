@@ -9,6 +9,8 @@ export type ServiceProcess = AsyncDisposable & {
   /** Resolves when the process is gone. */
   gone: Promise<void>;
   kill(signal: NodeJS.Signals): Promise<void>;
+  /** What is still in use after a collection. */
+  heapMB(): Promise<number>;
 };
 
 const script = fileURLToPath(new URL("./child.ts", import.meta.url));
@@ -41,6 +43,15 @@ export const startProcess = async (env: Record<string, string>): Promise<Service
     child,
     gone,
     kill,
+    heapMB: () =>
+      new Promise((resolve, reject) => {
+        child.once("exit", reject);
+        child.stdout.once("data", (chunk: Buffer) => {
+          child.off("exit", reject);
+          resolve(Number(/^heap ([\d.]+)$/m.exec(chunk.toString())?.[1]));
+        });
+        child.kill("SIGUSR2");
+      }),
     async [Symbol.asyncDispose]() {
       if (child.exitCode === null && child.signalCode === null) await kill("SIGKILL");
     },
