@@ -1,6 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { expect } from "vitest";
+import { evolve } from "../src/domain/evolve.ts";
+import type { TaskState } from "../src/domain/task.ts";
 import type { Frame } from "../src/protocol/event.ts";
 import type { TaskStatus } from "../src/protocol/status.ts";
 import { git, temporary, until } from "./harness.ts";
@@ -49,12 +52,41 @@ export const statusOf = async (url: string, taskID: string): Promise<TaskStatus>
   return body as unknown as TaskStatus;
 };
 
-export const settledTask = (url: string, taskID: string, ms = 20_000): Promise<TaskStatus> =>
-  until(
+/** Also: what landed, if anything did, is what was checked. */
+export const settledTask = async (url: string, taskID: string, ms = 20_000): Promise<TaskStatus> => {
+  const settled = await until(
     () => statusOf(url, taskID),
     ({ status }) => status === "inactive",
     ms,
   );
+  expectLandedChecked(await logOf(url, taskID));
+  return settled;
+};
+
+/** R6, from the facts alone: whatever enters the project, its required checks passed on exactly that tree before. */
+export const expectLandedChecked = (frames: readonly Frame[]): void => {
+  let state: TaskState | undefined;
+  for (const [index, { id, taskID, ...frame }] of frames.entries()) {
+    if (state !== undefined && (frame.type === "landing.started" || frame.type === "landing.finished")) {
+      const { commit, tree } = frame.data;
+      const results = state.results;
+      const required = state.checks.filter((check) => check.required).map((check) => check.id);
+      const got = required.map((checkID) => ({
+        checkID,
+        state: results[checkID]?.state,
+        tree: results[checkID]?.tree,
+      }));
+      expect(got, `R6 ${taskID}, ${frame.type}`).toEqual(
+        required.map((checkID) => ({ checkID, state: "passed", tree })),
+      );
+      expect({ commit: state.tree?.commit, tree: state.tree?.tree }, `R6 ${taskID}`).toEqual({ commit, tree });
+      const { landingStarted } = state;
+      if (landingStarted !== null)
+        expect({ commit, tree }, `R6 ${taskID}`).toEqual({ commit: landingStarted.commit, tree: landingStarted.tree });
+    }
+    state = evolve(state, { ...frame, position: id, stream: taskID, version: index + 1 });
+  }
+};
 
 /** The whole log of a Task, page by page. */
 export const logOf = async (url: string, taskID: string): Promise<Frame[]> => {

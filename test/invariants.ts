@@ -8,7 +8,7 @@ import type { TaskState } from "../src/domain/task.ts";
 import type { Frame } from "../src/protocol/event.ts";
 import { processesOf } from "./crash/process.ts";
 import { until } from "./harness.ts";
-import { at, logOf, send, settledTask, statusOf } from "./hostile.ts";
+import { at, expectLandedChecked, logOf, send, settledTask, statusOf } from "./hostile.ts";
 
 /** What holds of a service at any time, and once its Tasks are settled (shared/design/security.md C11). */
 
@@ -41,7 +41,7 @@ const foldOf = (frames: readonly Frame[]): TaskState => {
   return state;
 };
 
-/** R1, R5, R7, R8, R9, R13, R14, R18, R21: also while Tasks are at work. */
+/** R1, R5, R6, R7, R8, R9, R13, R14, R18, R21: also while Tasks are at work. */
 export const alwaysHolds = async ({ url, dataDir, tasks, messages, outside }: Watched): Promise<void> => {
   for (const [taskID, directory] of tasks) {
     const status = await statusOf(url, taskID);
@@ -52,6 +52,7 @@ export const alwaysHolds = async ({ url, dataDir, tasks, messages, outside }: Wa
     expect(status.error !== undefined, `R9 ${JSON.stringify(status.error)}`).toBe(failed);
 
     const frames = await logOf(url, taskID);
+    expectLandedChecked(frames);
     const ids = frames.map(({ id }) => id);
     expect(ids, "R13 ids grow").toEqual([...new Set(ids)].toSorted((a, b) => a - b));
     const middle = ids[Math.floor(ids.length / 2)] ?? 0;

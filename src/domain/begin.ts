@@ -82,6 +82,7 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     running: null,
     round: 0,
     landingRound: 0,
+    moves: 0,
     conflicts: [],
     left: [],
     steps: 0,

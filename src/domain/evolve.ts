@@ -204,6 +204,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
           parent: event.data.baseCommit,
         },
         left: event.data.left ?? state.left,
+        moves: state.moves + 1,
       };
     case "landing.conflicted": {
       const { baseCommit, baseTree, snapshot, paths, round } = event.data;
@@ -213,6 +214,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         tree: null,
         touched: true,
         landingRound: round,
+        moves: 0,
         conflicts: paths,
         left: [],
       };
@@ -278,6 +280,7 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
         tampered: null,
         round: 0,
         landingRound: 0,
+        moves: 0,
         // What made a check red may be mended outside the tree: a new attempt is checked anew.
         results: {},
         ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...fresh, workspace: null }),
@@ -295,7 +298,16 @@ const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
 
 /** Landing renews the base: what comes after it starts from a new workspace. */
-const fresh = { tree: null, touched: false, results: {}, landed: null, landingRound: 0, conflicts: [], left: [] };
+const fresh = {
+  tree: null,
+  touched: false,
+  results: {},
+  landed: null,
+  landingRound: 0,
+  moves: 0,
+  conflicts: [],
+  left: [],
+};
 
 type Place = EventData["workspace.prepared"];
 

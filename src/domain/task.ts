@@ -109,6 +109,8 @@ export type TaskState = {
   round: number;
   /** Rounds of conflicts with the project that went back to the agents in this attempt. */
   landingRound: number;
+  /** Times that the change was moved onto other commits since an agent last worked on a conflict. */
+  moves: number;
   /** Paths that were given to the agent with conflict markers in them. */
   conflicts: string[];
   /** Changes that no commit can hold: to what the user has not committed. */

@@ -56,6 +56,8 @@ export const defaultLimits = {
   checkRounds: 3,
   /** Rounds of conflicts with the project that go back to the agents. */
   landingRounds: 3,
+  /** Times in a row that a change is moved onto new commits and checked again before it may land. */
+  landingMoves: 20,
   /** What a Task sees of a project's untracked files: one file and all together in bytes, and their number. */
   snapshotFileBytes: 50 * 1024 ** 2,
   snapshotBytes: 500 * 1024 ** 2,

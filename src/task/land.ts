@@ -56,6 +56,7 @@ const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<
 };
 
 const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boolean): Promise<void> => {
+  if (run.state().moves >= run.limits.landingMoves) return outrun(run, workspace);
   const rebased = await run.workspaces.rebase(workspace, tree, messageFor(run));
   if (rebased.ok) {
     const { baseCommit, baseTree, commit, tree: treeID, left } = rebased;
@@ -77,6 +78,15 @@ const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boo
       });
   }
 };
+
+/** Somebody commits each time before the checks are through: the Task says so instead of following for ever. */
+const outrun = (run: Run, { prepared: { branch, targetRef } }: Workspace): Promise<void> =>
+  fail(run, {
+    code: "landing_refused",
+    message: `The work is done and on ${branch}, but ${targetRef ?? "the project"} had new commits each time that the checks had passed, ${run.state().moves} times in a row. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+    retryable: true,
+    remedy: `Send a message to land again when the branch is quiet, or run: ${cherryPick(branch)}`,
+  });
 
 const refused = async (
   run: Run,

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import {
   constants,
   fchmodSync,
@@ -12,7 +12,7 @@ import {
   symlinkSync,
   unlinkSync,
 } from "node:fs";
-import { open } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
 import { componentsOf, FileRefused, tempPrefix } from "./files.ts";
 import { osPath } from "./path.ts";
@@ -20,10 +20,14 @@ import { openFolder } from "./walk.ts";
 
 /** Paths of a landing as they stand on disk: bytes and git's modes, links as their targets. Confined like files.ts. */
 
-export type Content = { mode: "100644" | "100755" | "120000"; bytes: Buffer };
+export type Mode = "100644" | "100755" | "120000";
+export type Content = { mode: Mode; bytes: Buffer };
 
-export type OnDisk =
-  | { kind: "present"; content: Content }
+/** What a file is, without its bytes: it may be large. `object` is the id that git gives the bytes as they are. */
+export type Sight = { mode: Mode; bytes: number; sha256: string; object: string };
+
+export type OnDisk<T = Content> =
+  | { kind: "present"; content: T }
   | { kind: "absent" }
   | { kind: "folder" }
   /** A FIFO, socket or device. */
@@ -36,14 +40,12 @@ const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
 
 export const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
-/** The id git gives these bytes as they are. */
-export const blobID = (bytes: Uint8Array, like: string): string =>
-  createHash(like.length === 40 ? "sha1" : "sha256")
-    .update(`blob ${bytes.length}\0`)
-    .update(bytes)
-    .digest("hex");
+const objectHash = (bytes: number, like: string): Hash =>
+  createHash(like.length === 40 ? "sha1" : "sha256").update(`blob ${bytes}\0`);
 
-export const look = async (root: string, path: string): Promise<OnDisk> => {
+type Visit<T> = { link: (target: Buffer) => T; file: (handle: FileHandle, mode: Mode, bytes: number) => Promise<T> };
+
+const visit = async <T>(root: string, path: string, { link, file }: Visit<T>): Promise<OnDisk<T>> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
   try {
@@ -52,20 +54,75 @@ export const look = async (root: string, path: string): Promise<OnDisk> => {
     if (stats === undefined) return { kind: "absent" };
     if (stats.isDirectory()) return { kind: "folder" };
     if (stats.isSymbolicLink())
-      return {
-        kind: "present",
-        content: { mode: "120000", bytes: readlinkSync(folder.at(name), { encoding: "buffer" }) },
-      };
+      return { kind: "present", content: link(readlinkSync(folder.at(name), { encoding: "buffer" })) };
     if (!stats.isFile()) return { kind: "special" };
     await using handle = await open(folder.at(name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     const opened = fstatSync(handle.fd);
     if (!opened.isFile()) return { kind: "special" };
     const mode = (opened.mode & 0o100) === 0 ? "100644" : "100755";
-    return { kind: "present", content: { mode, bytes: await handle.readFile() } };
+    return { kind: "present", content: await file(handle, mode, opened.size) };
   } catch (error) {
     if (codeOf(error) === "ENOENT") return { kind: "absent" };
     if (!(error instanceof FileRefused)) throw error;
     return error.kind === "missing" ? { kind: "absent" } : { kind: "blocked", by: blockerOf(root, components) };
+  }
+};
+
+/** Files that are larger than `most` count as special. */
+export const look = async (root: string, path: string, most = Number.POSITIVE_INFINITY): Promise<OnDisk> => {
+  const found = await visit<Content | undefined>(root, path, {
+    link: (bytes) => ({ mode: "120000", bytes }),
+    file: async (handle, mode, bytes) => (bytes > most ? undefined : { mode, bytes: await handle.readFile() }),
+  });
+  if (found.kind !== "present") return found;
+  return found.content === undefined ? { kind: "special" } : { kind: "present", content: found.content };
+};
+
+/** `like`: an id of the repository, whose kind of hash is taken; without one `object` is empty. */
+export const see = (root: string, path: string, like?: string): Promise<OnDisk<Sight>> =>
+  visit<Sight>(root, path, {
+    link: (target) => ({
+      mode: "120000",
+      bytes: target.length,
+      sha256: sha256(target),
+      object: like === undefined ? "" : objectHash(target.length, like).update(target).digest("hex"),
+    }),
+    async file(handle, mode, bytes) {
+      const hash = createHash("sha256");
+      const object = like === undefined ? undefined : objectHash(bytes, like);
+      await eachPart(handle, bytes, (part) => {
+        hash.update(part);
+        object?.update(part);
+      });
+      return { mode, bytes, sha256: hash.digest("hex"), object: object?.digest("hex") ?? "" };
+    },
+  });
+
+/** The bytes of a file in parts, which are only good until the next one; false: no file stands there. */
+export const readParts = async (
+  root: string,
+  path: string,
+  onPart: (part: Buffer) => Promise<void>,
+): Promise<boolean> => {
+  const found = await visit<boolean>(root, path, {
+    link: () => false,
+    file: async (handle, _, bytes) => {
+      await eachPart(handle, bytes, onPart);
+      return true;
+    },
+  });
+  return found.kind === "present" && found.content;
+};
+
+const partBytes = 1024 * 1024;
+
+/** Read to the end, wherever that is by then. */
+const eachPart = async (handle: FileHandle, bytes: number, onPart: (part: Buffer) => unknown): Promise<void> => {
+  const buffer = Buffer.allocUnsafe(Math.min(bytes + 1, partBytes));
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
+    if (bytesRead === 0) return;
+    await onPart(buffer.subarray(0, bytesRead));
   }
 };
 
@@ -111,6 +168,9 @@ export const sweep = (root: string, path: string, landing: string): void => {
   }
 };
 
+/** `fill` writes the bytes, in parts; what it throws leaves everything as it was. */
+export type Source = { mode: "120000"; bytes: Buffer } | { mode: string; fill: (handle: FileHandle) => Promise<void> };
+
 /**
  * Writes beside and renames, on disk before it answers. Folders are made; an empty folder in the way goes. `ready` is
  * asked in the last moment; false: nothing was changed.
@@ -118,7 +178,7 @@ export const sweep = (root: string, path: string, landing: string): void => {
 export const put = async (
   root: string,
   path: string,
-  content: Content,
+  source: Source,
   landing: string,
   ready: () => Promise<boolean> = () => Promise.resolve(true),
 ): Promise<boolean> => {
@@ -129,12 +189,17 @@ export const put = async (
   if (before?.isDirectory() === true) removeEmpty(root, path);
   const temp = folder.at(tempFor(landing, path));
   tryUnlink(temp);
-  if (content.mode === "120000") symlinkSync(content.bytes, temp);
+  if ("bytes" in source) symlinkSync(source.bytes, temp);
   else {
-    const executable = content.mode === "100755";
+    const executable = source.mode === "100755";
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
     await using handle = await open(temp, flags, executable ? 0o777 : 0o666);
-    await handle.writeFile(content.bytes);
+    try {
+      await source.fill(handle);
+    } catch (error) {
+      tryUnlink(temp);
+      throw error;
+    }
     if (before?.isFile() === true) {
       const kept = before.mode & 0o777 & ~0o111;
       fchmodSync(handle.fd, executable ? kept | ((kept & 0o444) >> 2) : kept);

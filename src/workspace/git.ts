@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { constants } from "node:os";
+import { availableParallelism, constants } from "node:os";
 import { dirname } from "node:path";
 import { blankedKeys, type GitDirs, locateGit } from "./gitdir.ts";
 import { killGroup } from "./orphans.ts";
@@ -16,6 +16,8 @@ export type GitOptions = {
   env?: Record<string, string>;
   signal?: AbortSignal;
   timeoutMs?: number;
+  /** Gets the output part by part, however long; `stdout` is then empty. */
+  onOutput?: (part: Buffer) => unknown;
 };
 
 export class GitError extends Error {
@@ -44,6 +46,8 @@ export type CreateGitOptions = {
   author?: Author;
   /** Look for the repository from the root upwards, whoever owns it: only to find out what a directory is. */
   discover?: boolean;
+  /** For a process that does not say its own; 30 s. */
+  timeoutMs?: number;
   /** Counts processes; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
 };
@@ -95,6 +99,8 @@ const settings = [
   "maintenance.auto=false",
   "core.attributesFile=/dev/null",
   "core.excludesFile=/dev/null",
+  // Filling a worktree is making files, one system call after another.
+  `checkout.workers=${Math.min(availableParallelism(), 8)}`,
 ].flatMap((setting) => ["-c", setting]);
 
 /** Subcommands that could run a program of the project's to show a difference. */
@@ -128,11 +134,12 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Git => 
     "-c",
     `safe.directory=${options.discover === true ? "*" : toplevel}`,
   ];
+  const patience = options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs };
   const raw = (args: readonly string[], run: GitOptions, more: Record<string, string>) => {
     options.onSpawn?.(args);
     const [subcommand = "", ...rest] = args;
     const safe = showing.has(subcommand) ? [subcommand, "--no-ext-diff", "--no-textconv", ...rest] : args;
-    return runGit(root, [...flags, ...safe], { ...run, env: { ...env, ...more, ...run.env } });
+    return runGit(root, [...flags, ...safe], { ...patience, ...run, env: { ...env, ...more, ...run.env } });
   };
   let dirs: GitDirs | undefined;
   return {
@@ -166,7 +173,7 @@ const harmless = (key: string) => (key.endsWith(".required") ? "false" : key.end
 export const runGit = (
   cwd: string,
   args: readonly string[],
-  { input, ok = [0], env = {}, signal, timeoutMs = defaultTimeoutMs }: GitOptions,
+  { input, ok = [0], env = {}, signal, timeoutMs = defaultTimeoutMs, onOutput }: GitOptions,
 ): Promise<GitResult> =>
   new Promise((resolve, reject) => {
     const shown = `git ${args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c") ?? ""}`;
@@ -194,7 +201,7 @@ export const runGit = (
       if (bytes > outputBound) stop(`wrote more than ${outputBound} bytes`);
       else into.push(chunk);
     };
-    child.stdout?.on("data", collect(stdout));
+    child.stdout?.on("data", onOutput ?? collect(stdout));
     child.stderr?.on("data", collect(stderr));
     const timer = setTimeout(() => stop(`took longer than ${timeoutMs} ms`), timeoutMs);
     const abort = () => stop("was aborted");

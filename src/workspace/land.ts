@@ -2,14 +2,14 @@ import { copyFileSync, existsSync, renameSync, rmSync, statSync, utimesSync } fr
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { LandedPath } from "../protocol/event.ts";
-import { below, type Content, look, put, sha256, sweep, take } from "./disk.ts";
+import { below, look, put, see, sweep, take } from "./disk.ts";
 import type { Git } from "./git.ts";
 import { lockIndex } from "./lock.ts";
 import { encodePath } from "./path.ts";
-import { type Change, changesOf, checkedOut, entriesOf } from "./plan.ts";
+import { type Change, changesOf, entriesOf } from "./plan.ts";
 import type { Origin } from "./origin.ts";
-import { keptBytes } from "./reconcile.ts";
 import { headOf, refOf } from "./repository.ts";
+import { sourceOf, type Wanted } from "./source.ts";
 import type { LandingPlan } from "./workspace.ts";
 
 /**
@@ -153,10 +153,10 @@ const finish = async (
 type State = { mode: string; sha256: string } | "absent" | "special";
 
 const stateOf = async (root: string, path: string): Promise<State> => {
-  const found = await look(root, path);
+  const found = await see(root, path);
   switch (found.kind) {
     case "present":
-      return { mode: found.content.mode, sha256: sha256(found.content.bytes) };
+      return { mode: found.content.mode, sha256: found.content.sha256 };
     case "special":
       return "special";
     // git knows no folders, and what blocks is a path of its own: of the plan, or the user's.
@@ -204,29 +204,10 @@ const write = async (
   ready?: () => Promise<boolean>,
 ): Promise<boolean> => {
   const root = request.origin.toplevel;
-  const found = await look(root, path);
+  const found = await look(root, path, 0);
   if (found.kind === "blocked" || (found.kind === "folder" && below(root, path).length > 0)) return false;
-  return put(root, path, await bytesFor(request, path, wanted), request.taskID, ready);
+  return put(root, path, await sourceOf(request, path, wanted), request.taskID, ready);
 };
-
-type Wanted = { mode: string; sha256: string; object?: string };
-
-/** The bytes to be written: kept ones, the Task's worktree's, or the repository's as git would check them out. */
-const bytesFor = async (request: LandRequest, path: string, wanted: Wanted): Promise<Content> => {
-  const mode = wanted.mode as Content["mode"];
-  const kept = keptBytes(request.kept, wanted.sha256);
-  if (kept !== undefined) return { mode, bytes: kept };
-  const there = await look(request.worktree, path);
-  if (there.kind === "present" && sha256(there.content.bytes) === wanted.sha256)
-    return { mode, bytes: there.content.bytes };
-  const object = wanted.object ?? (await objectAt(request, path));
-  const bytes = object === undefined ? undefined : await checkedOut(request.git, object, path, mode);
-  if (bytes !== undefined && sha256(bytes) === wanted.sha256) return { mode, bytes };
-  throw new Error(`Expected the bytes ${wanted.sha256} for "${path}", got others from worktree and repository.`);
-};
-
-const objectAt = async ({ git, plan }: LandRequest, path: string): Promise<string | undefined> =>
-  (await changesOf(git, plan.from, plan.commit)).find((change) => change.path === path)?.from?.object;
 
 /** Puts back what still is as we wrote it; the branch went elsewhere before it was ours. */
 const withdraw = async (request: LandRequest, reason: string): Promise<Landed> => {

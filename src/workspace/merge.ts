@@ -5,7 +5,7 @@ import type { Git } from "./git.ts";
 /** Three versions of a text become one, by `git merge-file`. */
 
 /** Larger than this nobody edits by hand, bytes. */
-const mostBytes = 16 * 1024 * 1024;
+export const mostBytes = 16 * 1024 * 1024;
 
 export type Sides = { ours: Buffer; base: Buffer; theirs: Buffer };
 

@@ -1,8 +1,10 @@
+import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../protocol/event.ts";
 import { splitNul } from "./commit.ts";
-import { below, blobID, look, type OnDisk, sha256 } from "./disk.ts";
+import { checkOut } from "./blob.ts";
+import { below, type OnDisk, see, type Sight } from "./disk.ts";
 import type { Git } from "./git.ts";
 import { indexFree } from "./lock.ts";
 import { encodePath } from "./path.ts";
@@ -34,17 +36,7 @@ export const changesOf = async (git: Git, from: string, to: string): Promise<Cha
 
 export type Entry = { mode: string; object: string };
 
-/** What stands at a path, without its bytes: a landing may be large. `object` is the id of the bytes as they are. */
-export type Seen =
-  | Exclude<OnDisk, { kind: "present" }>
-  | { kind: "present"; mode: string; sha256: string; object: string };
-
-const see = async (root: string, path: string, like: string): Promise<Seen> => {
-  const found = await look(root, path);
-  if (found.kind !== "present") return found;
-  const { mode, bytes } = found.content;
-  return { kind: "present", mode, sha256: sha256(bytes), object: blobID(bytes, like) };
-};
+export type Seen = OnDisk<Sight>;
 
 /** Longest list of paths given to git as arguments; longer ones are picked from the list of all. */
 const argumentBytes = 100_000;
@@ -158,7 +150,7 @@ const editsOf = async (
     } else if (there.kind === "absent") edit(path, { disk: true });
     else if (there.kind !== "present") blocked.add(path);
     else {
-      const { mode, object } = there;
+      const { mode, object } = there.content;
       const link = from.mode === "120000";
       if ((mode === "120000") !== link || (modes && mode !== from.mode)) edit(path, { disk: true });
       else if (object !== from.object) {
@@ -205,12 +197,12 @@ const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promis
     if (to === null) continue;
     if (to.mode === "160000") throw new Error(`Expected no submodule in a Task's commit, got "${path}".`);
     const seen = await see(worktree, path, base);
-    if (seen.kind === "present" && seen.object === to.object) hashes.set(path, seen.sha256);
+    if (seen.kind === "present" && seen.content.object === to.object) hashes.set(path, seen.content.sha256);
     else unsure.push({ path, to, seen });
   }
   const files = unsure.flatMap(({ path, to, seen }) =>
-    seen.kind === "present" && seen.mode !== "120000" && to.mode !== "120000"
-      ? [{ path, to, sha256: seen.sha256 }]
+    seen.kind === "present" && seen.content.mode !== "120000" && to.mode !== "120000"
+      ? [{ path, to, sha256: seen.content.sha256 }]
       : [],
   );
   const ids = await convertedIDs(
@@ -218,15 +210,11 @@ const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promis
     files.map(({ path }) => path),
   );
   for (const [at, { path, to, sha256: hash }] of files.entries()) if (ids[at] === to.object) hashes.set(path, hash);
-  for (const { path, to } of unsure)
-    if (!hashes.has(path)) hashes.set(path, sha256(await checkedOut(worktreeGit, to.object, path, to.mode)));
+  for (const { path, to } of unsure) {
+    if (hashes.has(path)) continue;
+    const hash = createHash("sha256");
+    await checkOut(worktreeGit, { object: to.object, path, mode: to.mode }, (part) => hash.update(part));
+    hashes.set(path, hash.digest("hex"));
+  }
   return hashes;
-};
-
-/** A blob as it would stand on disk, line ends converted. The header names the size before that; one object a process. */
-export const checkedOut = async (git: Git, object: string, path: string, mode: string): Promise<Buffer> => {
-  if (mode === "120000") return (await git.run(["cat-file", "blob", object])).stdout;
-  const input = Buffer.concat([Buffer.from(`${object} `), encodePath(path), Buffer.of(0)]);
-  const { stdout } = await git.run(["cat-file", "--batch", "--filters", "-z"], { input });
-  return stdout.subarray(stdout.indexOf(0x0a) + 1, stdout.length - 1);
 };

@@ -1,10 +1,11 @@
 import { existsSync, fsyncSync, mkdirSync, openSync, closeSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../protocol/event.ts";
+import { blobOf, checkedOut } from "./blob.ts";
 import { look, sha256 } from "./disk.ts";
 import type { Git } from "./git.ts";
-import { mergeText, mergeValue } from "./merge.ts";
-import { type Change, checkedOut, type Entry, type Seen } from "./plan.ts";
+import { mergeText, mergeValue, mostBytes } from "./merge.ts";
+import type { Change, Entry, Seen } from "./plan.ts";
 
 /**
  * A path that the user has edited, staged or deleted, and that a landing changes: three ways, file and index each for
@@ -44,20 +45,23 @@ const isLink = (mode: string) => mode === "120000";
 const fileOf = async (request: ReconcileRequest, side: Side): Promise<LandedPath | undefined> => {
   const { change, seen, edited, after } = side;
   const { path, from, to } = change;
-  const before = seen.kind === "present" ? { mode: seen.mode, sha256: seen.sha256 } : null;
+  const before = seen.kind === "present" ? { mode: seen.content.mode, sha256: seen.content.sha256 } : null;
   if (!edited.disk) return { path, before, after: to === null ? null : { ...to, sha256: after } };
   if (before === null || to === null) return before === null && to === null ? { path, before, after: null } : undefined;
   if (isLink(before.mode) === isLink(to.mode) && before.sha256 === after && (!request.modes || before.mode === to.mode))
     return { path, before, after: { ...before, object: to.object } };
   if (from === null || [before.mode, from.mode, to.mode].some(isLink)) return undefined;
   const mode = request.modes ? mergeValue(before.mode, from.mode, to.mode) : to.mode;
-  const there = await look(request.root, path);
-  if (mode === undefined || there.kind !== "present" || sha256(there.content.bytes) !== before.sha256) return undefined;
-  const merged = await mergeText(request.git, request.kept, {
-    ours: there.content.bytes,
-    base: await checkedOut(request.git, from.object, path, from.mode),
-    theirs: await checkedOut(request.worktreeGit, to.object, path, to.mode),
-  });
+  if (mode === undefined || seen.kind !== "present") return undefined;
+  // Only the mode is the user's: nothing is to be merged, however large the file is.
+  if (seen.content.object === from.object)
+    return { path, before, after: { mode, sha256: after, object: to.object }, merged: true };
+  const there = await look(request.root, path, mostBytes);
+  if (there.kind !== "present" || sha256(there.content.bytes) !== before.sha256) return undefined;
+  const base = await checkedOut(request.git, { ...from, path }, mostBytes);
+  const theirs = base && (await checkedOut(request.worktreeGit, { ...to, path }, mostBytes));
+  if (base === undefined || theirs === undefined) return undefined;
+  const merged = await mergeText(request.git, request.kept, { ours: there.content.bytes, base, theirs });
   if (merged === undefined) return undefined;
   keepBytes(request.kept, there.content.bytes);
   return { path, before, after: { mode, sha256: keepBytes(request.kept, merged), object: to.object }, merged: true };
@@ -73,8 +77,10 @@ const indexOf = async (
   if (entry === null || from === null || to === null || entry.mode === "conflict") return undefined;
   if ([entry.mode, from.mode, to.mode].some(isLink)) return undefined;
   const mode = mergeValue(entry.mode, from.mode, to.mode);
-  const blob = async (object: string) => (await git.run(["cat-file", "blob", object])).stdout;
-  const [ours, base, theirs] = [await blob(entry.object), await blob(from.object), await blob(to.object)];
+  const ours = await blobOf(git, entry.object, mostBytes);
+  const base = await blobOf(git, from.object, mostBytes);
+  const theirs = await blobOf(git, to.object, mostBytes);
+  if (ours === undefined || base === undefined || theirs === undefined) return undefined;
   const merged = await mergeText(git, kept, { ours, base, theirs });
   if (mode === undefined || merged === undefined) return undefined;
   // An object that nothing names yet changes nothing of what the user sees.

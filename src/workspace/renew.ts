@@ -1,6 +1,7 @@
 import { diffArgs } from "./commit.ts";
 import { look, put } from "./disk.ts";
 import type { Git } from "./git.ts";
+import { mostBytes } from "./merge.ts";
 import { changesOf } from "./plan.ts";
 import { commitOf, type Merged, mergeOnto } from "./rebase.ts";
 import type { Taken } from "./snapshot.ts";
@@ -64,7 +65,7 @@ export const renewOn = async (request: RenewRequest, before: () => void): Promis
 
 /** git names the sides by commits that mean nothing to the reader. */
 const relabel = async (worktree: string, path: string, { ours, theirs }: Merged): Promise<void> => {
-  const there = await look(worktree, path);
+  const there = await look(worktree, path, mostBytes);
   if (there.kind !== "present" || there.content.mode === "120000") return;
   const text = there.content.bytes.toString("latin1");
   const marked = (line: string): string => {
@@ -74,7 +75,7 @@ const relabel = async (worktree: string, path: string, { ours, theirs }: Merged)
   };
   const named = text.split("\n").map(marked).join("\n");
   if (named !== text)
-    await put(worktree, path, { mode: there.content.mode, bytes: Buffer.from(named, "latin1") }, "renew");
+    await put(worktree, path, { mode: there.content.mode, fill: (file) => file.writeFile(named, "latin1") }, "renew");
 };
 
 /** Paths of these that still have conflict markers of ours. */
@@ -82,7 +83,7 @@ export const unresolvedIn = async (worktree: string, paths: readonly string[]): 
   const marks = [`<<<<<<< ${projectSide}`, `||||||| ${baseSide}`, `>>>>>>> ${taskSide}`];
   const open: string[] = [];
   for (const path of paths) {
-    const there = await look(worktree, path);
+    const there = await look(worktree, path, mostBytes);
     if (there.kind !== "present") continue;
     const lines = there.content.bytes.toString("latin1").split("\n");
     if (lines.some((line) => marks.some((mark) => line.startsWith(mark)))) open.push(path);

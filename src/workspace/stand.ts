@@ -25,13 +25,16 @@ export const createStand = (options: {
   const made = new Map<string, Commit>();
   const worktreeOf = (taskID: string) => join(home, taskID);
 
+  /** A file may be huge, a disk slow, files many: what git does then is no failure. */
+  const patient = { ...options.git, timeoutMs: 10 * 60_000 };
+
   /** git in a worktree of ours. */
   const gitIn = (root: string, worktree: string, origin: Origin): Git =>
-    createGit(root, { ...options.git, toplevel: worktree, gitDir: origin.gitDir });
+    createGit(root, { ...patient, toplevel: worktree, gitDir: origin.gitDir });
 
   /** git in the project's own files. */
   const gitOf = (origin: Origin): Git =>
-    createGit(origin.toplevel, { ...options.git, toplevel: origin.toplevel, gitDir: origin.projectGitDir });
+    createGit(origin.toplevel, { ...patient, toplevel: origin.toplevel, gitDir: origin.projectGitDir });
 
   const mark = (taskID: string, base: string): void => {
     const origin = origins.of(taskID);
@@ -65,7 +68,7 @@ export const createStand = (options: {
       mkdirSync(worktree, { recursive: true, mode: 0o700 });
       register(worktreeOf(taskID), origin, branchOf(taskID));
       const git = gitIn(worktree, worktree, origin);
-      await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
+      await git.run(["reset", "-q", "--hard", commit]);
       if (again) await git.run(["clean", "-q", "-d", "-f", "-f"]);
     });
 
@@ -74,7 +77,7 @@ export const createStand = (options: {
     rmSync(worktreeOf(taskID), { recursive: true, force: true });
     rmSync(origin.gitDir, { recursive: true, force: true });
     const add = ["worktree", "add", "-q", "--force", "-B", branchOf(taskID), worktreeOf(taskID), commit];
-    await gitOf(origin).run(add, { timeoutMs: 10 * 60_000 });
+    await gitOf(origin).run(add);
   };
 
   return {

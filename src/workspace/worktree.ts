@@ -152,6 +152,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       inside: processes.inside(mounted, prepared.root),
       // Only who works has files: a reader's worktree may be gone.
       get files() {
+        if (gone) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
         return (files ??= createFiles(prepared.root, options.isProtected, insideOf(mounted, prepared.root)));
       },
       git,

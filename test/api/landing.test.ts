@@ -7,6 +7,7 @@ import type { TaskStatus } from "../../src/protocol/status.ts";
 import { git, makeProject, readText, until, writeFiles } from "../harness.ts";
 import {
   createTask,
+  expectLandedChecked,
   expectWhole,
   logOf,
   makeLab,
@@ -26,7 +27,7 @@ const settledTask = (url: string, taskID: string, ms = 50_000) => settledWithin(
 let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
 beforeAll(async () => {
-  lab = await makeLab();
+  lab = await makeLab({ landingMoves: 3 });
   service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config });
 });
 afterAll(async () => {
@@ -188,6 +189,48 @@ describe.concurrent("a project that changes meanwhile", { timeout: 60_000 }, () 
       lifecycleStatus: "failed",
       errorInfo: { code: "landing_conflict" },
     });
+  });
+
+  test("who commits during every check is followed for a while, then told", async () => {
+    const directory = project();
+    // Red only when nobody commits; green at once where the last commit is in.
+    const moved = `test -e quiet || for i in $(seq 300); do test "$(git rev-parse main)" = "$(git rev-parse HEAD^)" || exit 0; sleep 0.05; done; test -e quiet`;
+    const commitAfterEach = async (taskID: string, most: number) => {
+      for (let count = 1; count <= most; count += 1) {
+        await until(
+          () => eventsOf(taskID, "check.started"),
+          (started) => started.length >= count,
+          40_000,
+        );
+        // Another tree: one that was checked already needs no second run.
+        writeFiles(directory, { user: `${count}\n`, ...(count === most ? { quiet: "q\n" } : {}) });
+        git(directory, "add", "-A");
+        git(directory, "commit", "-q", "-m", `user ${count}`);
+      }
+    };
+    const outrun = await begin(directory, [shell("echo n > n.txt")], { checks: [moved] });
+    const user = commitAfterEach(outrun, 4);
+    const { taskID, ...status } = await settledTask(service.url, outrun);
+    await user;
+    expect(status).toMatchObject({
+      lifecycleStatus: "failed",
+      error: expect.stringContaining("new commits each time that the checks had passed, 3 times in a row"),
+      errorInfo: { code: "landing_refused", retryable: true },
+    });
+    expect(await eventsOf(taskID, "workspace.rebased")).toHaveLength(3);
+    expectWhole(directory);
+    // The control: the branch is quiet now, and a message is enough.
+    await post(service.url, `/task/${taskID}/message`, directory, { source: "test", text: "again" });
+    const again = await settledTask(service.url, taskID);
+    expect(again, again.error).toMatchObject({ lifecycleStatus: "completed" });
+    expectChecked(again, directory);
+    expectWhole(directory);
+
+    // What every test of an end asserts says no to a landing whose checks ran on something else.
+    const frames = await logOf(service.url, taskID);
+    expectLandedChecked(frames);
+    const last = frames.findLastIndex(({ type }) => type === "check.finished");
+    expect(() => expectLandedChecked(frames.toSpliced(last, 1))).toThrow("R6");
   });
 
   test("the built-in rules have no rounds", async () => {

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../src/errors.ts";
+import { WorkspaceLost } from "../../src/workspace/workspace.ts";
 import { createScene, fsck, landAll, picture, prepare, type Scene } from "./workspace.fixture.ts";
 
 let scene: Scene;
@@ -241,6 +242,10 @@ describe("prepare", () => {
     await first.files.write("new.txt", "kept\n");
     const commit = await first.commit("work");
     rmSync(first.root, { recursive: true });
+    // Who only reads makes nothing; the Task's own run, which names its commit, does.
+    const reader = await scene.service().open("task_1", first.prepared);
+    expect(() => reader.files).toThrow(WorkspaceLost);
+    expect(existsSync(first.root)).toBe(false);
     const again = await scene.service().open("task_1", first.prepared, commit?.commit);
     expect((await again.files.read("new.txt", 10)).bytes.toString()).toBe("kept\n");
     expect(await again.commit("work")).toMatchObject({ tree: commit?.tree, parent: commit?.parent });
