@@ -7,7 +7,7 @@ import { keepText, loadInput, outputBytes } from "../store/text.ts";
 import { type Tool, type ToolResult, Waits } from "../tool/tool.ts";
 import { ask } from "./ask.ts";
 import type { Turn } from "./loop.ts";
-import { narrowed, permit } from "./permit.ts";
+import { narrowed, permit, webUnder } from "./permit.ts";
 
 /**
  * The calls of one reply. Each result is recorded as its call ends; calls that only read run side by side, one that
@@ -108,7 +108,7 @@ const attempt = async (
       signal: cut,
       kept: (callID) => keptOutput(turn, callID),
       background: turn.background,
-      web: turn.web,
+      web: webUnder(turn, tool, parsed.data),
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.state,
       record: turn.record,

@@ -2,6 +2,7 @@ import { isAbsolute, relative } from "node:path";
 import type { RequestPermissionRequest } from "@agentclientprotocol/sdk";
 import { timeouts } from "../domain/ask.ts";
 import { decide, type Request, type Subject } from "../domain/permission.ts";
+import { hostOf } from "../tool/subject.ts";
 import { Waits } from "../tool/tool.ts";
 import type { ExternalTurn } from "./loop.ts";
 import { permitted } from "./permit.ts";
@@ -78,7 +79,7 @@ const requestOf = (call: Asked, roots: readonly string[]): Request => {
     case "fetch":
       return {
         tool: "web_fetch",
-        subjects: texts("url").map((url): Subject => ({ kind: "web", host: URL.parse(url)?.hostname ?? url })),
+        subjects: texts("url").map((url): Subject => ({ kind: "web", host: hostOf(url) })),
       };
     case "think":
     case "switch_mode":

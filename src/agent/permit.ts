@@ -1,7 +1,7 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { decide, type Request, type Rules } from "../domain/permission.ts";
 import type { EventData } from "../protocol/event.ts";
-import { subjectsOf } from "../tool/subject.ts";
+import { hostOf, subjectsOf } from "../tool/subject.ts";
 import type { Tool, ToolResult } from "../tool/tool.ts";
 import { type Files, FileRefused } from "../workspace/files.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -91,6 +91,23 @@ const whose = {
   default: "A rule of the service",
 };
 
+/** The way to the web under the rules: where a redirect leads is decided on like the first address. */
+export const webUnder = ({ web, rules }: Pick<Turn, "web" | "rules">, tool: Tool, input: unknown): Turn["web"] => {
+  if (web === undefined) return undefined;
+  // What the call names was decided on as a whole, or asked about.
+  const named = new Set(subjectsOf(tool, input, (path) => path).flatMap((one) => ("host" in one ? [one.host] : [])));
+  return {
+    ...web,
+    against(url) {
+      const host = hostOf(url.href);
+      const verdict = named.has(host)
+        ? undefined
+        : decide(rules, { tool: tool.name, subjects: [{ kind: "web", host }] });
+      return verdict === undefined || verdict.decision === "allow" ? undefined : verdict.rule;
+    },
+  };
+};
+
 /** A workspace whose files are under the rules one by one, also where a tool finds them itself (search, mv, rm). */
 export const narrowed = (turn: Turn, workspace: Workspace, tool: Tool, input: unknown): Workspace => {
   if (!turn.rules.some(isAboutFiles)) return workspace;
@@ -105,22 +122,30 @@ const isAboutFiles = ({ decision, origin, rule }: Rules[number]): boolean =>
   origin !== "default" && decision !== "allow" && rule.name !== "shell" && rule.name !== "git" && rule.name !== "ask";
 
 const guarded = (files: Files, rules: Rules, tool: string, named: ReadonlySet<string>): Files => {
-  const check = (kind: "read" | "write", path: string) => {
-    const name = files
+  const nameOf = (path: string) =>
+    files
       .inside(path)
       .split("/")
       .filter((part) => part !== "" && part !== ".")
       .join("/");
-    if (named.has(name)) return;
+  /** The rule that is against it. */
+  const against = (kind: "read" | "write", name: string): string | undefined => {
+    if (named.has(name)) return undefined;
     const verdict = decide(rules, { tool, subjects: [{ kind, path: name }] });
-    if (verdict.decision !== "allow")
+    return verdict.decision === "allow" ? undefined : verdict.rule;
+  };
+  const check = (kind: "read" | "write", path: string) => {
+    const name = nameOf(path);
+    const rule = against(kind, name);
+    if (rule !== undefined)
       throw new FileRefused(
         "protected",
-        `Expected a file that may be ${kind === "read" ? "read" : "changed"}, got "${name}" (rule ${verdict.rule})`,
+        `Expected a file that may be ${kind === "read" ? "read" : "changed"}, got "${name}" (rule ${rule})`,
       );
   };
   return {
     ...files,
+    mayRead: (path) => files.mayRead(path) && against("read", nameOf(path)) === undefined,
     async read(path, maxBytes) {
       check("read", path);
       return files.read(path, maxBytes);

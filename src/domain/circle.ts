@@ -22,7 +22,7 @@ const longest = 4;
 export const noCircle: Circle = { now: [], calls: {}, turns: [], same: [] };
 
 /** A call, before its result. */
-export const callMark = (tool: string, input: unknown): number => hash(`${tool} ${JSON.stringify(input)}`);
+export const callMark = (tool: string, input: unknown): number => hash(`${tool} ${unnamed(JSON.stringify(input))}`);
 
 type Result = Pick<EventData["tool.finished"], "outcome" | "output">;
 
@@ -70,11 +70,14 @@ export const circleNote = (circle: Circle, call: number, result: Result, last: b
   return `${opening}${round.turns} turns gave the same results ${round.times}${ending}`;
 };
 
-/** Without our own note, and without the time that a command took. */
+/** Where a result that was cut is kept is named by its call, which never comes again. */
+const unnamed = (text: string): string => text.replaceAll(/\boutput:call_\w{1,40}/g, "output:");
+
+/** Without our own note, without the time that a command took, and whatever the call is called. */
 const plain = (output: Result["output"]): string => {
   if (typeof output !== "string") return output.blob.sha256;
   const noted = output.endsWith(ending) ? output.lastIndexOf(opening) : -1;
-  return (noted < 0 ? output : output.slice(0, noted)).replace(/ after \d+\.\d s\b/, "");
+  return unnamed(noted < 0 ? output : output.slice(0, noted)).replace(/ after \d+\.\d s\b/, "");
 };
 
 /** 53 bits of a text (cyrb53); a brake needs no more. */

@@ -124,7 +124,8 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       };
     case "tool.started": {
       const { callID, sessionID, tool, effect, input } = event.data;
-      return { ...state, open: [...state.open, { callID, sessionID, tool, effect, mark: callMark(tool, input) }] };
+      const open = [...state.open, { callID, sessionID, tool, effect, mark: callMark(tool, input) }];
+      return taken({ ...state, open }, event.at);
     }
     case "tool.finished": {
       const call = state.open.find((open) => open.callID === event.data.callID);
@@ -158,10 +159,13 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     }
     case "permission.decided":
       return event.data.decision === "allow"
-        ? {
-            ...state,
-            asks: state.asks.map((ask) => (ask.callID === event.data.callID ? { ...ask, begun: true } : ask)),
-          }
+        ? taken(
+            {
+              ...state,
+              asks: state.asks.map((ask) => (ask.callID === event.data.callID ? { ...ask, begun: true } : ask)),
+            },
+            event.at,
+          )
         : state;
     case "permissions.read":
       return { ...state, projectRules: event.data };
@@ -327,6 +331,10 @@ const seenAs = (place: Place, snapshot: Place["snapshot"]): Place => {
 /** The time of the attempt stands still while the Task is left to whoever answers. */
 const left = (state: TaskState, at: string): TaskState =>
   isLeft(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
+
+/** It goes on once something is done again, also within one run: an external agent stays while it waits. */
+const taken = (state: TaskState, at: string): TaskState =>
+  state.time.since === null && !isLeft(state) ? { ...state, time: { ...state.time, since: at } } : state;
 
 /** What a model call cost, on the Task and on its session. */
 const spent = (state: TaskState, sessionID: string, call: ModelUsage, calls: { model: number; tool: number }) => {

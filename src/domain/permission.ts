@@ -142,7 +142,8 @@ const matches = ({ name, pattern }: Rule, tool: string, part: Part, wide: boolea
   switch (part.kind) {
     case "read":
     case "write":
-      return matchesPath(pattern, part.path);
+      // What is said of a command is no path: `git(config)` forbids no folder of that name.
+      return !commandTools.has(name) && matchesPath(pattern, part.path);
     case "shell":
       return (
         matchesCommand(pattern, part.command) || (part.opaque && wide && wild(`*${prefixOf(pattern)}*`, part.command))

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import { z } from "zod";
 import { messageOf } from "../errors.ts";
 import { readable } from "./html.ts";
@@ -33,6 +33,8 @@ export const fetch: Tool<z.infer<typeof input>> = {
 const reasonOf = (error: unknown): string =>
   error instanceof Error && error.name === "TimeoutError" ? "it took too long" : messageOf(error).slice(0, 300);
 
+const salt = randomBytes(32);
+
 const shownPage = (page: Page, context: ToolContext): ToolResult => {
   const { url, status, body, cut } = page;
   const type = page.type.split(";")[0]?.trim().toLowerCase() ?? "";
@@ -43,8 +45,8 @@ const shownPage = (page: Page, context: ToolContext): ToolResult => {
   const text = decode(body, page.type);
   const html = /html/.test(type) || (type === "" && /^\s*<(?:!doctype|html)/i.test(text));
   const { title, text: plain } = html ? readable(text, url) : { title: "", text };
-  // A name that the page cannot know, so that it cannot pretend to have ended.
-  const mark = randomBytes(6).toString("hex");
+  // A name that the page cannot know, so that it cannot pretend to have ended; the same for the same page.
+  const mark = createHmac("sha256", salt).update(body).digest("hex").slice(0, 12);
   const shown = sized(plain, context);
   return {
     ...shown,

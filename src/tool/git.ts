@@ -80,6 +80,30 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
   const inside = (path: string) => componentsOf(workspace.files.inside(path)).join("/") || ".";
   const paths = (call.paths ?? []).map(inside);
   const revision = call.revision === undefined ? [] : [call.revision];
+  /** Of `args`, which name commits, and without the files whose contents may not be read; those are named below. */
+  const differences = async (args: string[], format: string[], none: string): Promise<ToolResult> => {
+    const listed = [...args, "--name-only", "--no-renames", "-z", "--relative"];
+    if (call.action === "show") listed.push("--format=");
+    const named = await repository.run([...listed, "--", ...paths], { signal });
+    const hidden = [...new Set(namesIn(named.stdout).filter((path) => !workspace.files.mayRead(path)))];
+    if (hidden.length > maxHidden || !hidden.every((path) => path.isWellFormed()))
+      return failed("Expected fewer files there that may not be read, or plainer names of them; give `paths` without.");
+    const { stdout } = await repository.run(
+      [
+        ...args,
+        "--no-color",
+        "--relative",
+        ...format,
+        "--",
+        ...paths.map((path) => `:(literal)${path}`),
+        ...hidden.map((path) => `:(exclude,literal)${path}`),
+      ],
+      { signal, env: { GIT_LITERAL_PATHSPECS: "0" } },
+    );
+    const text = stdout.toString("utf8").trimEnd();
+    const note = hidden.length === 0 ? "" : `Not shown, for they may not be read: ${hidden.map(shown).join(", ")}.`;
+    return text === "" ? ok(note === "" ? none : note) : sized(note === "" ? text : `${text}\n${note}`, context);
+  };
   const say = async (args: string[], none: string) => {
     const { stdout } = await repository.run([...args, "--", ...paths], { signal });
     const text = stdout.toString("utf8").trimEnd();
@@ -89,15 +113,9 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     case "status":
       return say(["-c", "core.quotePath=false", "status", "--short", "--branch"], "Clean.");
     case "diff":
-      return say(
-        [
-          "diff",
-          "--no-color",
-          "--relative",
-          ...(call.staged === true ? ["--cached"] : []),
-          ...(call.stat === true ? ["--stat"] : []),
-          ...revision,
-        ],
+      return differences(
+        ["diff", ...(call.staged === true ? ["--cached"] : []), ...revision.map(commitsOf)],
+        call.stat === true ? ["--stat"] : [],
         "No difference (files that Git does not track yet are not in a diff; see status).",
       );
     case "log":
@@ -106,8 +124,9 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
         "No commits.",
       );
     case "show":
-      return say(
-        ["show", "--no-color", "--relative", ...(call.stat === true ? ["--stat"] : []), call.revision ?? "HEAD"],
+      return differences(
+        ["show", ...(call.revision === undefined ? ["HEAD"] : [commitsOf(call.revision)])],
+        call.stat === true ? ["--stat"] : [],
         "Nothing.",
       );
     case "restore": {
@@ -129,11 +148,27 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
       return made.exitCode === 0 ? ok(text) : failed(text);
     }
     case "grep":
-      return grep(call, repository, signal);
+      return grep(call, repository, context);
     case "mv":
     case "rm":
       throw new Error(`Expected an action that needs a repository, got ${call.action}`);
   }
+};
+
+const maxHidden = 200;
+
+/** Only commits, on both sides of a range: the name of a file's contents would show them whatever the file is called. */
+const commitsOf = (revision: string): string =>
+  revision
+    .split(/(\.{2,3})/)
+    .map((part) => (part === "" || part.startsWith("..") ? part : `${part}^{commit}`))
+    .join("");
+
+const namesIn = (list: Buffer): string[] => {
+  const names: string[] = [];
+  for (let at = 0, end = list.indexOf(0); end >= 0; at = end + 1, end = list.indexOf(0, at))
+    names.push(decodePath(list.subarray(at, end)));
+  return names;
 };
 
 /** A glob as Git's pathspec: without a wildcard a file or folder, without a slash at any depth. */
@@ -144,7 +179,7 @@ const pathspec = (glob: string): string => {
   return path.includes("/") ? `:(glob)${path}` : `:(glob)**/${path}`;
 };
 
-const grep = async (call: Input, repository: Git, signal: AbortSignal): Promise<ToolResult> => {
+const grep = async (call: Input, repository: Git, { workspace, signal }: ToolContext): Promise<ToolResult> => {
   const { pattern = "", glob, untracked = false } = call;
   if (pattern.includes("\n")) return failed("Expected a pattern in one line, got a newline.");
   const found = await repository.run(
@@ -164,7 +199,9 @@ const grep = async (call: Input, repository: Git, signal: AbortSignal): Promise<
   let text = found.stdout;
   for (let nul = text.indexOf(0); nul >= 0; nul = text.indexOf(0)) {
     const end = text.indexOf(10, nul);
-    lines.push(`${text.subarray(nul + 1, end).toString()}\t${shown(decodePath(text.subarray(0, nul)))}`);
+    const path = decodePath(text.subarray(0, nul));
+    // A count of matches is a guess that was right.
+    if (workspace.files.mayRead(path)) lines.push(`${text.subarray(nul + 1, end).toString()}\t${shown(path)}`);
     text = text.subarray(end + 1);
   }
   if (lines.length === 0) return ok("No match.");

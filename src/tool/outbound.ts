@@ -26,6 +26,8 @@ export type OutboundOptions = {
   ca?: string;
   maxBytes?: number;
   timeoutMs?: number;
+  /** The rule that is against asking there; looked at for the address and for each redirect. */
+  against?: (url: URL) => string | undefined;
 };
 
 /** `cut`: there was more than `maxBytes`. */
@@ -123,6 +125,11 @@ export const fetchOut = async (text: string, options: OutboundOptions, signal: A
   let next = text;
   for (let hop = 0; hop <= maxRedirects; hop += 1) {
     const url = checkURL(next, options);
+    const rule = options.against?.(url);
+    if (rule !== undefined)
+      throw new OutboundRefused(
+        `Expected ${hop === 0 ? "a host" : "to be redirected to a host"} that may be asked, got ${url.hostname} (rule ${rule})`,
+      );
     const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
     const answer = await ask(url, addresses, options, stop);
     const { statusCode: status = 0, headers } = answer;

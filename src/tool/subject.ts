@@ -23,9 +23,15 @@ export const subjectsOf = (
   const subjects: Subject[] = [
     ...paths.map((path): Subject => ({ kind: tool.name === "shell" ? "read" : kind, path: named(inside(path)) })),
     ...(tool.name === "git" ? [{ kind: "git" as const, command: gitCommand(texts) }] : texts("command").map(shellOf)),
-    ...texts("url").map((url): Subject => ({ kind: "web", host: URL.parse(url)?.hostname ?? url })),
+    ...texts("url").map((url): Subject => ({ kind: "web", host: hostOf(url) })),
   ];
   return subjects.length === 0 ? [{ kind: "other" }] : subjects;
+};
+
+/** As rules name it. The dot that a name may end in makes no other host. */
+export const hostOf = (url: string): string => {
+  const host = URL.parse(url)?.hostname ?? url;
+  return host.endsWith(".") ? host.slice(0, -1) : host;
 };
 
 /** Of the git tool, which changes files in other actions. */

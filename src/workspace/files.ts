@@ -30,6 +30,8 @@ export interface Files {
   readonly root: string;
   /** A path relative to the root, where it is an absolute one of the root's. */
   inside: (path: string) => string;
+  /** Whether its name may be read; for what is known of a file without opening it. */
+  mayRead(path: string): boolean;
   read(path: string, maxBytes: number): Promise<{ bytes: Buffer; executable: boolean }>;
   /** Creates missing folders; replaces atomically; keeps the mode of a file that was there. */
   write(path: string, bytes: string | Uint8Array, options?: { executable?: boolean }): Promise<{ created: boolean }>;
@@ -268,5 +270,5 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
     below([]);
   };
 
-  return { root: real, inside, read, write, remove, list, tidy };
+  return { root: real, inside, mayRead: (path) => !isProtected(inside(path)), read, write, remove, list, tidy };
 };

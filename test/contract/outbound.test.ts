@@ -7,9 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { webUnder } from "../../src/agent/permit.ts";
+import { compileRules } from "../../src/domain/permission.ts";
 import { readable } from "../../src/tool/html.ts";
 import { fetchOut, isPublic, type OutboundOptions } from "../../src/tool/outbound.ts";
-import { selectTools } from "../../src/tool/select.ts";
+import { selectTools, tools } from "../../src/tool/select.ts";
 import { makeToolLab } from "./tool.fixture.ts";
 
 /**
@@ -456,6 +458,39 @@ describe("web_fetch", () => {
       output: "Expected a public address of 10.0.0.1, got 10.0.0.1.",
     });
     expect((await get("nonsense")).output).toBe('Expected an absolute URL, got "nonsense".');
+  });
+});
+
+describe("web_fetch under rules", () => {
+  test("a redirect to another host is decided on like the first address, and not followed", async () => {
+    const { call } = await lab.open();
+    const options = { ...trial().options, resolve: () => Promise.resolve([public4]) };
+    const url = "http://docs.example.com/";
+    const get = (deny: string[]) => {
+      const rules = compileRules({ deny, ask: [], allow: [] }, null);
+      const tool = tools["web_fetch"];
+      if (tool === undefined) throw new Error("no web_fetch");
+      return call("web_fetch", { url }, { web: webUnder({ web: options, rules }, tool, { url }) });
+    };
+    handler = (request, response) =>
+      request.headers.host === "docs.example.com"
+        ? response.writeHead(302, { location: "http://other.example.com/x" }).end()
+        : response.writeHead(200, { "content-type": "text/plain" }).end("there");
+    expect((await get(["web_fetch(other.example.com)"])).output).toBe(
+      "Expected to be redirected to a host that may be asked, got other.example.com (rule web_fetch(other.example.com)).",
+    );
+    expect((await get(["web_fetch(another.example.com)"])).output).toContain("there");
+  });
+
+  test("the same page is the same result, so that a circle is seen", async () => {
+    const { call } = await lab.open();
+    const get = () => call("web_fetch", { url: "http://docs.example.com/" }, { web: trial().options });
+    let page = "one";
+    handler = (_, response) => response.writeHead(200, { "content-type": "text/plain" }).end(page);
+    const first = await get();
+    expect(await get()).toEqual(first);
+    page = "two";
+    expect((await get()).output.split("\n").at(-1)).not.toBe(first.output.split("\n").at(-1));
   });
 });
 

@@ -1,11 +1,13 @@
 import { expect, test } from "vitest";
 import { answer, askIDOf, endedBy, pendingOf, timeouts } from "../../src/domain/ask.ts";
+import { brake } from "../../src/domain/budget.ts";
 import { cancel } from "../../src/domain/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { next, type Rules } from "../../src/domain/next.ts";
 import { summarise } from "../../src/domain/summary.ts";
 import { evolve } from "../../src/domain/evolve.ts";
 import type { TaskState } from "../../src/domain/task.ts";
+import { defaultLimits } from "../../src/protocol/limits.ts";
 import { created } from "../events.ts";
 
 /** Asks as facts: given these, what happens next, and what an answer, a message, a cancel come to. */
@@ -118,6 +120,18 @@ test("waiting is no time of the attempt, and no death of a run", () => {
   const answered = [...both, says("ask_a"), says("ask_b", { decision: "allow" }), run];
   expect(fold([...answered, finished("call_a"), permitted("call_b"), run]).crashes).toBe(1);
   expect(fold([...answered, finished("call_a"), run]).crashes).toBe(0);
+});
+
+test("who stays while it waits works on from the permission, without a new run", () => {
+  const alone = [created(), run, reply(["call_b"]), started("call_b"), permission];
+  const waits = fold([...alone, says("ask_b", { decision: "allow" })]);
+  expect(waits.time).toEqual({ ms: 3000, since: null });
+  // However long nobody answers, maxMinutes is not reached by it.
+  const late = new Date(time(100).getTime() + 86_400_000);
+  expect(brake({ ...waits, budget: { maxMinutes: 1 } }, defaultLimits, late)).toBeUndefined();
+  const works = fold([...alone, says("ask_b", { decision: "allow" }), permitted("call_b")]);
+  expect(works.time).toEqual({ ms: 3000, since: time(7).toISOString() });
+  expect(brake({ ...works, budget: { maxMinutes: 1 } }, defaultLimits, late)?.code).toBe("budget_reached");
 });
 
 test("one answer each, of the right kind, in time", () => {

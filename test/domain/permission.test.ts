@@ -53,6 +53,17 @@ describe("who wins", () => {
     expect(verdict(operator, "write", path("a"), project)).toBe(wanted);
   });
 
+  test("what is said of commands forbids no path of that name", () => {
+    const git = compileRules({ ...none, deny: ["shell(make)"] }, null);
+    expect(
+      decide(git, { tool: "git", subjects: [{ kind: "git", command: "add config/x" }, path("config/x")] }).rule,
+    ).toBe(null);
+    expect(decide(git, { tool: "shell", subjects: [shell("ls"), path("make", "read")] }).rule).toBe(null);
+    // The controls: the commands themselves.
+    expect(decide(git, { tool: "git", subjects: [{ kind: "git", command: "config x" }] }).decision).toBe("deny");
+    expect(decide(git, { tool: "shell", subjects: [shell("make")] }).decision).toBe("deny");
+  });
+
   test("the strictest of several subjects counts, in any order", () => {
     const rules = compileRules({ deny: ["write(b)"], ask: ["write(a)"], allow: ["write(c)"] }, null);
     const subjects = [path("c"), path("a"), path("b"), path("d")];

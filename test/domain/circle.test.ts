@@ -1,0 +1,30 @@
+import { describe, expect, test } from "vitest";
+import { advance, callMark, circling, noCircle } from "../../src/domain/circle.ts";
+
+/** Which calls count as the same. */
+
+const turns = (given: readonly { input: object; output: string }[]) =>
+  circling(
+    given.reduce(
+      (circle, { input, output }) => advance(circle, callMark("shell", input), { outcome: "ok", output }, true),
+      noCircle,
+    ),
+    3,
+  );
+const cut = (id: string, text: string) =>
+  `Exit code 0 after ${id.length}.1 s.\n${text}\n… 900 characters left out; all of it: \`read\` or \`search\` path output:call_${id} …\n${text}`;
+
+describe("results that were cut", () => {
+  test("name themselves by their call, and are the same for all that", () => {
+    const same = ["01", "0222", "03"].map((id) => ({ input: { command: "make" }, output: cut(id, "red") }));
+    expect(turns(same)).toEqual({ turns: 1, times: 3 });
+    expect(turns(same.map((call, index) => ({ ...call, output: cut("1", `red ${index}`) })))).toBeUndefined();
+  });
+
+  test("read by the name that they have, too", () => {
+    const read = ["01", "02", "03"].map((id) => ({ input: { path: `output:call_${id}` }, output: "red" }));
+    expect(turns(read)).toEqual({ turns: 1, times: 3 });
+    expect(turns(read.map((call, index) => ({ ...call, output: `red ${index}` })))).toBeUndefined();
+    expect(turns(["a", "b", "c"].map((path) => ({ input: { path }, output: "red" })))).toBeUndefined();
+  });
+});
