@@ -7,6 +7,7 @@ export default function setup(): () => void {
   const folder = mkdtempSync(join(tmpdir(), "sortie-skips-"));
   const file = join(folder, "skips");
   process.env["TEST_SKIPS"] = file;
+  process.env["TEST_COMPILED"] = join(folder, "compiled");
   return () => {
     const lines = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
     const tiers = existsSync(`${file}-tiers`) ? readFileSync(`${file}-tiers`, "utf8").trim().split("\n") : [];

@@ -22,7 +22,14 @@ type Ended = { code: number | null; out: string; err: string };
 type Running = { child: ChildProcess; said: () => string; ended: Promise<Ended> };
 
 const scratch = temporary("sortie-cli-");
-const env = { PATH: process.env["PATH"] ?? "", HOME: scratch.path, SERVICE_SERVER_PASSWORD: password };
+/** What is compiled once need not be again for each command: test/setup.ts has a folder for it. */
+const compiled = process.env["TEST_COMPILED"];
+const env = {
+  PATH: process.env["PATH"] ?? "",
+  HOME: scratch.path,
+  SERVICE_SERVER_PASSWORD: password,
+  ...(compiled !== undefined && { NODE_COMPILE_CACHE: compiled }),
+};
 
 const launch = (
   args: string[],

@@ -395,7 +395,10 @@ describe.concurrent("what an agent can do to Git from its worktree", () => {
     ],
     ["folders nobody may read", "mkdir d; echo x > d/x; chmod 000 d; echo n > n.txt", null],
   ];
-  test.each(tricks)("%s", async (name, command, lands, more) => {
+  // What comes after is the same for all: by day it is looked at for each third.
+  const night = process.env["MODE"] === "night";
+  const looked = tricks.map((trick, index) => ({ trick, after: night || index % 3 === 0 }));
+  test.each(looked)("$trick.0", async ({ trick: [name, command, lands, more], after: goesOn }) => {
     const directory = project();
     const before = refsOf(directory);
     const config = readText(directory, ".git/config");
@@ -417,6 +420,7 @@ describe.concurrent("what an agent can do to Git from its worktree", () => {
       expect(after).toBe(before);
     else expect(after).toBe(`refs/heads/main ${landed}`);
     expect(git(directory, "symbolic-ref", "HEAD")).toBe("refs/heads/main");
+    if (!goesOn) return;
     // What is said to have happened is what happened: nothing on disk that the branch does not know.
     await archive(directory, status.taskID);
     const answer = await post(service.url, `/task/${status.taskID}/message`, directory, { source: "t", text: "again" });

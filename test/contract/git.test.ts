@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, chmodSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -176,19 +176,23 @@ describe("T7 a project that would run its own programs", () => {
   // Without a terminal no pager starts, so plain git is given one by `script` where the vector needs it.
   test("control: plain git runs nearly all of them", () => {
     const ran: string[] = [];
+    rmSync(root, { recursive: true, force: true });
+    mkdirSync(root);
+    plain("init", "-q", "-b", "main");
+    writeFileSync(join(root, "a.txt"), "a\n");
+    plain("add", ".");
+    plain("commit", "-q", "-m", "first");
+    plain("checkout", "-q", "-b", "other");
+    writeFileSync(join(root, "a.txt"), "other\n");
+    plain("commit", "-qam", "other");
+    plain("checkout", "-q", "main");
+    writeFileSync(join(root, "a.txt"), "main\n");
+    plain("commit", "-qam", "main");
+    const fresh = `${root}-fresh`;
+    cpSync(root, fresh, { recursive: true, preserveTimestamps: true });
     for (const vector of Object.keys(vectors)) {
       rmSync(root, { recursive: true, force: true });
-      mkdirSync(root);
-      plain("init", "-q", "-b", "main");
-      writeFileSync(join(root, "a.txt"), "a\n");
-      plain("add", ".");
-      plain("commit", "-q", "-m", "first");
-      plain("checkout", "-q", "-b", "other");
-      writeFileSync(join(root, "a.txt"), "other\n");
-      plain("commit", "-qam", "other");
-      plain("checkout", "-q", "main");
-      writeFileSync(join(root, "a.txt"), "main\n");
-      plain("commit", "-qam", "main");
+      cpSync(fresh, root, { recursive: true, preserveTimestamps: true });
       plant(vector);
       for (const command of commands) plain(...command);
       if (vector === "editor") plain("commit", "--amend", "--allow-empty");

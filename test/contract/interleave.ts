@@ -59,6 +59,8 @@ const interleave = async (seed: number, tasks = 3): Promise<Outcome> => {
   const words = new Map<string, string>();
   let count = 0;
   const outcome: Outcome = { landed: 0, told: {}, merged: 0, kept: 0 };
+  /** Saved by the user during a landing, so kept as they were and told: a later `git add` of them is the user's own word. */
+  const kept = new Set<string>();
 
   const textOf = (path: string) => readFileSync(join(root, path), "utf8");
   const insert = (text: string, word: string): string => {
@@ -138,7 +140,7 @@ const interleave = async (seed: number, tasks = 3): Promise<Outcome> => {
     const [merges = "", bodies = "", patches = "", cached = "", left = ""] = sh(`git rev-list --merges main; echo ==
       git log --author=Sortie --format=%B%x00 main; echo ==
       git log --author=Sortie --format= -p main | grep -E '^[+](u[0-9]|own)' || true; echo ==
-      git diff --cached | grep -E '^-t[0-9]' || true; echo ==
+      git diff --cached -- . ${[...kept].map((path) => `':(exclude)${path}'`).join(" ")} | grep -E '^-t[0-9]' || true; echo ==
       find .git -maxdepth 1 \\( -name '*sortie*' -o -name '*.lock' \\)`).split("==\n");
     expect({ merges, patches, cached, left }, story()).toEqual({ merges: "", patches: "", cached: "", left: "" });
     for (const body of bodies.split("\0").slice(0, -1)) expect(body, story()).toMatch(/\nTask: t\d+\n/);
@@ -191,6 +193,7 @@ const interleave = async (seed: number, tasks = 3): Promise<Outcome> => {
           outcome.landed += 1;
           outcome.merged += plan.paths.filter((path) => path.merged).length;
           outcome.kept += landed.kept.length;
+          for (const path of landed.kept) kept.add(path);
           turn = undefined;
           for (const word of made)
             expect(sh(`git grep -lw ${word} main || true`), `${word} of seed ${seed}`).not.toBe("");

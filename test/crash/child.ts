@@ -1,5 +1,6 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { flushCompileCache } from "node:module";
 import { loadConfig } from "../../src/config.ts";
 import { createLog, silent } from "../../src/log.ts";
 import { createService } from "../../src/service.ts";
@@ -24,3 +25,5 @@ process.on("SIGUSR2", () => {
   process.stdout.write(`heap ${process.memoryUsage().heapUsed / 1e6}\n`);
 });
 process.stdout.write(`${service.url}\n`);
+// Most of them do not live to write it at their end.
+flushCompileCache();

@@ -15,9 +15,17 @@ export type ServiceProcess = AsyncDisposable & {
 
 const script = fileURLToPath(new URL("./child.ts", import.meta.url));
 
+/** Half of a start is compiling, and the sweeps start the same service a hundred times: test/setup.ts has a folder for it. */
+const compiled = process.env["TEST_COMPILED"];
+
 export const startProcess = async (env: Record<string, string>): Promise<ServiceProcess> => {
   const child = spawn(process.execPath, [script], {
-    env: { PATH: process.env["PATH"] ?? "", NODE_NO_WARNINGS: "1", ...env },
+    env: {
+      PATH: process.env["PATH"] ?? "",
+      NODE_NO_WARNINGS: "1",
+      ...(compiled !== undefined && { NODE_COMPILE_CACHE: compiled }),
+      ...env,
+    },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let errors = "";

@@ -4,7 +4,7 @@ import { soak } from "./soak.ts";
 
 test("killed at random moments", { timeout: 180_000 }, async () => {
   const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
-  const kills = Number(process.env["TEST_KILLS"] ?? 5);
+  const kills = Number(process.env["TEST_KILLS"] ?? 3);
   console.log(`random kills: TEST_SEED=${seed} TEST_KILLS=${kills}`);
   await soak(seed, kills);
 });
