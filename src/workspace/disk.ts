@@ -4,6 +4,7 @@ import {
   fchmodSync,
   fstatSync,
   fsync,
+  type BigIntStats,
   lstatSync,
   readdirSync,
   readlinkSync,
@@ -24,7 +25,7 @@ export type Mode = "100644" | "100755" | "120000";
 export type Content = { mode: Mode; bytes: Buffer };
 
 /** What a file is, without its bytes: it may be large. `object` is the id that git gives the bytes as they are. */
-export type Sight = { mode: Mode; bytes: number; sha256: string; object: string };
+export type Sight = { mode: Mode; bytes: number; sha256: string; object: string; stamp: string };
 
 export type OnDisk<T = Content> =
   | { kind: "present"; content: T }
@@ -43,24 +44,33 @@ export const sha256 = (bytes: Uint8Array): string => createHash("sha256").update
 const objectHash = (bytes: number, like: string): Hash =>
   createHash(like.length === 40 ? "sha1" : "sha256").update(`blob ${bytes}\0`);
 
-type Visit<T> = { link: (target: Buffer) => T; file: (handle: FileHandle, mode: Mode, bytes: number) => Promise<T> };
+/** Changes with every write to a file, and when another takes its place. */
+const stampOf = (stats: BigIntStats | undefined): string =>
+  stats === undefined ? "-" : `${stats.ino}.${stats.size}.${stats.mtimeNs}.${stats.ctimeNs}`;
+
+type Visit<T> = {
+  link: (target: Buffer, stamp: string) => T;
+  file: (handle: FileHandle, mode: Mode, bytes: number, stamp: string) => Promise<T>;
+};
 
 const visit = async <T>(root: string, path: string, { link, file }: Visit<T>): Promise<OnDisk<T>> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
   try {
     using folder = openFolder(root, components);
-    const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+    const stats = lstatSync(folder.at(name), { throwIfNoEntry: false, bigint: true });
     if (stats === undefined) return { kind: "absent" };
     if (stats.isDirectory()) return { kind: "folder" };
-    if (stats.isSymbolicLink())
-      return { kind: "present", content: link(readlinkSync(folder.at(name), { encoding: "buffer" })) };
+    if (stats.isSymbolicLink()) {
+      const target = readlinkSync(folder.at(name), { encoding: "buffer" });
+      return { kind: "present", content: link(target, stampOf(stats)) };
+    }
     if (!stats.isFile()) return { kind: "special" };
     await using handle = await open(folder.at(name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    const opened = fstatSync(handle.fd);
+    const opened = fstatSync(handle.fd, { bigint: true });
     if (!opened.isFile()) return { kind: "special" };
-    const mode = (opened.mode & 0o100) === 0 ? "100644" : "100755";
-    return { kind: "present", content: await file(handle, mode, opened.size) };
+    const mode = (Number(opened.mode) & 0o100) === 0 ? "100644" : "100755";
+    return { kind: "present", content: await file(handle, mode, Number(opened.size), stampOf(opened)) };
   } catch (error) {
     if (codeOf(error) === "ENOENT") return { kind: "absent" };
     if (!(error instanceof FileRefused)) throw error;
@@ -81,20 +91,21 @@ export const look = async (root: string, path: string, most = Number.POSITIVE_IN
 /** `like`: an id of the repository, whose kind of hash is taken; without one `object` is empty. */
 export const see = (root: string, path: string, like?: string): Promise<OnDisk<Sight>> =>
   visit<Sight>(root, path, {
-    link: (target) => ({
+    link: (target, stamp) => ({
+      stamp,
       mode: "120000",
       bytes: target.length,
       sha256: sha256(target),
       object: like === undefined ? "" : objectHash(target.length, like).update(target).digest("hex"),
     }),
-    async file(handle, mode, bytes) {
+    async file(handle, mode, bytes, stamp) {
       const hash = createHash("sha256");
       const object = like === undefined ? undefined : objectHash(bytes, like);
       await eachPart(handle, bytes, (part) => {
         hash.update(part);
         object?.update(part);
       });
-      return { mode, bytes, sha256: hash.digest("hex"), object: object?.digest("hex") ?? "" };
+      return { stamp, mode, bytes, sha256: hash.digest("hex"), object: object?.digest("hex") ?? "" };
     },
   });
 
@@ -173,14 +184,14 @@ export type Source = { mode: "120000"; bytes: Buffer } | { mode: string; fill: (
 
 /**
  * Writes beside and renames, on disk before it answers. Folders are made; an empty folder in the way goes. `ready` is
- * asked in the last moment; false: nothing was changed.
+ * asked in the last moment for the stamp of what may be replaced ("-": of nothing). False: nothing was changed.
  */
 export const put = async (
   root: string,
   path: string,
   source: Source,
   landing: string,
-  ready: () => Promise<boolean> = () => Promise.resolve(true),
+  ready?: () => Promise<string | undefined>,
 ): Promise<boolean> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
@@ -206,7 +217,10 @@ export const put = async (
     }
     await handle.sync();
   }
-  if (!(await ready())) {
+  const allowed = await ready?.();
+  // No await from here to the rename: who saves the file in this process or another has microseconds for it.
+  const there = lstatSync(folder.at(name), { throwIfNoEntry: false, bigint: true });
+  if (ready !== undefined && allowed !== stampOf(there)) {
     tryUnlink(temp);
     return false;
   }

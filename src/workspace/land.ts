@@ -150,13 +150,13 @@ const finish = async (
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 
-type State = { mode: string; sha256: string } | "absent" | "special";
+type State = { mode: string; sha256: string; stamp: string } | "absent" | "special";
 
 const stateOf = async (root: string, path: string): Promise<State> => {
   const found = await see(root, path);
   switch (found.kind) {
     case "present":
-      return { mode: found.content.mode, sha256: found.content.sha256 };
+      return found.content;
     case "special":
       return "special";
     // git knows no folders, and what blocks is a path of its own: of the plan, or the user's.
@@ -177,6 +177,10 @@ const isAs = (state: State, wanted: LandedPath["before"], { before, after }: Lan
   return state.sha256 === wanted.sha256 && sameMode;
 };
 
+/** What may be replaced by what it is, for `put`; undefined: it is not as wanted. */
+const stampIf = (state: State, wanted: LandedPath["before"], path: LandedPath): string | undefined =>
+  isAs(state, wanted, path) ? (typeof state === "string" ? "-" : state.stamp) : undefined;
+
 /** Brings one path from before to after. False: it is as neither, the user's bytes stay. */
 const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> => {
   const { origin, taskID, step } = request;
@@ -188,10 +192,10 @@ const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> =
   // The user may save the file in this very moment: it is looked at again right before it is replaced.
   const still = async () => {
     step("rename");
-    return isAs(await stateOf(root, path.path), path.before, path);
+    return stampIf(await stateOf(root, path.path), path.before, path);
   };
   if (path.after !== null) return write(request, path.path, path.after, still);
-  if (!(await still())) return false;
+  if ((await still()) === undefined) return false;
   await take(root, path.path, origin.prefix);
   return true;
 };
@@ -201,7 +205,7 @@ const write = async (
   request: LandRequest,
   path: string,
   wanted: Wanted,
-  ready?: () => Promise<boolean>,
+  ready?: () => Promise<string | undefined>,
 ): Promise<boolean> => {
   const root = request.origin.toplevel;
   const found = await look(root, path, 0);
@@ -220,7 +224,7 @@ const withdraw = async (request: LandRequest, reason: string): Promise<Landed> =
     if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;
     if (path.before === null) await take(root, path.path, origin.prefix);
     else {
-      const still = async () => isAs(await stateOf(root, path.path), path.after, path);
+      const still = async () => stampIf(await stateOf(root, path.path), path.after, path);
       await write({ ...request, worktree: root }, path.path, path.before, still);
     }
   }
