@@ -77,12 +77,10 @@ const history = async ({ url, lab }: Place, seed: number): Promise<string[]> => 
       return { taskID, own, name: `new-t${number}` };
     }),
   );
-  let working = true;
-  const ends = Promise.all(begun.map(({ taskID }) => settledTask(url, taskID, 60_000))).finally(() => {
-    working = false;
-  });
+  const over = new AbortController();
+  const ends = Promise.all(begun.map(({ taskID }) => settledTask(url, taskID, 60_000))).finally(() => over.abort());
   // It rests in the end, so that following it is not what is tried here.
-  for (let acts = 0; working && acts < 25; acts += 1) {
+  for (let acts = 0; !over.signal.aborted && acts < 25; acts += 1) {
     userDoes();
     await wait(20 + random.below(180));
   }
@@ -112,10 +110,11 @@ const history = async ({ url, lab }: Place, seed: number): Promise<string[]> => 
 
 /** Each Task landed or was told why, and landing is what usually happens. */
 export const landings = async (place: Place, seed: number, runs: number): Promise<void> => {
+  console.log(`landings over HTTP: TEST_SEED=${seed} TEST_RUNS=${runs}`);
   const told: Record<string, number> = {};
   for (let run = 0; run < runs; run += 1)
     for (const outcome of await history(place, seed + run * 7919)) told[outcome] = (told[outcome] ?? 0) + 1;
-  console.log(`landings over HTTP: TEST_SEED=${seed}: ${JSON.stringify(told)}`);
+  console.log(`landings over HTTP: ${JSON.stringify(told)}`);
   expect((await send(place.url, "/health")).status).toBe(200);
   expect(told["landed"] ?? 0).toBeGreaterThanOrEqual(runs);
 };
