@@ -3,6 +3,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { put as putAt, see } from "../../src/workspace/disk.ts";
 import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
 import { createScene, fsck, landAll, picture, prepare, type Scene } from "./workspace.fixture.ts";
 
@@ -406,7 +407,52 @@ describe("a user at work meanwhile", () => {
     expect(picture(scene)).toEqual(before);
   });
 
-  test("an error before the branch is taken leaves all as it was; one after it is made good by the next call", async () => {
+  test("a file saved after the last look and before the rename stays", async () => {
+    const file = join(scene.base, "saved.txt");
+    const put = (ready: () => Promise<string | undefined>) =>
+      putAt(scene.base, "saved.txt", { mode: "100644", fill: (handle) => handle.writeFile("ours\n") }, "t", ready);
+    const stamp = async () => {
+      const seen = await see(scene.base, "saved.txt");
+      return seen.kind === "present" ? seen.content.stamp : "-";
+    };
+    for (const before of ["user\n", undefined]) {
+      rmSync(file, { force: true });
+      if (before !== undefined) writeFileSync(file, before);
+      const saved = put(async () => {
+        const seen = await stamp();
+        writeFileSync(file, "USER\n");
+        return seen;
+      });
+      expect(await saved).toBe(false);
+      expect(readFileSync(file, "utf8")).toBe("USER\n");
+    }
+    // The control: nobody saves.
+    expect(await put(stamp)).toBe(true);
+    expect(readFileSync(file, "utf8")).toBe("ours\n");
+  });
+
+  test("a file larger than git's output may be: landed, and put back when the branch moves", {
+    timeout: 60_000,
+  }, async () => {
+    scene.sh("git init -q; head -c 70000000 /dev/zero > big; git add .; git commit -qm first");
+    const { workspace, commit } = await done("echo end >> big");
+    const plan = await planned(workspace, commit);
+    const before = picture(scene);
+    const other = scene.sh("git commit-tree -p HEAD -m other HEAD^{tree}").trim();
+    const racing = scene.service({
+      onStep: (name) => void (name === "branch" && scene.sh(`git update-ref refs/heads/main ${other}`)),
+    });
+    const landed = await racing.land(await racing.open("task_1", workspace.prepared), plan);
+    expect(landed).toMatchObject({ ok: false });
+    scene.sh(`git update-ref refs/heads/main ${commit.parent}`);
+    expect(picture(scene)).toEqual(before);
+    expect(await workspaces.land(workspace, plan)).toEqual({ ok: true, kept: [] });
+    expect(scene.sh("wc -c < big; git status --porcelain").trim()).toBe("70000004");
+  });
+
+  test("an error before the branch is taken leaves all as it was; one after it is made good by the next call", {
+    timeout: 60_000,
+  }, async () => {
     seed();
     const { workspace, commit } = await done();
     const plan = await planned(workspace, commit);
