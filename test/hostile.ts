@@ -107,8 +107,8 @@ export const shell = (command: string, more: object = {}): MockTurn => ({
 
 export type Lab = Awaited<ReturnType<typeof makeLab>>;
 
-/** In tier 3, where a command can do its worst to the worktree and to Git. A mock provider whose conversations are named by a `[marker]` in the request, and a folder for everything. */
-export const makeLab = async (limits: Record<string, number> = {}) => {
+/** A mock provider whose conversations are named by a `[marker]` in the request, and a folder for everything. `tier` 3: where a command can do its worst to the worktree and to Git. */
+export const makeLab = async (limits: Record<string, number> = {}, tier?: 3) => {
   const root = temporary("sortie-hostile-");
   const scripts = new Map<string, MockTurn[]>();
   const provider = await startMockProvider(({ first, turn }) => {
@@ -117,7 +117,7 @@ export const makeLab = async (limits: Record<string, number> = {}) => {
   });
   const config = join(root.path, "config.jsonc");
   const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-  writeFileSync(config, JSON.stringify({ providers, limits, sandbox: { tier: 3 } }));
+  writeFileSync(config, JSON.stringify({ providers, limits, ...(tier === undefined ? {} : { sandbox: { tier } }) }));
   let count = 0;
   return {
     root: root.path,

@@ -112,6 +112,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
     settle(job);
   };
   const closed = (job: Job) => {
+    if (!jobs.has(job.id)) return;
     job.closed = true;
     if (job.exited) settle(job);
     else job.ask = setTimeout(inquire, askMs, job);
@@ -150,8 +151,10 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
       job.listener.started();
       if (job.killed) say(`k ${job.group}\n`);
     } else if (verb === "x") exited(job, Number(first));
-    else if (verb === "w" && first === "0") exited(job, null);
-    else if (verb === "q") {
+    else if (verb === "w") {
+      // The slot may be another command's by now.
+      if (first === job.waiter) exited(job, null);
+    } else if (verb === "q") {
       job.sweeping = false;
       settle(job);
     }
@@ -163,8 +166,10 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
     // Told first: whoever tries again then gets another one.
     gone();
     for (const job of jobs.values()) {
-      if (job.slot === undefined) {
+      // Process 1 says that it starts one before it does: what it did not say has not run.
+      if (job.group === undefined) {
         jobs.delete(job.id);
+        job.pipes?.destroy();
         refuse(job.listener);
         continue;
       }

@@ -30,7 +30,7 @@ while IFS=' ' read -r verb a b; do
     k) kill -9 -- "-$a" ;;
     q) kill -9 -1
        echo "q $a" >&9 ;;
-    w) if kill -0 "$b"; then echo "w $a 1" >&9; else echo "w $a 0" >&9; fi ;;
+    w) if kill -0 "$b"; then :; else echo "w $a $b" >&9; fi ;;
   esac
 done
 `;

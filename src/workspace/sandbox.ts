@@ -119,6 +119,9 @@ const bashCopy = (path: string, dataDir: string): string => {
 export const namespaceSandbox = (path: string, network: boolean): Sandbox => {
   const unshare = findProgram("unshare", path) ?? "unshare";
   const bash = findProgram("bash", path) ?? "/bin/bash";
+  const setpriv = findProgram("setpriv", path);
+  /** `unshare` takes what is in it along, but nobody tells it that the service was killed. */
+  const withParent = setpriv === undefined ? [] : [setpriv, "--pdeathsig", "KILL"];
   const user = process.getuid?.() === 0 ? [] : ["--user", "--map-current-user"];
   return {
     tier: 2,
@@ -127,6 +130,7 @@ export const namespaceSandbox = (path: string, network: boolean): Sandbox => {
     note: undefined,
     env: {},
     wrap: ({ command, io, network: asked = network }) => [
+      ...withParent,
       unshare,
       ...user,
       "--pid",

@@ -11,7 +11,7 @@ let lab: Lab;
 let service: TestService;
 const data = () => join(lab.root, "data");
 beforeAll(async () => {
-  lab = await makeLab();
+  lab = await makeLab({}, 3);
   service = await startService(data(), { SERVICE_CONFIG: lab.config });
 });
 afterAll(async () => {

@@ -22,7 +22,7 @@ import { startService, type TestService } from "../service.ts";
 let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
 beforeAll(async () => {
-  lab = await makeLab({ archives: 100 });
+  lab = await makeLab({ archives: 100 }, 3);
   service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config });
 });
 afterAll(async () => {

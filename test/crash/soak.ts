@@ -32,7 +32,7 @@ export const soak = async (
   kills: number,
   tamper?: (watched: Watched, marks: string) => void,
 ): Promise<void> => {
-  await using lab = await makeLab();
+  await using lab = await makeLab({}, 3);
   const random = randomOf(seed);
   const root = lab.folder("soak");
   const dataDir = join(root, "data");

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event.ts";
@@ -68,15 +68,17 @@ type Place = { dataDir: string; project: string; marks: string; env: Record<stri
 
 const makePlace = (root: string, extra: Record<string, string> = {}): Place => {
   const dataDir = join(root, "data");
-  const marks = join(root, "marks");
-  const project = makeProject(join(root, "project"), { "sum.js": "export const sum = (a, b) => a - b;\n" });
+  const project = makeProject(join(root, "project"), {
+    "sum.js": "export const sum = (a, b) => a - b;\n",
+    ".gitignore": "marks\n",
+  });
+  // The project's own path is the Task's tree where a command has files of its own, and the user's checkout elsewhere.
+  const marks = join(project, "marks");
   const config = join(root, "config.jsonc");
   writeFileSync(
     config,
     JSON.stringify({
       model: "mock/large",
-      // What a command did is read from a file outside of the project.
-      sandbox: { tier: 3 },
       providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
     }),
   );
@@ -112,8 +114,16 @@ const settledStatus = (url: string, taskID: string): Promise<TaskStatus> =>
 const eventsOf = async (url: string, taskID: string): Promise<Frame[]> =>
   (await ask<{ events: Frame[] }>(url, `/task/${taskID}/events?format=json&after=0&limit=1000`)).events;
 
-const marksOf = (place: Place): string[] =>
-  existsSync(place.marks) ? readText(place.marks).trimEnd().split("\n") : [];
+/** The file with the marks, wherever the command's tier has put it. */
+const marksFile = ({ dataDir, marks }: Place, taskID: string): string => {
+  const own = join(dataDir, "worktrees", taskID, "marks");
+  return existsSync(own) ? own : marks;
+};
+
+const marksOf = (place: Place, taskID: string): string[] => {
+  const file = marksFile(place, taskID);
+  return existsSync(file) ? readText(file).trimEnd().split("\n") : [];
+};
 
 /** Everything that must hold in the end, whatever happened on the way. */
 const verify = async (url: string, taskID: string, place: Place): Promise<void> => {
@@ -152,7 +162,7 @@ const verify = async (url: string, taskID: string, place: Place): Promise<void> 
   expect(notes.map(({ data }) => [data.callID, data.outcome])).toEqual([[noted[0], "ok"]]);
 
   // No side effect repeated by us: at most one mark each, and one unless its call was interrupted.
-  const marks = marksOf(place);
+  const marks = marksOf(place, taskID);
   for (const mark of ["first", "second"]) expect(marks.filter((line) => line === mark).length).toBeLessThanOrEqual(1);
   const interrupted = events.filter((event) => event.type === "tool.finished" && event.data.outcome === "interrupted");
   if (interrupted.length === 0) expect(marks).toEqual(["first", "second"]);
@@ -249,7 +259,7 @@ describe("killed after every event in turn", () => {
     await using service = await startProcess(place.env);
     const { taskID } = await create(service.url, place);
     await verify(service.url, taskID, place);
-    writeFileSync(place.marks, `${readFileSync(place.marks, "utf8")}first\n`);
+    appendFileSync(marksFile(place, taskID), "first\n");
     await expect(verify(service.url, taskID, place)).rejects.toThrow();
   });
 });

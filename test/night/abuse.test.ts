@@ -28,7 +28,7 @@ let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
 const tasks = new Map<string, string>();
 beforeAll(async () => {
-  lab = await makeLab({ streams: 500, streamsPerClient: 500, streamsPerTask: 100, archives: 100 });
+  lab = await makeLab({ streams: 500, streamsPerClient: 500, streamsPerTask: 100, archives: 100 }, 3);
   service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config, SERVICE_MAX_RUNNING: "5" });
 });
 afterAll(async () => {

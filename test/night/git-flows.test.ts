@@ -134,7 +134,7 @@ const payloads = ["fsmonitor", "hooks", "filter-clean", "filter-process", "diff-
 
 describe("T7 hidden repositories", () => {
   test("40 of them, through prepare, commit, check, landing, diff and archive: nothing runs; plain git runs some", async () => {
-    await using lab = await makeLab();
+    await using lab = await makeLab({}, 3);
     const all = Object.keys(places).flatMap((place) => payloads.map((payload) => ({ place, payload })));
     // Made before the service starts: it blocks this process, and idle connections would be closed meanwhile.
     const sites = all.map(({ place, payload }) => {

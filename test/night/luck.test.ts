@@ -15,7 +15,7 @@ import { startService } from "../service.ts";
 let lab: Awaited<ReturnType<typeof makeLab>>;
 const undo: (() => void)[] = [];
 beforeAll(async () => {
-  lab = await makeLab({ diskFreeBytes: 0, diskFreePercent: 0 });
+  lab = await makeLab({ diskFreeBytes: 0, diskFreePercent: 0 }, 3);
 });
 afterAll(async () => {
   for (const step of undo) step();

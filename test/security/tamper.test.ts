@@ -40,7 +40,7 @@ describe("C7 fingerprint", () => {
   let lab: Awaited<ReturnType<typeof makeLab>>;
   let service: TestService;
   beforeAll(async () => {
-    lab = await makeLab();
+    lab = await makeLab({}, 3);
     service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config });
   });
   afterAll(async () => {

@@ -1,0 +1,31 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { silent } from "../../src/log.ts";
+import { createProcesses } from "../../src/workspace/process.ts";
+import { sandboxesHere } from "../sandboxes.ts";
+import { leaving } from "./forms.ts";
+
+/**
+ * A service as far as its commands go, to be killed: `survivor-owner.ts <tier> <folder> <run|talk> <token>`. It runs a
+ * command that leaves everything, and stops in good order on SIGTERM.
+ */
+
+const [tier = "1", folder = "", kind = "run", token = ""] = process.argv.slice(2);
+const sandbox = (await sandboxesHere()).find((each) => each.tier === Number(tier));
+const tree = join(folder, "tree");
+mkdirSync(tree, { recursive: true });
+const processes = createProcesses({
+  folder: join(folder, "processes"),
+  runID: folder,
+  keepEnv: process.env,
+  ...(sandbox === undefined ? {} : { sandbox }),
+  log: silent,
+});
+const { signal } = new AbortController();
+const place = { tree, at: tree, under: () => [], over: () => [] };
+const run = `${leaving(token)}\nsleep 600`;
+process.once("SIGTERM", () => void processes.stop().then(() => process.exit(0)));
+if (kind === "run")
+  void processes.run("task_a", { run, cwd: tree, timeoutMs: 600_000, keepBytes: 1000, signal }, place);
+else await processes.talk("task_a", tree, { run, env: {}, home: undefined, network: false, signal }, place);
+setInterval(() => {}, 1000);
