@@ -14,7 +14,7 @@ const forms: Record<string, string> = {
     "setsid bash -c 'for fd in 0 1 2 3 4 5 6 7 8 9; do eval \"exec $fd>&-\"; done; exec SLEEP' &",
   "no environment": "env -i SLEEP &",
   "a daemon": "setsid env -i bash -c 'cd /; exec </dev/null >/dev/null 2>&1 3>&-; exec SLEEP' &",
-  stopped: "SLEEP & until grep -qa ^sleep /proc/$!/cmdline; do sleep 0.02; done; kill -STOP $!",
+  stopped: "SLEEP & until grep -q sleep /proc/$!/comm; do sleep 0.02; done; kill -STOP $!",
   "started again when it dies": "setsid bash -c 'while :; do SLEEP; done' &",
 };
 
