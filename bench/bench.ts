@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { temporary } from "../test/harness.ts";
 import { archive } from "./archive.ts";
+import { dependencies } from "./dependencies.ts";
 import { createBench, type Figure } from "./figure.ts";
 import { kill } from "./kill.ts";
 import { long, prompt } from "./long.ts";
@@ -38,6 +39,7 @@ const figures: Record<string, Figure> = {
   long,
   prompt,
   sandbox,
+  dependencies,
 };
 
 const { values } = parseArgs({ options: { only: { type: "string" }, quick: { type: "boolean", default: false } } });

@@ -77,7 +77,17 @@ export const configFile = z.strictObject({
       allow: z.array(z.string()).optional(),
     })
     .optional(),
-  workspace: z.strictObject({ retentionHours: z.number().min(0).max(87_600).optional() }).optional(),
+  workspace: z
+    .strictObject({
+      retentionHours: z.number().min(0).max(87_600).optional(),
+      dependencies: z
+        .array(z.string().regex(/^(?!\.{1,2}$|\.git$)[^/]{1,255}$/, "expected the name of a folder, not a path"))
+        .max(32)
+        .optional(),
+      setup: z.string().min(1).max(4096).optional(),
+      setupNetwork: z.boolean().optional(),
+    })
+    .optional(),
   web: z.strictObject({ fetch: z.boolean().optional(), http: z.boolean().optional() }).optional(),
   /** Commands that `run codemod NAME` may run. */
   rules: z
@@ -138,6 +148,10 @@ export type Config = {
   permissions: { deny: string[]; ask: string[]; allow: string[] };
   /** How long a worktree stays after its Task has ended. */
   retentionHours: number;
+  /** Names of ignored folders that a Task's commands need. */
+  dependencies: string[];
+  /** Run once in every new worktree, before the first command. */
+  setup: { run: string; network: boolean } | undefined;
   /** Whether agents may fetch pages of the public web, and without encryption. */
   web: { fetch: boolean; http: boolean };
   codemods: Record<string, string>;
@@ -230,6 +244,9 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   for (const name of ["modelFirstSeconds", "modelSilentSeconds", "modelReplySeconds"] as const)
     if (file.limits?.[name] === 0) throw bad(`${configPath}: limits.${name}: expected at least 1, got 0.`);
 
+  if (file.workspace?.setupNetwork !== undefined && file.workspace.setup === undefined)
+    throw bad(`${configPath}: workspace.setupNetwork: expected workspace.setup with it, got none.`);
+
   const host = flags.host ?? env["SERVICE_HOST"] ?? "127.0.0.1";
   const password = env["SERVICE_SERVER_PASSWORD"];
   const loopback = isLoopback(host);
@@ -302,6 +319,11 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       allow: file.permissions?.allow ?? [],
     },
     retentionHours: file.workspace?.retentionHours ?? 24,
+    dependencies: file.workspace?.dependencies ?? ["node_modules", ".venv", "venv", "vendor", "target"],
+    setup:
+      file.workspace?.setup === undefined
+        ? undefined
+        : { run: file.workspace.setup, network: file.workspace.setupNetwork ?? false },
     web: { fetch: offline === "0" && (file.web?.fetch ?? false), http: file.web?.http ?? false },
     codemods: file.rules?.codemods ?? {},
     limits: {

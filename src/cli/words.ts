@@ -63,6 +63,22 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const why = good ? "" : ` ${dim(line(lastLine(textOf(output)), 120))}`;
         return `${dim("·")} ${call}: ${good ? result : red(result)}${why}`;
       }
+      case "dependencies.given": {
+        const missing = event.data.folders.filter(({ how }) => how === "left-out");
+        return missing.length === 0
+          ? undefined
+          : yellow(
+              `Not in the workspace: ${line(missing.map(({ path, reason = "" }) => `${path} (${reason})`).join(", "), 300)}; see workspace.setup`,
+            );
+      }
+      case "setup.started":
+        return dim(`Setting the workspace up: ${line(event.data.run, 120)}`);
+      case "setup.finished": {
+        const { state, durationMs, reason } = event.data;
+        return state === "passed"
+          ? dim(`Workspace set up, ${duration(durationMs)}`)
+          : red(`Setup failed: ${line(reason ?? "no exit")}, ${duration(durationMs)}`);
+      }
       case "permission.decided": {
         const { tool, subject, decision, rule, by } = event.data;
         // The ask and its answer have lines of their own.

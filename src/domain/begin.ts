@@ -64,6 +64,8 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     stopped: false,
     sandbox: null,
     workspace: null,
+    dependencies: null,
+    setup: null,
     input: event.version,
     queued: false,
     reply: null,

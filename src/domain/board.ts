@@ -108,6 +108,12 @@ export const sentence = (event: Recorded): string => {
       return event.data.kind === "worktree"
         ? `Working on ${event.data.branch} from ${event.data.baseCommit?.slice(0, 10)}`
         : `Working in place in ${event.data.root}`;
+    case "dependencies.given":
+      return givenWords(event.data.folders);
+    case "setup.started":
+      return `Setting the workspace up: ${event.data.run}`;
+    case "setup.finished":
+      return `Setup ${event.data.state}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
     case "agent.attached":
       return `The external agent ${event.data.agent} is at work (${event.data.about})`;
     case "message.received":
@@ -166,6 +172,15 @@ export const sentence = (event: Recorded): string => {
       return event.data.error ?? `Task ${event.data.lifecycleStatus}`;
   }
 };
+
+/** How the project's dependency folders stand for the Task's commands. */
+export const givenWords = (folders: EventData["dependencies.given"]["folders"]): string =>
+  folders.length === 0
+    ? "No dependency folders"
+    : `Dependency folders: ${folders
+        .slice(0, 5)
+        .map(({ path, how, reason }) => `${path} (${how}${reason === undefined ? "" : `: ${reason}`})`)
+        .join(", ")}${folders.length > 5 ? ` and ${folders.length - 5} more` : ""}`;
 
 export const boardOf = (parts: {
   status: TaskStatus;

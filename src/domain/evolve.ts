@@ -17,6 +17,8 @@ const waits: ReadonlySet<string> = new Set([
   "run.started",
   "run.stopped",
   "workspace.prepared",
+  "dependencies.given",
+  "setup.started",
   "agent.attached",
   "reply.retried",
   "task.deferred",
@@ -78,6 +80,12 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       return state.landed === null
         ? { ...state, workspace: event.data }
         : { ...state, ...fresh, workspace: event.data };
+    case "dependencies.given":
+      return { ...state, dependencies: event.data.folders };
+    case "setup.started":
+      return { ...state, setup: { ...event.data, finished: null } };
+    case "setup.finished":
+      return { ...state, setup: { run: event.data.run, worktree: event.data.worktree, finished: event.data } };
     case "agent.attached":
       return { ...state, attached: { ...state.attached, [event.data.sessionID]: event.data.attached } };
     case "message.received":
@@ -282,6 +290,8 @@ const received = (state: TaskState, event: Recorded & { type: "message.received"
         error: null,
         errorInfo: null,
         tampered: null,
+        // What made it fail may be mended; it begins again, as after a kill.
+        setup: state.setup?.finished?.state === "failed" ? { ...state.setup, finished: null } : state.setup,
         round: 0,
         landingRound: 0,
         moves: 0,

@@ -1,4 +1,4 @@
-import type { TurnFailure } from "../protocol/event.ts";
+import type { EventData, TurnFailure } from "../protocol/event.ts";
 import type { CheckSpec } from "../protocol/task.ts";
 import { cancelled, type End } from "./end.ts";
 import { waitsUntil } from "./ask.ts";
@@ -52,6 +52,9 @@ export const next = (state: TaskState, rules: Rules): Step => {
   }
   if (state.tampered !== null)
     return { kind: "settle", end: { lifecycleStatus: "failed", failure: gitTampered(state.tampered) } };
+  const { setup } = state;
+  if (setup?.finished?.state === "failed")
+    return { kind: "settle", end: { lifecycleStatus: "failed", failure: setupFailed(setup.finished) } };
   if (state.landed !== null)
     return state.reply !== null && state.input > state.reply.read
       ? { kind: "renew" }
@@ -107,6 +110,14 @@ const gitTampered = (files: NonNullable<TaskState["tampered"]>): TurnFailure => 
       : "Look at these files before you run git in this project; then send a message to continue.",
   };
 };
+
+const setupFailed = ({ run, reason, tail }: EventData["setup.finished"]): TurnFailure => ({
+  code: "setup_failed",
+  message: `workspace.setup of the service's configuration failed in this Task's workspace: \`${run}\`, ${reason ?? "no exit"}.${tail === "" ? "" : `\n\n${tail}`}`,
+  retryable: false,
+  remedy:
+    "Read its log. If it needs the network, set workspace.setupNetwork in the service's configuration; mend the command or the project, then send a message to try again.",
+});
 
 const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
   const named = failed.map((run) => {

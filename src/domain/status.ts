@@ -6,6 +6,7 @@ import type { TaskState } from "./task.ts";
 /** The status record: `GET /task/{taskID}/status`. `queue` is known only to the store and passed in. */
 export const statusOf = (state: TaskState, queue: TaskStatus["queue"]): TaskStatus => ({
   ...commonOf(state),
+  dependencies: state.dependencies ?? [],
   goals: [],
   sessionInvocationTopology: topologyOf(state),
   queue,

@@ -1,4 +1,4 @@
-import type { AttachmentRef, EventData, LongText, TurnFailure } from "../protocol/event.ts";
+import type { AttachmentRef, EventData, Given, LongText, TurnFailure } from "../protocol/event.ts";
 import type { Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/status.ts";
 import type { CheckSpec } from "../protocol/task.ts";
 import type { Circle } from "./circle.ts";
@@ -76,6 +76,10 @@ export type TaskState = {
   stopped: boolean;
   sandbox: EventData["run.started"]["sandbox"] | null;
   workspace: EventData["workspace.prepared"] | null;
+  /** The project's ignored dependency folders; null before they were looked for. */
+  dependencies: Given[] | null;
+  /** The operator's setup: by the files it ran in. */
+  setup: (EventData["setup.started"] & { finished: EventData["setup.finished"] | null }) | null;
   /** Version of the newest message for the agent. */
   input: number;
   /** A message waits for the agent to finish. */

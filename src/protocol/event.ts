@@ -80,6 +80,17 @@ const snapshot = z.object({
   omitted: z.array(omission).describe("What stands in the directory and is not in the base, with the reason"),
 });
 
+/** A folder that Git ignores and commands need, and how the Task's commands have it. */
+const given = z.object({
+  path: z.string().describe("Relative to the project's top"),
+  how: z
+    .enum(["layer", "read-only", "copied", "left-out"])
+    .describe("layer: the user's own, what the Task writes stays in the Task"),
+  reason: z.string().exactOptional().describe("Why not as a layer, or not at all"),
+});
+
+const setup = { run: z.string(), worktree: z.string().describe("Which files it was run in: made anew, it runs again") };
+
 export const eventData = {
   "task.created": z.object({
     taskID: z.string(),
@@ -130,6 +141,19 @@ export const eventData = {
     baseTree: gitID.nullable(),
     targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
     snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
+  }),
+  /** The project's ignored dependency folders, as the Task's commands have them; again when that changes. */
+  "dependencies.given": z.object({ folders: z.array(given) }),
+  /** The operator's `workspace.setup`, before the first command. */
+  "setup.started": z.object(setup),
+  "setup.finished": z.object({
+    ...setup,
+    state: z.enum(["passed", "failed"]),
+    exitCode: z.number().nullable(),
+    durationMs: z.number(),
+    log: blobRef,
+    tail: z.string(),
+    reason: z.string().nullable(),
   }),
   /** An external agent has a session of its own for one of ours, and continues it after a restart where it can. */
   "agent.attached": z.object({
@@ -387,6 +411,7 @@ export type BlobRef = z.infer<typeof blobRef>;
 export type AttachmentRef = z.infer<typeof attachmentRef>;
 export type ModelUsage = z.infer<typeof modelUsage>;
 export type TurnFailure = z.infer<typeof turnFailure>;
+export type Given = z.infer<typeof given>;
 export type Snapshot = z.infer<typeof snapshot>;
 export type LandedPath = z.infer<typeof landedPath>;
 export type LiveFrame =

@@ -62,6 +62,11 @@ export const defaultLimits = {
   snapshotFileBytes: 50 * 1024 ** 2,
   snapshotBytes: 500 * 1024 ** 2,
   snapshotFiles: 20_000,
+  /** The largest dependency folder that is copied, where none can be mounted: entries and bytes. */
+  dependencyFiles: 20_000,
+  dependencyBytes: 200 * 1024 ** 2,
+  /** Time for `workspace.setup`. */
+  setupSeconds: 600,
   /** The same call with the same result this often in a row ends the Task; 0 = off. */
   loopRepeats: 50,
   /** Questions that the agents of a Task may put to its user, and calls for which they may ask permission. */

@@ -188,6 +188,15 @@ export const taskSummary = z
 export const taskStatus = z
   .object({
     ...common,
+    dependencies: z
+      .array(
+        z.object({
+          path: z.string(),
+          how: z.enum(["layer", "read-only", "copied", "left-out"]),
+          reason: z.string().optional(),
+        }),
+      )
+      .describe("The project's ignored dependency folders, as the Task's commands have them"),
     goals: z.array(goal),
     sessionInvocationTopology: topology,
   })

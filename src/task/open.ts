@@ -23,6 +23,7 @@ import { openConversation } from "./history.ts";
 import { openWorkspace } from "./prepare.ts";
 import { readRules } from "./rules.ts";
 import { failNow } from "./settle.ts";
+import type { Setup } from "./setup.ts";
 
 /** What a run works with, and how it is opened from a claim: what was left is ended, the log folded. */
 
@@ -39,6 +40,8 @@ export type RunDeps = {
   /** The operator's external agents by name. */
   externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
+  /** What the operator has run in every new worktree. */
+  setup: Setup | undefined;
   /** How agents may fetch pages; undefined: not at all. */
   web: OutboundOptions | undefined;
   limits: Limits;

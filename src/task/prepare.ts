@@ -4,12 +4,13 @@ import { createFingerprint } from "../workspace/fingerprint.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { keepSnapshot } from "./conflict.ts";
 import type { Run } from "./open.ts";
+import { recordGiven, withSetup } from "./setup.ts";
 
 /** The Task's workspace: opened when it is on record, else made and put on record. */
 export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { taskID, workspace, directory, isolation, landing } = run.state();
   if (workspace !== null && run.state().landed === null)
-    return watched(
+    return furnished(
       run,
       await run.workspaces.open(taskID, workspace, run.state().tree?.commit ?? workspace.baseCommit ?? undefined),
     );
@@ -17,7 +18,12 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { snapshot } = made.prepared;
   const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
   await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen } }]);
-  return watched(run, made);
+  return furnished(run, made);
+};
+
+const furnished = async (run: Run, workspace: Workspace): Promise<Workspace> => {
+  await recordGiven(run, workspace);
+  return withSetup(run, watched(run, workspace));
 };
 
 /** Where commands can write to the repository's own files: each is looked at afterwards, and what it did there is a fact. */

@@ -1,5 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
+import type { Given } from "../protocol/event.ts";
+import { givenNote } from "../workspace/dependencies.ts";
 import { report } from "./process.ts";
 import { answer, counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 
@@ -63,12 +65,13 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
   const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), signal });
   signal.throwIfAborted();
   const text = ran.output.trimEnd();
+  const note = firstNote(workspace.dependencies);
   const after = `after ${(ran.durationMs / 1000).toFixed(1)} s`;
   const shown = sized(text, context);
   const result = (first: string): ToolResult => ({
     ...shown,
     outcome: ran.ended === "exit" && ran.exitCode === 0 ? "ok" : "error",
-    output: `${first}\n${text === "" ? "(no output)" : shown.output}`,
+    output: `${first}\n${text === "" ? "(no output)" : shown.output}${note}`,
     ...(ran.exitCode === null ? {} : { exitCode: ran.exitCode }),
   });
   switch (ran.ended) {
@@ -82,4 +85,13 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
     case "aborted":
       return result(`Aborted ${after}.`);
   }
+};
+
+/** Told once in a run, with its first command. */
+const told = new WeakSet<readonly Given[]>();
+
+const firstNote = (dependencies: readonly Given[]): string => {
+  if (dependencies.length === 0 || told.has(dependencies)) return "";
+  told.add(dependencies);
+  return `\n\n[${givenNote(dependencies)}]`;
 };

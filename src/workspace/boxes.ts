@@ -11,7 +11,7 @@ import type { Spawner } from "./spawner.ts";
 
 export interface Boxes {
   /** The Task's sandbox around these files, opened when there is none; throws when it cannot even be tried. */
-  use(taskID: string, place: Place): string;
+  use(taskID: string, place: Place, network?: boolean): string;
   /** Process id of what holds the Task's sandbox. */
   pidOf(taskID: string): number | undefined;
   /** Ends the Task's sandbox and everything in it; resolves when it is gone. */
@@ -39,6 +39,7 @@ export type BoxesOptions = {
 type Open = {
   name: string;
   place: Place;
+  network: boolean;
   stamp: string;
   used: number;
   pid: number | undefined;
@@ -55,7 +56,7 @@ export const createBoxes = (options: BoxesOptions): Boxes => {
   let serial = 0;
   let timer: NodeJS.Timeout | undefined;
 
-  const begin = (taskID: string, place: Place): Open => {
+  const begin = (taskID: string, place: Place, network: boolean): Open => {
     if (wrap === undefined) throw new Error("Expected a sandbox, got tier 3.");
     if (serial === 0) rmSync(join(folder, "open"), { recursive: true, force: true });
     const name = `${taskID}-${(serial += 1)}`;
@@ -67,11 +68,12 @@ export const createBoxes = (options: BoxesOptions): Boxes => {
       folder: own,
       io,
       cwd: place.at,
+      network,
       command: (at) => ["-c", innerScript(at, options.prelude)],
     });
     const [file = "", ...args] = place.around?.(argv) ?? argv;
     const { promise: gone, resolve } = Promise.withResolvers<void>();
-    const box: Open = { name, place, stamp: stampOf(place), used: performance.now(), pid: undefined, gone };
+    const box: Open = { name, place, network, stamp: stampOf(place), used: performance.now(), pid: undefined, gone };
     open.set(taskID, box);
     spawner.open({ box: name, file, args, env: options.env(taskID), folder: io }, (news) => {
       if (news.pid !== undefined) {
@@ -114,15 +116,16 @@ export const createBoxes = (options: BoxesOptions): Boxes => {
   };
 
   return {
-    use(taskID, place) {
+    use(taskID, place, network = sandbox.network) {
       const before = open.get(taskID);
-      if (before !== undefined && before.place.at === place.at && before.stamp === stampOf(place)) {
+      const fits = before?.place.at === place.at && before.network === network;
+      if (before !== undefined && fits && before.stamp === stampOf(place)) {
         before.used = performance.now();
         return before.name;
       }
       // Other files stand there now: what is mounted in the old one is no longer the Task's tree.
       if (before !== undefined) void end(taskID, before);
-      const box = begin(taskID, place);
+      const box = begin(taskID, place, network);
       if (open.size > kept) evict(taskID);
       timer ??= setInterval(() => evict(), Math.min(idleMs, 60_000)).unref();
       return box.name;

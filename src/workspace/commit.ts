@@ -22,6 +22,8 @@ export type CommitRequest = {
   message: string;
   /** What we committed here last: an unchanged tree is told by one process. */
   last: Commit | undefined;
+  /** Folders that never enter a commit. */
+  without?: readonly string[];
 };
 
 type Change = {
@@ -110,7 +112,7 @@ export const commitTree = async (request: CommitRequest): Promise<Commit | undef
     await git.run(["update-ref", `refs/heads/${branch}`, base.commit]);
     status = await statusOf(git);
   }
-  const { keep, omitted, unstage } = sort(worktree, status.changes);
+  const { keep, omitted, unstage } = sort(worktree, status.changes, request.without ?? []);
   if (keep.length === 0 && unstage.length === 0)
     return status.oid === base.commit || last === undefined ? undefined : { ...last, omitted };
 
@@ -163,11 +165,17 @@ export const showHidden = async (git: Git, hidden: readonly Buffer[], env: Recor
 };
 
 /** Which changes enter the commit, which cannot, and which must leave the index again. */
-const sort = (worktree: string, changes: readonly Change[]) => {
+const sort = (worktree: string, changes: readonly Change[], without: readonly string[]) => {
   const keep: Change[] = [];
   const unstage: Change[] = [];
   const omitted: Commit["omitted"] = [];
   for (const change of changes) {
+    const folder = without.find((path) => isIn(path, change));
+    if (folder !== undefined) {
+      if (!omitted.some(({ path }) => path === folder)) omitted.push({ path: folder, reason: "a dependency folder" });
+      if (change.staged) unstage.push(change);
+      continue;
+    }
     const name = change.path.slice(change.path.lastIndexOf("/") + 1);
     const reason = change.link
       ? change.headMode === "160000"
@@ -185,6 +193,10 @@ const sort = (worktree: string, changes: readonly Change[]) => {
   }
   return { keep, unstage, omitted };
 };
+
+/** Git names a folder that it knows nothing of with a slash. */
+export const isIn = (folder: string, { path }: Pick<Change, "path">): boolean =>
+  path === folder || path.startsWith(`${folder}/`);
 
 /** Why what stands at a path cannot be in a commit. */
 export const specialOf = (path: string): string | undefined => {
@@ -227,13 +239,18 @@ export const idOf = async (git: Git, name: string): Promise<string> =>
   (await git.run(["rev-parse", "--verify", "-q", name])).stdout.toString("latin1").trim();
 
 /** Tracked files as in the commit, untracked ones gone, ignored ones as they are. One process when it is so already. */
-export const resetTo = async (git: Git, commit: string): Promise<void> => {
+export const resetTo = async (git: Git, commit: string, without: readonly string[] = []): Promise<void> => {
   const { oid, changes } = await statusOf(git);
   if (oid === commit && changes.length === 0) return;
   await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
   // Twice forced: nested repositories are not in the commit either.
-  if (oid !== commit || changes.some((change) => change.untracked)) await git.run(["clean", "-q", "-d", "-f", "-f"]);
+  const except = without.flatMap((path) => ["-e", patternOf(path)]);
+  if (oid !== commit || changes.some((change) => change.untracked))
+    await git.run(["clean", "-q", "-d", "-f", "-f", ...except]);
 };
+
+/** A path as a pattern of its own, from the top. */
+export const patternOf = (path: string): string => `/${path.replace(/[\\*?[\]!# ]/g, "\\$&")}`;
 
 export const diffArgs = ["diff", "--no-color", "--find-renames", "--ignore-submodules=dirty"];
 

@@ -44,6 +44,8 @@ export type CreateGitOptions = {
   /** The search path for git itself. */
   path?: string;
   author?: Author;
+  /** A file of patterns that are ignored beside the project's own. */
+  excludes?: string | undefined;
   /** Look for the repository from the root upwards, whoever owns it: only to find out what a directory is. */
   discover?: boolean;
   /** For a process that does not say its own; 30 s. */
@@ -131,6 +133,7 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Git => 
     ...(options.discover === true ? [] : [`--work-tree=${toplevel}`]),
     ...(gitDir === undefined ? [] : [`--git-dir=${gitDir}`]),
     ...settings,
+    ...(options.excludes === undefined ? [] : ["-c", `core.excludesFile=${options.excludes}`]),
     "-c",
     `safe.directory=${options.discover === true ? "*" : toplevel}`,
   ];

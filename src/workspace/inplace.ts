@@ -21,9 +21,12 @@ export const inPlace = (
     root: prepared.root,
     inside: prepared.root,
     git,
+    dependencies: [],
     ...commands,
     commit: refuse("commit"),
     reset: refuse("reset"),
+    stamp: () => "",
+    clear: refuse("clear"),
     diff: async (commit) => {
       if (git === undefined || prepared.baseCommit === null) return "";
       return diffOf(git, gitDirOf(toplevel), prepared.baseCommit, commit);

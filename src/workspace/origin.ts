@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Given } from "../protocol/event.ts";
 
 /** Where a Task's worktree came from. `gitDir` is the worktree's own, `projectGitDir` that of the project's files. */
 export type Origin = {
@@ -10,6 +11,8 @@ export type Origin = {
   gitDir: string;
   /** The base of the files that stand there; "" while they are being changed to another. */
   base?: string;
+  /** The project's ignored dependency folders, as this Task has them, and in which tier that was decided. */
+  given?: { tier: number; folders: Given[] };
 };
 
 /** Kept by Task beside the worktrees: nothing that runs inside of one should be able to change where it lands. */

@@ -26,6 +26,8 @@ export type Command = {
   keepBytes: number;
   signal: AbortSignal;
   onOutput?: (text: string) => void;
+  /** Instead of what the sandbox has. */
+  network?: boolean;
 };
 
 export type Ran = {
@@ -137,7 +139,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       const real = realpathSync(command.cwd);
       const cwd = sandbox.tier === 1 ? insideOf(place, real) : real;
       if (cwd === undefined) return `Expected a folder inside ${place.at}, got ${real}.`;
-      return { ...start, cwd, box: boxes.use(taskID, place) };
+      return { ...start, cwd, box: boxes.use(taskID, place, command.network) };
     } catch (error) {
       return messageOf(error);
     }

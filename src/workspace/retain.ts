@@ -3,8 +3,9 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { commitTree, hiddenIn, idOf, showHidden, statusOf } from "./commit.ts";
+import { commitTree, hiddenIn, idOf, isIn, showHidden, statusOf } from "./commit.ts";
 import type { Git } from "./git.ts";
+import { removeLayers } from "./layers.ts";
 import type { createOrigins, Origin } from "./origin.ts";
 import { branchOf, type Stand } from "./stand.ts";
 import { trackedInIndex } from "./tracked.ts";
@@ -24,6 +25,7 @@ export const createRetention = (deps: {
   home: string;
   stand: Stand;
   origins: ReturnType<typeof createOrigins>;
+  removeLayers: (taskID: string) => void;
   log: Log;
 }) => {
   const { home, stand, origins, log } = deps;
@@ -38,6 +40,8 @@ export const createRetention = (deps: {
     made.delete(taskID);
     if (origin !== undefined) await rm(origin.gitDir, { recursive: true, force: true });
     await rm(keptOf(taskID), { recursive: true, force: true });
+    deps.removeLayers(taskID);
+    await rm(`${tree}.exclude`, { force: true });
     await rm(`${tree}${aside}`, { recursive: true, force: true });
   };
 
@@ -50,11 +54,12 @@ export const createRetention = (deps: {
     await showHidden(git, hiddenIn(worktree, join(origin.gitDir, "index"), tip.length / 2));
     const status = await statusOf(git);
     if (status.oid !== tip || status.head !== branch || status.changes.length > 0) {
-      const place = { git, worktree, dirs: origin, branch: `${branch}.rest`, last: undefined };
+      const without = origin.given?.folders.map(({ path }) => path) ?? [];
+      const place = { git, worktree, dirs: origin, branch: `${branch}.rest`, last: undefined, without };
       const base = { commit: tip, tree: await idOf(git, `${tip}^{tree}`) };
       const message = `Left in the worktree of ${taskID}\n\nChanged after the Task's last commit.\n`;
       const rest = await commitTree({ ...place, base, message });
-      const { changes } = await statusOf(git);
+      const changes = (await statusOf(git)).changes.filter((change) => !without.some((path) => isIn(path, change)));
       const names = changes.slice(0, 5).map(({ path }) => path);
       if (changes.length > 0) return `these paths cannot be committed: ${names.join(", ")}`;
       if (rest === undefined) {
@@ -78,6 +83,7 @@ export const createRetention = (deps: {
         const [taskID = "", kind] = entry.name.split(".");
         if (entry.isDirectory() && entry.name.endsWith(aside))
           rmSync(join(home, entry.name), { recursive: true, force: true });
+        else if (entry.isDirectory() && taskID === "try") removeLayers(join(home, entry.name));
         else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(doomed)) found.add(taskID);
         else if (kind === "json" && !existsSync(worktreeOf(taskID))) {
           const gitDir = origins.of(taskID)?.gitDir;

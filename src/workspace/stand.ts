@@ -28,9 +28,14 @@ export const createStand = (options: {
   /** A file may be huge, a disk slow, files many: what git does then is no failure. */
   const patient = { ...options.git, timeoutMs: 10 * 60_000 };
 
-  /** git in a worktree of ours. */
+  /** git in a worktree of ours: the dependency folders in it stay ignored, whatever becomes of the project's patterns. */
   const gitIn = (root: string, worktree: string, origin: Origin): Git =>
-    createGit(root, { ...patient, toplevel: worktree, gitDir: origin.gitDir });
+    createGit(root, {
+      ...patient,
+      toplevel: worktree,
+      gitDir: origin.gitDir,
+      excludes: origin.given === undefined ? undefined : `${worktree}.exclude`,
+    });
 
   /** git in the project's own files. */
   const gitOf = (origin: Origin): Git =>

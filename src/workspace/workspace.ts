@@ -1,4 +1,4 @@
-import type { EventData, LandedPath, Snapshot } from "../protocol/event.ts";
+import type { EventData, Given, LandedPath, Snapshot } from "../protocol/event.ts";
 import type { Files } from "./files.ts";
 import type { Git } from "./git.ts";
 import type { Retired } from "./retain.ts";
@@ -61,6 +61,8 @@ export interface Workspace {
   /** The root as commands see it: the project's own path where they run in a sandbox with files of its own. */
   readonly inside: string;
   readonly files: Files;
+  /** The project's ignored dependency folders as commands have them here; worktrees only. */
+  readonly dependencies: readonly Given[];
   /** Hardened git in this workspace; undefined where the directory is no Git worktree. */
   readonly git: Git | undefined;
   /** Runs a command with bash in the workspace, its process group on record until it is gone. */
@@ -73,6 +75,10 @@ export interface Workspace {
   commit(message: string): Promise<Commit | undefined>;
   /** Files as in the last commit (or the base): what a check left behind goes, ignored files stay. Worktrees only. */
   reset(commit: string): Promise<void>;
+  /** Which files stand here: other ones after the worktree was made anew. */
+  stamp(): string;
+  /** What commands have put into dependency folders goes, so that a setup can begin again. Worktrees only. */
+  clear(): Promise<void>;
   /** Unified diff of the Task's commit, or of the tree on disk against the base. */
   diff(commit: string | null): Promise<string>;
 }

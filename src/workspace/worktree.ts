@@ -1,13 +1,16 @@
 import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
+import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { commitTree, diffOf, idOf, resetTo } from "./commit.ts";
 import { createFiles, type Files } from "./files.ts";
+import { createGiver } from "./give.ts";
 import { type Author, createGit, type CreateGitOptions, type Git, GitError } from "./git.ts";
 import { directoryOnly, inPlace } from "./inplace.ts";
+import { createLayers } from "./layers.ts";
 import { indexStampOf, landPlan, type Step } from "./land.ts";
-import { directoryPlace, insideOf, type Place as Mounted, worktreePlace } from "./place.ts";
+import { directoryPlace, insideOf, type Place as Mounted, stampOf, worktreePlace } from "./place.ts";
 import { makePlan } from "./plan.ts";
 import type { Command, Processes, Ran } from "./process.ts";
 import { inspectProject } from "./project.ts";
@@ -32,6 +35,8 @@ export type WorkspacesOptions = {
   /** Paths that file tools refuse; default: names that usually hold secrets. */
   isProtected?: (path: string) => boolean;
   processes: Processes;
+  /** Ignored folders that commands need, by name, and the sandbox they are given in; absent: none. */
+  dependencies?: { names: readonly string[]; tier: 1 | 2 | 3 };
   limits: Limits;
   log: Log;
   author?: Author;
@@ -63,7 +68,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const origins = createOrigins(home);
   const stand = createStand({ home, git: gitOptions, origins, log });
   const { made, worktreeOf, keptOf, gitIn, gitOf, mark, onto, mend, fill } = stand;
-  const retention = createRetention({ home, stand, origins, log });
+  const path = options.path ?? "/usr/local/bin:/usr/bin:/bin";
+  const layers = createLayers({ home, path, log });
+  const { names = [], tier = 3 } = options.dependencies ?? {};
+  const giver = createGiver({ dataDir, names, tier, layers, origins, limits: options.limits, path });
+  const retention = createRetention({ home, stand, origins, removeLayers: layers.remove, log });
   /** What makes or removes a Task's worktree, one at a time. */
   const alone = createTurns();
   const whole = new AbortController().signal;
@@ -100,13 +109,26 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         kept.stdout.toString("latin1").trim() || (tip ?? prepared.baseCommit),
         prepared.baseCommit,
       );
+      await give(taskID, origin);
     } else if (tip !== undefined && origin.base !== undefined && origin.base !== prepared.baseCommit) {
       log.warn({ taskID }, "the service died while the worktree was moved to another base; put back");
       await onto(taskID, prepared.baseCommit, async () =>
         resetTo(gitIn(prepared.worktree ?? "", worktreeOf(taskID), origin), tip),
       );
     }
-    return workspaceOf(taskID, prepared, origin);
+    if (tip !== undefined && !giver.isCurrent(taskID)) await give(taskID, origin);
+    return workspaceOf(taskID, prepared, origins.of(taskID) ?? origin);
+  };
+
+  const give = async (taskID: string, origin: Origin): Promise<void> => {
+    const worktree = worktreeOf(taskID);
+    try {
+      // Folders that an open sandbox has something mounted on are not touched.
+      await processes.rest(taskID);
+      await giver.give(taskID, worktree, { project: gitOf(origin), tree: gitIn(worktree, worktree, origin) });
+    } catch (error) {
+      log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be given");
+    }
   };
 
   const works = (taskID: string, prepared: Prepared): Workspace => {
@@ -138,13 +160,16 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
   };
 
-  const workspaceOf = (taskID: string, prepared: Prepared, origin: Origin, gone = false): Workspace => {
+  const workspaceOf = async (taskID: string, prepared: Prepared, origin: Origin, gone = false): Promise<Workspace> => {
     const { worktree, baseCommit } = prepared;
     if (worktree === null || baseCommit === null) throw new Error(`Expected a worktree for ${taskID}, got none.`);
     const git = gitIn(prepared.root, worktree, origin);
     const top = gone ? gitOf(origin) : gitIn(worktree, worktree, origin);
     const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
-    const mounted = worktreePlace(worktree, origin);
+    const dependencies = origin.given?.folders ?? [];
+    const plain = worktreePlace(worktree, origin);
+    const mounted = gone ? plain : await layers.around(taskID, plain, origin.toplevel, dependencies);
+    const without = dependencies.map(({ path }) => path);
     let files: Files | undefined;
     const workspace: Workspace = {
       prepared,
@@ -156,12 +181,13 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         return (files ??= createFiles(prepared.root, options.isProtected, insideOf(mounted, prepared.root)));
       },
       git,
+      dependencies,
       run: (command) => runInside(taskID, prepared.root, command, mounted),
       talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
       warm: () => processes.warm(taskID, mounted),
       async commit(message) {
         const last = made.get(taskID);
-        const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message };
+        const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message, without };
         const commit = await commitTree({ ...place, last }).catch(async (error: unknown) => {
           expectRepository(origin);
           if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
@@ -173,7 +199,13 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         else made.set(taskID, commit);
         return commit;
       },
-      reset: (commit) => resetTo(top, commit),
+      reset: (commit) => resetTo(top, commit, without),
+      stamp: () => stampOf(mounted),
+      async clear() {
+        await processes.rest(taskID);
+        await giver.clear(taskID, worktree, top);
+        await give(taskID, origin);
+      },
       diff: (commit) => diffOf(top, origin.gitDir, base.commit, gone ? (commit ?? base.commit) : commit),
     };
     places.set(workspace, { taskID, origin, worktree, git: top });
@@ -208,9 +240,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         commonDir: project.project,
         gitDir: join(project.project, "worktrees", taskID),
       };
-      origins.keep(taskID, origin);
+      const before = origins.of(taskID)?.given;
+      origins.keep(taskID, { ...origin, ...(before === undefined ? {} : { given: before }) });
       const taken = await snapshotOf(taskID, origin, git.head);
       await fill(taskID, origin, taken.commit, taken.commit);
+      await give(taskID, origin);
       const worktree = worktreeOf(taskID);
       const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
       // A folder that no commit knows (all its files are untracked) is not in the worktree yet.
@@ -227,7 +261,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
           ? {}
           : { snapshot: { head: taken.head, untracked: taken.untracked, omitted: taken.omitted } }),
       };
-      return workspaceOf(taskID, prepared, origin);
+      return workspaceOf(taskID, prepared, origins.of(taskID) ?? origin);
     },
     async open(taskID, prepared, tip) {
       using _alone = await alone(taskID, whole);

@@ -102,6 +102,7 @@ const open = async (folder: string) => {
       processes,
       squads,
       externals: {},
+      setup: undefined,
       models: { load: async () => model, standIn: async () => undefined },
       slots: createSlots(4),
       web: undefined,

@@ -35,8 +35,9 @@ writeFiles(folder, {
 writeFileSync(planted, "planted\n");
 const project = makeProject(join(folder, "project"), { "a.txt": "a\n" });
 execFileSync("git", ["remote", "add", "origin", "https://user:TOKEN@example.org/x.git"], { cwd: project });
-writeFileSync(join(project, ".gitignore"), "only-here\n");
+writeFileSync(join(project, ".gitignore"), "only-here\nnode_modules\n");
 writeFileSync(join(project, "only-here"), "here\n");
+writeFiles(project, { "node_modules/dep/index.js": "dep\n" });
 
 const server = createServer((socket) => socket.end());
 await new Promise<void>((resolve) => server.listen(0, resolve));
@@ -60,7 +61,10 @@ const processes = createProcesses({
   sandbox,
   log: silent,
 });
-const workspaces = createWorkspaces({ dataDir, projectRoots: [], processes, limits: defaultLimits, log: silent });
+// Under a layer, so that the way it is mounted is tried too.
+const dependencies = { names: ["node_modules"], tier: sandbox.tier };
+const options = { dataDir, projectRoots: [], processes, dependencies, path, limits: defaultLimits, log: silent };
+const workspaces = createWorkspaces(options);
 const workspace = await workspaces.prepare({
   taskID: "task_escape",
   directory: project,
@@ -94,6 +98,8 @@ const watched = (): string =>
     readFileSync(join(project, ".git/config"), "utf8"),
     readFileSync("/proc/sys/kernel/core_pattern", "utf8"),
     readdirSync(join(project, ".git/hooks")),
+    readFileSync(join(project, "node_modules/dep/index.js"), "utf8"),
+    readdirSync(join(project, "node_modules")),
     readdirSync(join(folder, "home"), { recursive: true }),
     readdirSync(join(dataDir, "worktrees/task_other")),
     execFileSync("git", ["for-each-ref"], { cwd: project, encoding: "utf8" }),
@@ -117,8 +123,17 @@ for (let at = 0; at < names.length; at += 4)
       if (!ran.stdout.includes("tried")) broken.push(`${name}: ${ran.ended} ${ran.output.slice(0, 200)}`);
     }),
   );
+const signal = new AbortController().signal;
+const write =
+  "[ $(id -u) = $SEEN_UID ] && echo task >> node_modules/dep/index.js && rm -r node_modules/dep && touch node_modules/new && ls node_modules";
+const env = { SEEN_UID: String(process.getuid?.()) };
+const layer = { run: write, cwd: workspace.root, timeoutMs: 60_000, keepBytes: 10_000, env, signal };
+const layered = tier === "1" ? (await workspace.run(layer)).output.trim() : "new";
+if (layered !== "new") broken.push(`layer: ${layered}`);
 const changed = watched() === before ? "" : `${before} became ${watched()}`;
 await processes.stop();
+await workspaces.remove("task_escape");
+if (readdirSync(join(dataDir, "worktrees")).join() !== "task_other") broken.push("something of the layer is left");
 server.close();
 abstract.close();
 socketFile.close();

@@ -369,6 +369,14 @@ export type TaskDetail = {
      */
     updatedAt: string;
     settledAt: string | null;
+    /**
+     * The project's ignored dependency folders, as the Task's commands have them
+     */
+    dependencies: Array<{
+        path: string;
+        how: 'layer' | 'read-only' | 'copied' | 'left-out';
+        reason?: string;
+    }>;
     goals: Array<Goal>;
     sessionInvocationTopology: SessionInvocationTopology;
     request: string;
@@ -526,6 +534,14 @@ export type TaskStatus = {
      */
     updatedAt: string;
     settledAt: string | null;
+    /**
+     * The project's ignored dependency folders, as the Task's commands have them
+     */
+    dependencies: Array<{
+        path: string;
+        how: 'layer' | 'read-only' | 'copied' | 'left-out';
+        reason?: string;
+    }>;
     goals: Array<Goal>;
     sessionInvocationTopology: SessionInvocationTopology;
 };
@@ -792,6 +808,60 @@ export type TaskEvent = {
                 reason: string;
             }>;
         };
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'dependencies.given';
+    data: {
+        folders: Array<{
+            /**
+             * Relative to the project's top
+             */
+            path: string;
+            /**
+             * layer: the user's own, what the Task writes stays in the Task
+             */
+            how: 'layer' | 'read-only' | 'copied' | 'left-out';
+            /**
+             * Why not as a layer, or not at all
+             */
+            reason?: string;
+        }>;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'setup.started';
+    data: {
+        run: string;
+        /**
+         * Which files it was run in: made anew, it runs again
+         */
+        worktree: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'setup.finished';
+    data: {
+        run: string;
+        /**
+         * Which files it was run in: made anew, it runs again
+         */
+        worktree: string;
+        state: 'passed' | 'failed';
+        exitCode: number | null;
+        durationMs: number;
+        log: BlobRef;
+        tail: string;
+        reason: string | null;
     };
 } | {
     id: number;

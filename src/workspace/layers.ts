@@ -1,0 +1,191 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { chmodSync, fstatSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Log } from "../log.ts";
+import type { Given } from "../protocol/event.ts";
+import { folderStats, problemOf } from "./dependencies.ts";
+import type { Mount, Place } from "./place.ts";
+import { findProgram } from "./sandbox.ts";
+import { openFolder } from "./walk.ts";
+
+/**
+ * Tier 1: a folder of the user's is mounted over the same path of the Task's tree, under a layer that takes what the
+ * Task's commands write there. bubblewrap 0.8 mounts no overlay, so that is done in a mount namespace around it.
+ */
+
+/** `user`: with a user namespace, because this process may not mount. */
+type Way = { how: "layer" | "read-only"; user: boolean };
+
+/**
+ * For each folder: bound by itself, without what is mounted in it, and compared with the one that was looked at, since
+ * a name may lead elsewhere by now. Relative names, for a path may hold what separates mount options.
+ */
+const script = `options=$1; n=$2; shift 2
+while [ "$n" -gt 0 ]; do
+  n=$((n - 1))
+  cd -- "$3" && mount --bind -- "$1" lower || exit 1
+  if [ "$(stat -c %d:%i lower)" != "$2" ]; then echo "$1 was replaced meanwhile" >&2; exit 1; fi
+  if [ "$4" = layer ]; then mount -t overlay -o "$options,lowerdir=lower,upperdir=upper,workdir=work" sortie merged || exit 1
+  else mount --bind lower merged && mount -o remount,bind,ro merged || exit 1; fi
+  shift 4
+done
+cd /
+exec "$@"`;
+
+/** Without these the kernel's own defaults may make a layer useless over a folder that its user changes meanwhile. */
+const options = "index=off,redirect_dir=off,metacopy=off,xino=off";
+
+type Layer = { from: string; id: string; folder: string; how: Way["how"] };
+
+export const createLayers = ({ home, path, log }: { home: string; path: string; log: Log }) => {
+  /** By the file system of the project. */
+  const ways = new Map<number, Promise<Way | undefined>>();
+  const layersOf = (taskID: string) => join(home, `${taskID}.layers`);
+
+  const wrapped = (way: Pick<Way, "user">, layers: readonly Layer[], argv: readonly string[]): string[] => {
+    const [file = "", ...args] = argv;
+    const ids = [process.getuid?.() ?? 0, process.getgid?.() ?? 0].map(String);
+    // As root of its own namespace bubblewrap would make commands root too.
+    const same =
+      way.user && layers.length > 0 && file.endsWith("bwrap") ? ["--uid", ids[0] ?? "", "--gid", ids[1] ?? ""] : [];
+    return [
+      findProgram("unshare", path) ?? "unshare",
+      ...(way.user ? ["--user", "--map-root-user"] : []),
+      "--mount",
+      "--",
+      findProgram("bash", path) ?? "/bin/bash",
+      "-c",
+      script,
+      "sortie",
+      way.user ? `userxattr,index=off,metacopy=off,xino=off` : options,
+      String(layers.length),
+      ...layers.flatMap(({ from, id, folder, how }) => [from, id, folder, how]),
+      file,
+      ...same,
+      ...args,
+    ];
+  };
+
+  /** What works on this machine for folders of this file system; tried once. */
+  const wayFor = (toplevel: string, sample: string): Promise<Way | undefined> => {
+    const { dev } = statSync(toplevel);
+    const known = ways.get(dev) ?? tryWays(toplevel, sample);
+    ways.set(dev, known);
+    return known;
+  };
+  const tryWays = async (toplevel: string, sample: string): Promise<Way | undefined> => {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+    for (const how of ["layer", "read-only"] as const)
+      for (const user of process.getuid?.() === 0 ? [false, true] : [true]) {
+        const folder = mkdtempSync(join(home, "try."));
+        try {
+          makeParts(folder);
+          const stats = folderStats(toplevel, sample);
+          if (typeof stats === "string") continue;
+          const layer = { from: join(toplevel, sample), id: `${stats.dev}:${stats.ino}`, folder, how };
+          const test = `cd -- "$0" && ls merged >/dev/null${how === "layer" ? " && : >merged/.sortie-try && rm merged/.sortie-try" : ""}`;
+          if (await works(wrapped({ user }, [layer], ["/bin/bash", "-c", test, folder]), path)) return { how, user };
+        } finally {
+          removeLayers(folder);
+        }
+      }
+    return undefined;
+  };
+
+  return {
+    /** How these folders can be given to a Task, which is not yet done. */
+    async plan(toplevel: string, paths: readonly string[]): Promise<(path: string) => Given> {
+      const [first] = paths;
+      const way = first === undefined ? undefined : await wayFor(toplevel, first);
+      if (way !== undefined)
+        return (path) =>
+          way.how === "layer"
+            ? { path, how: "layer" }
+            : { path, how: "read-only", reason: "this file system takes no writable layer" };
+      return (path) => ({ path, how: "left-out", reason: "this machine lets the service mount nothing over the tree" });
+    },
+
+    /** The place with these folders in it; looked at again whenever a sandbox is opened. */
+    async around(taskID: string, place: Place, toplevel: string, given: readonly Given[]): Promise<Place> {
+      const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
+      const [first] = wanted;
+      const way = first === undefined ? undefined : await wayFor(toplevel, first.path);
+      if (way === undefined) return place;
+      let layers: Layer[] = [];
+      return {
+        ...place,
+        over() {
+          layers = [];
+          const mounts: Mount[] = [];
+          for (const { path: name } of wanted) {
+            const layer = layerOf({ taskID, toplevel, tree: place.tree, path: name, how: way.how });
+            if (typeof layer === "string")
+              log.warn({ taskID, path: name, reason: layer }, "a dependency folder is not given");
+            else {
+              layers.push(layer);
+              mounts.push({ kind: "rw", from: join(layer.folder, "merged"), to: join(place.at, name) });
+            }
+          }
+          return [...place.over(), ...mounts];
+        },
+        around: (argv) => (layers.length === 0 ? argv : wrapped(way, layers, argv)),
+      };
+    },
+
+    /** What the Task's commands wrote into layers goes; no sandbox of it may be open. */
+    remove: (taskID: string): void => removeLayers(layersOf(taskID)),
+  };
+
+  function layerOf(request: {
+    taskID: string;
+    toplevel: string;
+    tree: string;
+    path: string;
+    how: Way["how"];
+  }): Layer | string {
+    const { taskID, toplevel, tree, path: name, how } = request;
+    const stats = folderStats(toplevel, name);
+    const problem = problemOf({ toplevel, hidden: home }, name);
+    if (typeof stats === "string" || problem !== undefined) return problem ?? "it is gone";
+    try {
+      // Made here, following no link: bubblewrap would follow one.
+      using target = openFolder(tree, name.split("/"), true);
+      fstatSync(target.fd);
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+    const folder = join(layersOf(taskID), createHash("sha256").update(name).digest("hex").slice(0, 16));
+    makeParts(folder);
+    return { from: join(toplevel, name), id: `${stats.dev}:${stats.ino}`, folder, how };
+  }
+};
+
+export type Layers = ReturnType<typeof createLayers>;
+
+const makeParts = (folder: string): void => {
+  for (const part of ["lower", "upper", "work", "merged"])
+    mkdirSync(join(folder, part), { recursive: true, mode: part === "upper" ? 0o755 : 0o700 });
+};
+
+const works = ([file = "", ...args]: readonly string[], path: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    execFile(file, args, { env: { PATH: path, LC_ALL: "C" }, timeout: 10_000 }, (error) => resolve(error === null));
+  });
+
+/** Whoever is not root cannot list a folder without rights, such as the one the kernel keeps in `work`. */
+export const removeLayers = (folder: string): void => {
+  if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return;
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    openUp(folder);
+    rmSync(folder, { recursive: true, force: true });
+  }
+};
+
+const openUp = (folder: string): void => {
+  chmodSync(folder, 0o700);
+  for (const entry of readdirSync(folder, { withFileTypes: true }))
+    if (entry.isDirectory()) openUp(join(folder, entry.name));
+};
