@@ -55,11 +55,15 @@ const make = 'n=$1; shift; mkfifo -m 600 -- "${@:1:n}" && shift "$n" && exec "$@
 export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Box => {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const paths = pipePaths(folder);
-  const child: ChildProcess = spawn("bash", ["-c", make, "sandbox", String(paths.length), ...paths, file, ...args], {
-    detached: true,
-    env,
-    stdio: ["pipe", "pipe", "pipe"],
-  });
+  const child: ChildProcess = spawn(
+    "bash",
+    ["--norc", "-c", make, "sandbox", String(paths.length), ...paths, file, ...args],
+    {
+      detached: true,
+      env,
+      stdio: ["pipe", "pipe", "pipe"],
+    },
+  );
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];
   const free = Array.from({ length: slotCount }, (_, slot) => slot);

@@ -55,6 +55,8 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
       "--mount",
       "--",
       findProgram("bash", path) ?? "/bin/bash",
+      // With a socket as its input, which a pipe of ours is, bash takes itself for a remote shell and reads ~/.bashrc.
+      "--norc",
       "-c",
       script,
       "sortie",
@@ -85,7 +87,8 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
           if (typeof stats === "string") continue;
           const layer = { from: join(toplevel, sample), id: `${stats.dev}:${stats.ino}`, folder, how };
           const test = `cd -- "$0" && ls merged >/dev/null${how === "layer" ? " && : >merged/.sortie-try && rm merged/.sortie-try" : ""}`;
-          if (await works(wrapped({ user }, [layer], ["/bin/bash", "-c", test, folder]), path)) return { how, user };
+          if (await works(wrapped({ user }, [layer], ["/bin/bash", "--norc", "-c", test, folder]), path))
+            return { how, user };
         } finally {
           removeLayers(folder);
         }

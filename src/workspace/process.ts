@@ -171,7 +171,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     used.add(taskID);
     const start = {
       file: bash,
-      args: ["-c", command],
+      // Its input is a socket, for which bash would read ~/.bashrc.
+      args: ["--norc", "-c", command],
       cwd: root,
       env: { ...baseEnv, HOME: ownHome, ...env, SERVICE_RUN_ID: mark },
     };

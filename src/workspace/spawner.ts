@@ -47,7 +47,8 @@ export const createSpawner = (log: Log, limits = ""): Spawner => {
   const begin = (): Runner => {
     // A group of its own, so that a Ctrl-C in the service's terminal does not end it before the service has stopped.
     const node = [process.execPath, "--max-semi-space-size=1", script];
-    const [file = "", ...args] = limits === "" ? node : ["bash", "-c", `${limits}\nexec "$@"`, "runner", ...node];
+    const [file = "", ...args] =
+      limits === "" ? node : ["bash", "--norc", "-c", `${limits}\nexec "$@"`, "runner", ...node];
     const child = spawn(file, args, {
       detached: true,
       env: { NODE_NO_WARNINGS: "1", PATH: "/usr/local/bin:/usr/bin:/bin" },
