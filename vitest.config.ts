@@ -11,6 +11,7 @@ export default defineConfig(({ mode }) => {
       globalSetup: ["test/setup.ts"],
       pool: "forks",
       maxWorkers: 2,
+      maxConcurrency: 3,
       testTimeout: night ? 900_000 : 20_000,
       hookTimeout: night ? 120_000 : 20_000,
       teardownTimeout: 5_000,

@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { entriesOf } from "../../src/cli/zip.ts";
 import { git, makeProject, readText, writeFiles } from "../harness.ts";
 import { at, createTask, expectWhole, makeLab, post, refsOf, send, settledTask, shell } from "../hostile.ts";
 import type { MockTurn } from "../mock-provider.ts";
@@ -44,22 +45,16 @@ const outputs = async (taskID: string): Promise<{ state: string; output: string 
   return (body["messages"] as { calls: { state: string; output: string }[] }[]).flatMap(({ calls }) => calls);
 };
 
-/** The entries of the Task's archive, as unzip and as Python read them: [name, is a link]. */
-const archive = async (directory: string, taskID: string): Promise<string[]> => {
+/** What the Task's archive holds, every byte of it read once. */
+const entries = async (directory: string, taskID: string): Promise<Map<string, Buffer>> => {
   const response = await fetch(`${service.url}${at(`/task/${taskID}/project-archive`, directory)}`);
   expect(response.status).toBe(200);
-  const file = `${lab.folder("zip")}.zip`;
-  writeFileSync(file, Buffer.from(await response.arrayBuffer()));
-  execFileSync("unzip", ["-tqq", file]);
-  const script = "import sys,json,zipfile;print(json.dumps(zipfile.ZipFile(sys.argv[1]).namelist()))";
-  return JSON.parse(execFileSync("python3", ["-c", script, file]).toString()) as string[];
+  const zip = Buffer.from(await response.arrayBuffer());
+  return new Map(entriesOf(zip).map((entry) => [entry.path, entry.read()]));
 };
-const manifest = async (directory: string, taskID: string): Promise<string> => {
-  const response = await fetch(`${service.url}${at(`/task/${taskID}/project-archive`, directory)}`);
-  const file = `${lab.folder("zip")}.zip`;
-  writeFileSync(file, Buffer.from(await response.arrayBuffer()));
-  return execFileSync("unzip", ["-p", file, "*execution-flow/manifest.json"]).toString();
-};
+const archive = async (directory: string, taskID: string) => [...(await entries(directory, taskID)).keys()];
+const manifest = async (directory: string, taskID: string) =>
+  String((await entries(directory, taskID)).get("execution-flow/manifest.json"));
 
 describe.concurrent("what a repository can be", () => {
   test("a submodule stays where it is, and the archive leaves it out and says so", async () => {
@@ -123,9 +118,13 @@ describe.concurrent("what a repository can be", () => {
       (name) => Buffer.from(name),
     );
     names.push(Buffer.from([0x66, 0xff, 0xfe, 0x2e]), Buffer.from([0xc3, 0x28]));
-    const { taskID, ...status } = await run(directory, [shell(`python3 -c '${python(names)}'`)], {
-      checks: [`test $(ls -A | wc -l) -ge ${names.length}`],
-    });
+    const { taskID, ...status } = await run(
+      directory,
+      [shell(forEach(names, "fs.writeFileSync(name, Buffer.from([index, 255, 13, 10]))"))],
+      {
+        checks: [`test $(ls -A | wc -l) -ge ${names.length}`],
+      },
+    );
     expect(status, status.error).toMatchObject(completed);
     for (const [index, name] of names.entries())
       expect(readFileSync(Buffer.concat([Buffer.from(`${directory}/`), name]))).toEqual(
@@ -136,7 +135,7 @@ describe.concurrent("what a repository can be", () => {
     // And changed, moved and deleted again by a follow-up.
     await post(service.url, `/task/${taskID}/message`, directory, { source: "test", text: "again" });
     expect(await settledTask(service.url, taskID)).toMatchObject(completed);
-    const second = await run(directory, [shell(`python3 -c '${python(names, "os.remove(n)")}'; mv a.txt 'b c.txt'`)]);
+    const second = await run(directory, [shell(`${forEach(names, "fs.rmSync(name)")}; mv a.txt 'b c.txt'`)]);
     expect(second).toMatchObject(completed);
     expect(readdirSync(directory).toSorted()).toEqual([".git", "b c.txt"]);
     expectWhole(directory);
@@ -390,7 +389,7 @@ describe.concurrent("what an agent can do to Git from its worktree", () => {
     ["the worktree gone", "cd /; rm -rf $OLDPWD", null],
     [
       "a FIFO and a socket",
-      "mkfifo f; python3 -c 'import socket;socket.socket(socket.AF_UNIX).bind(\"s\")'; echo n > n.txt",
+      "mkfifo f; node -e 'net.createServer().listen(\"s\", () => process.kill(process.pid, 9))'; test -S s && echo n > n.txt",
       "n.txt",
     ],
     ["folders nobody may read", "mkdir d; echo x > d/x; chmod 000 d; echo n > n.txt", null],
@@ -433,8 +432,8 @@ describe.concurrent("what an agent can do to Git from its worktree", () => {
   });
 });
 
-/** A program that makes each file with two bytes that tell it from the others, or does something else with it. */
-function python(names: Buffer[], act = 'open(n,"wb").write(bytes([i,255,13,10]))'): string {
-  const list = names.map((name) => `bytes.fromhex("${name.toString("hex")}")`).join(",");
-  return `import os\nfor i,n in enumerate([${list}]):\n  ${act}\n`;
+/** A command that does something with each of these names, whatever bytes they are. */
+function forEach(names: Buffer[], act: string): string {
+  const list = JSON.stringify(names.map((name) => name.toString("hex")));
+  return `node -e '${list}.forEach((hex, index) => { const name = Buffer.from(hex, "hex"); ${act}; })'`;
 }

@@ -43,7 +43,7 @@ beforeAll(async () => {
   });
   const config = join(root.path, "config.jsonc");
   const command = `exec ${process.execPath} ${agents}/node_modules/@qwen-code/qwen-code/cli.js --acp --auth-type openai --openai-base-url ${provider.baseURL} --openai-api-key none -m mock-1`;
-  writeFileSync(config, JSON.stringify({ agents: { qwen: { command } } }));
+  writeFileSync(config, JSON.stringify({ agents: { qwen: { command } }, sandbox: { paths: [agents] } }));
   service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
 }, 120_000);
 afterAll(async () => {
@@ -66,7 +66,7 @@ test("it writes, runs, answers; its work is checked and lands; nothing of it is 
   });
   if (data === undefined) throw new Error(JSON.stringify(error));
   const status = (await client.task.wait({ path: { taskID: data.taskID }, timeoutMs: 60_000 })).data;
-  expect(status).toMatchObject({ lifecycleStatus: "completed", checks: [{ state: "passed" }] });
+  expect(status, status?.error).toMatchObject({ lifecycleStatus: "completed", checks: [{ state: "passed" }] });
   expect(readText(directory, "hello.txt")).toBe("hello\n");
   expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe("hello.txt");
   const response = await fetch(`${service.url}/task/${data.taskID}/events?format=json&after=0`);
