@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { homedir } from "node:os";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { LLMock } from "@copilotkit/aimock";
@@ -41,7 +42,11 @@ beforeAll(async () => {
     wires.map(({ id, provider, path }) => [id, { ...provider, baseURL: `${mock.url}${path}`, apiKey: "env:THE_KEY" }]),
   );
   writeFileSync(config, JSON.stringify({ providers }));
-  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config, THE_KEY: "sk-of-this-test-only" });
+  service = await startService(join(root.path, "data"), {
+    SERVICE_CONFIG: config,
+    THE_KEY: "sk-of-this-test-only",
+    HOME: homedir(),
+  });
 });
 afterAll(async () => {
   await service[Symbol.asyncDispose]();
@@ -66,10 +71,10 @@ const script = (marker: string, turns: readonly Turn[]): void => {
     );
 };
 
-/** Found as a Task's commands would find it: a launcher that needs its user's home does not count. */
+/** Found as a Task's commands find it, whose launchers are told where their toolchains stand. */
 const has = (program: string): boolean => {
   try {
-    execFileSync(program, ["--version"], { stdio: "ignore", env: { PATH: process.env["PATH"], HOME: "/tmp" } });
+    execFileSync(program, ["--version"], { stdio: "ignore", env: { PATH: process.env["PATH"], HOME: homedir() } });
     return true;
   } catch {
     return false;
