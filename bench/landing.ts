@@ -2,7 +2,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../src/log.ts";
 import { defaultLimits } from "../src/protocol/limits.ts";
-import { createProcesses } from "../src/workspace/process.ts";
+import { createProcesses } from "../src/process/process.ts";
 import { createWorkspaces } from "../src/workspace/worktree.ts";
 import { git, makeProject } from "../test/harness.ts";
 import { type Bench, type Figure, inTurns } from "./figure.ts";

@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../src/log.ts";
-import type { Place } from "../src/workspace/place.ts";
-import { createProcesses } from "../src/workspace/process.ts";
-import { weaknessesOf } from "../src/workspace/probe.ts";
-import { bare, bubblewrapSandbox, findProgram, namespaceSandbox, type Sandbox } from "../src/workspace/sandbox.ts";
+import type { Place } from "../src/process/place.ts";
+import { createProcesses } from "../src/process/process.ts";
+import { weaknessesOf } from "../src/process/probe.ts";
+import { bare, bubblewrapSandbox, findProgram, namespaceSandbox, type Sandbox } from "../src/process/sandbox.ts";
 import type { Figure } from "./figure.ts";
 import { median, type Round, type Row, rowOf } from "./table.ts";
 

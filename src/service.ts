@@ -28,9 +28,9 @@ import { problemIn } from "./task/rules.ts";
 import { createRunTask } from "./task/run.ts";
 import { createRetainer } from "./task/retain.ts";
 import { createTasks, type Tasks } from "./task/tasks.ts";
-import { createProcesses } from "./workspace/process.ts";
-import type { Sandbox } from "./workspace/sandbox.ts";
-import { findSandbox } from "./workspace/tier.ts";
+import { createProcesses } from "./process/process.ts";
+import type { Sandbox } from "./process/sandbox.ts";
+import { findSandbox } from "./process/tier.ts";
 import { createWorkspaces } from "./workspace/worktree.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
  */
 
 const layers =
-  "disposable errors redact log id protocol domain store engine workspace model tool squad agent check task mission http".split(
+  "disposable errors redact log id protocol domain store engine process workspace model tool squad agent check task mission http".split(
     " ",
   );
 
@@ -36,7 +36,7 @@ const doors: Record<string, readonly string[]> = {
 const portable = new Set(["protocol", "domain", "client"]);
 
 /** Rooms that may open files, and single files elsewhere; those of projects only `workspace` touches. */
-const openers = new Set(["store", "workspace", "cli", "service", "config", "index"]);
+const openers = new Set(["store", "process", "workspace", "cli", "service", "config", "index"]);
 const fileDoors = new Set([
   // Files of the data folder, or in a temporary one.
   "model/cassette.ts",

@@ -10,8 +10,8 @@ import {
 } from "@agentclientprotocol/sdk";
 import type { Request } from "../domain/permission.ts";
 import { FileRefused } from "../workspace/files.ts";
-import type { Ran } from "../workspace/process.ts";
-import { createTail } from "../workspace/tail.ts";
+import type { Ran } from "../process/process.ts";
+import { createTail } from "../process/tail.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { type Leave, within } from "./leave.ts";
 import type { ExternalTurn } from "./loop.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { CheckSpec } from "../protocol/task.ts";
 import type { Limits } from "../protocol/limits.ts";
-import type { Ran } from "../workspace/process.ts";
+import type { Ran } from "../process/process.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { isFound } from "./match.ts";
 

@@ -17,7 +17,7 @@ import type { Claim, Due, Store, Write } from "../store/store.ts";
 import { type Background, createBackground } from "../tool/background.ts";
 import type { OutboundOptions } from "../tool/outbound.ts";
 import { createFiles } from "../workspace/files.ts";
-import type { Processes } from "../workspace/process.ts";
+import type { Processes } from "../process/process.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
 import { openConversation } from "./history.ts";
 import { openWorkspace } from "./prepare.ts";

@@ -1,5 +1,5 @@
 import type { EventData, Given } from "../protocol/event.ts";
-import type { Ran } from "../workspace/process.ts";
+import type { Ran } from "../process/process.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
 

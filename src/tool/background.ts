@@ -1,5 +1,5 @@
-import { createTail } from "../workspace/tail.ts";
-import type { Command, Ran } from "../workspace/process.ts";
+import { createTail } from "../process/tail.ts";
+import type { Command, Ran } from "../process/process.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
 /**

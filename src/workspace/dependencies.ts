@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Given } from "../protocol/event.ts";
 import type { Git } from "./git.ts";
-import { isWithin } from "./system.ts";
+import { isWithin } from "../process/system.ts";
 import { openFolder } from "./walk.ts";
 
 /**

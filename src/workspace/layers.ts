@@ -5,8 +5,8 @@ import { join } from "node:path";
 import type { Log } from "../log.ts";
 import type { Given } from "../protocol/event.ts";
 import { folderStats, problemOf } from "./dependencies.ts";
-import type { Mount, Place } from "./place.ts";
-import { findProgram } from "./sandbox.ts";
+import type { Mount, Place } from "../process/place.ts";
+import { findProgram } from "../process/sandbox.ts";
 import { openFolder } from "./walk.ts";
 
 /**

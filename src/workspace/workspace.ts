@@ -2,8 +2,8 @@ import type { EventData, Given, LandedPath, Snapshot } from "../protocol/event.t
 import type { Files } from "./files.ts";
 import type { Git } from "./git.ts";
 import type { Retired } from "./retain.ts";
-import type { Command, Ran } from "./process.ts";
-import type { Talk, Talking } from "./talk.ts";
+import type { Command, Ran } from "../process/process.ts";
+import type { Talk, Talking } from "../process/talk.ts";
 
 /**
  * Where one Task works, and how its result enters the project. `createWorkspaces` (worktree.ts) makes them.

@@ -10,9 +10,10 @@ import { type Author, createGit, type CreateGitOptions, type Git, GitError } fro
 import { directoryOnly, inPlace } from "./inplace.ts";
 import { createLayers } from "./layers.ts";
 import { indexStampOf, landPlan, type Step } from "./land.ts";
-import { directoryPlace, insideOf, type Place as Mounted, stampOf, worktreePlace } from "./place.ts";
+import { insideOf, type Place as Mounted, stampOf } from "../process/place.ts";
+import { directoryPlace, worktreePlace } from "./place.ts";
 import { makePlan } from "./plan.ts";
-import type { Command, Processes, Ran } from "./process.ts";
+import type { Command, Processes, Ran } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./rebase.ts";
 import { renewOn, unresolvedIn } from "./renew.ts";

@@ -18,7 +18,7 @@ import { createSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createRunTask } from "../../src/task/run.ts";
 import { createTasks, type Tasks } from "../../src/task/tasks.ts";
-import { createProcesses } from "../../src/workspace/process.ts";
+import { createProcesses } from "../../src/process/process.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
 import { temporary, until } from "../harness.ts";
 

@@ -28,7 +28,7 @@ import { defaultLimits, type Limits } from "../../src/protocol/limits.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createArchiver } from "../../src/task/archive.ts";
-import { createProcesses } from "../../src/workspace/process.ts";
+import { createProcesses } from "../../src/process/process.ts";
 import type { Workspace, Workspaces } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
 import { created, settled } from "../events.ts";

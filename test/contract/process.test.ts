@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import type { Place } from "../../src/workspace/place.ts";
-import { type Command, createProcesses, type Processes, type ProcessOptions } from "../../src/workspace/process.ts";
-import { bare } from "../../src/workspace/sandbox.ts";
+import type { Place } from "../../src/process/place.ts";
+import { type Command, createProcesses, type Processes, type ProcessOptions } from "../../src/process/process.ts";
+import { bare } from "../../src/process/sandbox.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 
 let folder: string;
@@ -330,7 +330,7 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
     const source = fileURLToPath(new URL("../../src", import.meta.url));
     writeFileSync(
       script,
-      `import { createProcesses } from ${JSON.stringify(`${source}/workspace/process.ts`)};
+      `import { createProcesses } from ${JSON.stringify(`${source}/process/process.ts`)};
        import { silent } from ${JSON.stringify(`${source}/log.ts`)};
        const processes = createProcesses({ folder: ${JSON.stringify(join(folder, "processes"))}, runID: "lone", keepEnv: process.env, log: silent });
        const base = { cwd: ${JSON.stringify(folder)}, timeoutMs: 60000, keepBytes: 1000, signal: new AbortController().signal };
@@ -351,7 +351,7 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
     const source = fileURLToPath(new URL("../../src", import.meta.url));
     writeFileSync(
       owner,
-      `import { createProcesses } from ${JSON.stringify(`${source}/workspace/process.ts`)};
+      `import { createProcesses } from ${JSON.stringify(`${source}/process/process.ts`)};
        import { silent } from ${JSON.stringify(`${source}/log.ts`)};
        const processes = createProcesses({ folder: ${JSON.stringify(join(folder, "processes"))}, runID: "data-1", keepEnv: process.env, log: silent });
        const signal = new AbortController().signal;

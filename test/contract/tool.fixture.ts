@@ -7,7 +7,7 @@ import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createBackground } from "../../src/tool/background.ts";
 import { tools } from "../../src/tool/select.ts";
 import type { ToolContext, ToolResult } from "../../src/tool/tool.ts";
-import { createProcesses } from "../../src/workspace/process.ts";
+import { createProcesses } from "../../src/process/process.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
 import { callContext } from "../harness.ts";
 

@@ -18,7 +18,7 @@ import { defaultLimits } from "../../src/protocol/limits.ts";
 import { base } from "../../src/squad/base.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/select.ts";
 import { fit, type ToolContext, type ToolResult } from "../../src/tool/tool.ts";
-import { createProcesses } from "../../src/workspace/process.ts";
+import { createProcesses } from "../../src/process/process.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
 import { callContext } from "../harness.ts";

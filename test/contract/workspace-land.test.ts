@@ -545,7 +545,7 @@ describe("a service killed while it lands", () => {
       script,
       `import { readFileSync } from "node:fs";
        import { createWorkspaces } from ${JSON.stringify(`${source}/workspace/worktree.ts`)};
-       import { createProcesses } from ${JSON.stringify(`${source}/workspace/process.ts`)};
+       import { createProcesses } from ${JSON.stringify(`${source}/process/process.ts`)};
        import { silent } from ${JSON.stringify(`${source}/log.ts`)};
        const { dataDir, plan, prepared, step } = JSON.parse(readFileSync(0, "utf8"));
        const processes = createProcesses({ folder: dataDir + "/processes", keepEnv: process.env, log: silent });

@@ -11,7 +11,7 @@ import { createRulesModel } from "../../src/model/rules/rules.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import type { CheckSpec } from "../../src/protocol/task.ts";
 import { toolSpecs, tools } from "../../src/tool/select.ts";
-import { createProcesses } from "../../src/workspace/process.ts";
+import { createProcesses } from "../../src/process/process.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
 import { callContext } from "../harness.ts";

@@ -8,7 +8,7 @@ import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createSecrets } from "../../src/redact.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import { createArchiver } from "../../src/task/archive.ts";
-import { createProcesses } from "../../src/workspace/process.ts";
+import { createProcesses } from "../../src/process/process.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
 import { created } from "../events.ts";
 import { temporary } from "../harness.ts";

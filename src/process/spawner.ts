@@ -35,7 +35,7 @@ export interface Spawner {
 type Runner = ChildProcessByStdio<Writable, Readable, null>;
 
 // The same file beside the sources and in the bundle, which lies as deep.
-const script = fileURLToPath(new URL(`../workspace/runner${extname(import.meta.url)}`, import.meta.url));
+const script = fileURLToPath(new URL(`../process/runner${extname(import.meta.url)}`, import.meta.url));
 
 /** `limits`: shell commands that set what every command may use at most. */
 export const createSpawner = (log: Log, limits = ""): Spawner => {
