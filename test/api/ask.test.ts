@@ -22,7 +22,7 @@ let count = 0;
 
 const permissions = {
   deny: ["write(migrations/)", "shell(git push:*)"],
-  ask: ["shell(make deploy)", "write(Dockerfile)"],
+  ask: ["shell(cp release done.txt)", "write(Dockerfile)"],
   allow: ["read(.env.shared)"],
 };
 
@@ -323,13 +323,17 @@ describe.each(stores)("on %s", (name, env) => {
   // From here on nothing is the store's.
   describe.runIf(name === "sqlite")("permission", () => {
     test("allow runs the call once; deny tells the model; both are on record with their rule", async () => {
-      const directory = project({ "a.txt": "one\n", Makefile: "deploy:\n\techo deployed >> done.txt\n" });
+      const directory = project({ "a.txt": "one\n", release: "deployed\n" });
       const client = clientFor(directory);
-      const taskID = await scripted(client, [shell("cd . && make deploy"), write("Dockerfile"), shell("cat done.txt")]);
+      const taskID = await scripted(client, [
+        shell("cd . && cp release done.txt"),
+        write("Dockerfile"),
+        shell("cat done.txt"),
+      ]);
       const first = await waiting(client, taskID);
       expect(first).toMatchObject({
         kind: "permission",
-        prompt: "May the agent use shell make deploy?",
+        prompt: "May the agent use shell cp release done.txt?",
         options: ["allow", "deny"],
         default: "deny",
       });
@@ -357,8 +361,8 @@ describe.each(stores)("on %s", (name, env) => {
           origin,
         ]),
       ).toEqual([
-        ["shell", "ask", "rule", "shell(make deploy)", "operator"],
-        ["shell", "allow", "caller", "shell(make deploy)", "operator"],
+        ["shell", "ask", "rule", "shell(cp release done.txt)", "operator"],
+        ["shell", "allow", "caller", "shell(cp release done.txt)", "operator"],
         ["write", "ask", "rule", "write(Dockerfile)", "operator"],
         ["write", "deny", "caller", "write(Dockerfile)", "operator"],
       ]);

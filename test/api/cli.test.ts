@@ -1,4 +1,4 @@
-import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
@@ -274,7 +274,7 @@ const type = async (
   return { code: await ended, out };
 };
 
-const scripted = process.platform === "linux" && existsSync("/usr/bin/script");
+const scripted = process.platform === "linux" && spawnSync("script", ["--version"]).status === 0;
 if (!scripted) console.warn("SKIPPED: 4 tests of the command line at a terminal need script(1) of util-linux.");
 
 describe.runIf(scripted)("at a terminal", () => {

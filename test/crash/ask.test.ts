@@ -22,7 +22,7 @@ test("more Tasks wait than there are places; a kill loses no ask, answers go on 
       ? {
           calls: [
             { tool: "shell", input: { command: "echo ran >> ran.txt" } },
-            { tool: "shell", input: { command: "make deploy" } },
+            { tool: "shell", input: { command: "cp release deployed.txt" } },
           ],
         }
       : { text: "Done." },
@@ -33,7 +33,7 @@ test("more Tasks wait than there are places; a kill loses no ask, answers go on 
     JSON.stringify({
       model: "mock/large",
       providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
-      permissions: { ask: ["shell(make deploy)"] },
+      permissions: { ask: ["shell(cp release deployed.txt)"] },
     }),
   );
   const env = {
@@ -43,7 +43,7 @@ test("more Tasks wait than there are places; a kill loses no ask, answers go on 
     HOME: root.path,
   };
   // Landing on one branch, each would have to rebase on the others.
-  const project = makeProject(join(root.path, "project"), { Makefile: "deploy:\n\techo deployed >> deployed.txt\n" });
+  const project = makeProject(join(root.path, "project"), { release: "deployed\n" });
   const first = await startProcess(env);
   const ask = async <T>(url: string, path: string, body?: object): Promise<T> => {
     const headers = { "content-type": "application/json", "x-service-directory": project };

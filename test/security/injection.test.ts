@@ -171,8 +171,8 @@ describe("T20 injected instructions", () => {
       `T20: ${each.length} lures, ${lures.length} Tasks; by commands in tier ${service.sandbox.tier}: ${net.connects()} connects, ${escaped.length} reads and writes outside`,
     );
     if (covered) expect([net.connects(), escaped]).toEqual([0, []]);
-    // The weaker tiers do not promise it; were it so, docs/security.md would say too little.
-    else expect([net.connects() > 0, escaped.length > 0]).toEqual([true, true]);
+    // The weaker tiers do not promise it (tier 2 has no network); were it so, docs/security.md would say too little.
+    else expect([net.connects() > 0, escaped.length > 0]).toEqual([service.sandbox.tier === 3, true]);
     net.close();
     await provider.close();
   }, 300_000);
