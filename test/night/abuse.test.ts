@@ -223,7 +223,8 @@ test("create, cancel and delete in the same millisecond, 50 times", { timeout: 6
     (count) => count === 0 || tasks.size > 0,
   );
   // One that was quicker than its cancel has landed: what it wrote, and nothing else.
-  const [base = "", head = ""] = [before.split(" ")[1], git(directory, "rev-parse", "main")];
+  const base = before.split(" ")[1] ?? "";
+  const head = git(directory, "rev-parse", "main");
   expect(refsOf(directory).replace(head, base)).toBe(before);
   expect(["", "n.txt"]).toContain(git(directory, "diff", "--name-only", base, head));
   expect(git(directory, "for-each-ref", "refs/heads/sortie")).toBe("");
