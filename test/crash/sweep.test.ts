@@ -18,10 +18,8 @@ import { processesOf, startProcess } from "./process.ts";
 const night = process.env["MODE"] === "night";
 const delicate = new Set([
   "task.created",
-  "workspace.prepared",
   "tool.started shell",
   "tool.finished shell",
-  "tool.started write",
   "note.written",
   "check.finished",
   "landing.started",

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { silent } from "../../src/log.ts";
@@ -50,7 +50,7 @@ process.env["PLANTED_SECRET"] = "planted";
 const bwrap = path
   .split(":")
   .map((each) => join(each, "bwrap"))
-  .find((file) => readdirSync(join(file, "..")).includes("bwrap"));
+  .find((file) => existsSync(file));
 const sandbox =
   tier === "1"
     ? bubblewrapSandbox({ path: `${path}:${home}/.cargo/bin`, home, paths: [], dataDir }, false, bwrap ?? "bwrap")
