@@ -13,6 +13,8 @@ import { events, post } from "./latency.ts";
 import { cold, memory } from "./memory.ts";
 import { reads } from "./reads.ts";
 import { sandbox } from "./sandbox.ts";
+import { squad } from "./squad.ts";
+import { squads } from "./squads.ts";
 import { flat, step } from "./steps.ts";
 import { isMet, type Row, tableOf } from "./table.ts";
 import { throughput } from "./throughput.ts";
@@ -40,6 +42,8 @@ const figures: Record<string, Figure> = {
   prompt,
   sandbox,
   dependencies,
+  squad,
+  squads,
 };
 
 const { values } = parseArgs({ options: { only: { type: "string" }, quick: { type: "boolean", default: false } } });

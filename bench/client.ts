@@ -62,7 +62,11 @@ export const listen = async (url: string, onFrame: (frame: Frame, at: number) =>
   return { [Symbol.dispose]: () => response.destroy() };
 };
 
-export type TaskOptions = { isolation?: "worktree" | "directory"; budget?: { maxSteps: number } };
+export type TaskOptions = {
+  isolation?: "worktree" | "directory";
+  budget?: { maxSteps: number };
+  promptProfile?: string;
+};
 
 export type Caller = Disposable & {
   /** Creates a Task that works off the mock's script of this request. */

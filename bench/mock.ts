@@ -11,6 +11,8 @@ const calls: Record<string, (turn: number) => MockTurn["calls"]> = {
   // Never the same command twice in a row: the guard against circles must find nothing to count.
   shell: (turn) => [{ tool: "shell", input: { command: `true # ${turn}` } }],
   read: (turn) => [{ tool: "read", input: { path: `file-${turn % 10}.txt` } }],
+  // Whoever it goes to has nothing to do, and says so.
+  delegate: (turn) => [{ tool: "delegate", input: { agent: "helper", brief: `bench none 0 helper-${turn}` } }],
 };
 
 const arrivals = new Map<string, number[]>();

@@ -10,9 +10,11 @@ import { fileURLToPath } from "node:url";
 import { createClient } from "@hey-api/openapi-ts";
 import { createDocument } from "../src/http/openapi.ts";
 import { createRoutes } from "../src/protocol/routes.ts";
+import { manifestSchema } from "../src/squad/manifest.ts";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const documentPath = join(root, "docs/openapi.json");
+const schemaPath = join(root, "schemas/squad.json");
 const clientPath = join(root, "src/client/gen");
 
 export const writeDocument = async (): Promise<string> => {
@@ -57,6 +59,7 @@ export const stale = async (): Promise<string[]> => {
     const differs = [...names].filter((name) => read(join(folder, "gen", name)) !== read(join(clientPath, name)));
     return [
       ...(read(documentPath) === document ? [] : ["docs/openapi.json"]),
+      ...(read(schemaPath) === manifestSchema() ? [] : ["schemas/squad.json"]),
       ...differs.map((name) => `src/client/gen/${name}`),
     ];
   } finally {
@@ -81,5 +84,6 @@ if (process.argv[1] === fileURLToPath(import.meta.url))
     }
   } else {
     writeFileSync(documentPath, await writeDocument());
+    writeFileSync(schemaPath, manifestSchema());
     await generate(documentPath, clientPath);
   }

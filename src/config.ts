@@ -88,6 +88,8 @@ export const configFile = z.strictObject({
       setupNetwork: z.boolean().optional(),
     })
     .optional(),
+  /** Chromium, for visual checks and previews; default: the first one on PATH. */
+  browser: z.string().refine(isAbsolute, "Expected an absolute path").optional(),
   web: z.strictObject({ fetch: z.boolean().optional(), http: z.boolean().optional() }).optional(),
   /** Commands that `run codemod NAME` may run. */
   rules: z
@@ -154,6 +156,7 @@ export type Config = {
   setup: { run: string; network: boolean } | undefined;
   /** Whether agents may fetch pages of the public web, and without encryption. */
   web: { fetch: boolean; http: boolean };
+  browser: string | undefined;
   codemods: Record<string, string>;
   limits: Limits;
   maxRunning: number;
@@ -325,6 +328,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
         ? undefined
         : { run: file.workspace.setup, network: file.workspace.setupNetwork ?? false },
     web: { fetch: offline === "0" && (file.web?.fetch ?? false), http: file.web?.http ?? false },
+    browser: file.browser,
     codemods: file.rules?.codemods ?? {},
     limits: {
       ...defaultLimits,

@@ -18,6 +18,8 @@ import { secretsOf } from "./model/secrets.ts";
 import type { Limits } from "./protocol/limits.ts";
 import { createRoutes } from "./protocol/routes.ts";
 import { createSecrets } from "./redact.ts";
+import { createCatalog } from "./squad/catalog.ts";
+import { createManager } from "./squad/manager.ts";
 import { createSquads } from "./squad/squad.ts";
 import { guardStore } from "./store/guarded.ts";
 import { lockFolder } from "./store/lock.ts";
@@ -28,6 +30,7 @@ import { problemIn } from "./task/rules.ts";
 import { createRunTask } from "./task/run.ts";
 import { createRetainer } from "./task/retain.ts";
 import { createTasks, type Tasks } from "./task/tasks.ts";
+import { findBrowser } from "./process/browser.ts";
 import { createProcesses } from "./process/process.ts";
 import type { Sandbox } from "./process/sandbox.ts";
 import { findSandbox } from "./process/tier.ts";
@@ -102,7 +105,16 @@ export const createService = async (
       log,
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
     });
-    const squads = createSquads(store.blobs, Object.keys(config.agents));
+    const catalog = createCatalog({ dataDir, external: Object.keys(config.agents) });
+    const squads = createSquads(store.blobs, catalog);
+    const manager = createManager({
+      catalog,
+      dataDir,
+      external: Object.keys(config.agents),
+      inspect: (directory) => workspaces.inspect(directory),
+      path: config.env["PATH"],
+    });
+    await manager.tidy();
     const registry = createRegistry({
       model: config.model,
       providers: config.providers,
@@ -124,6 +136,10 @@ export const createService = async (
     });
     const archive = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });
     const now = () => new Date();
+    const browser = () => ({
+      program: browserOf(config),
+      bare: sandbox.tier === 1 || process.getuid?.() === 0,
+    });
     const tasks = createTasks({
       store,
       engine,
@@ -132,6 +148,7 @@ export const createService = async (
       resolveModel: (ref) => registry.resolve(ref),
       archive,
       checkDisk: diskGuard(dataDir, limits),
+      captures: { browser, slots, network: sandbox.network },
       defaults: { squad: config.squad, landing: config.landing },
       limits,
       log,
@@ -147,6 +164,7 @@ export const createService = async (
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       slots,
       setup: config.setup,
+      browser,
       web: config.web.fetch ? { http: config.web.http } : undefined,
       limits,
       permissions,
@@ -164,6 +182,7 @@ export const createService = async (
     let draining = false;
     const app = createApp({
       tasks,
+      squads: { catalog, manager, admit: async (directory) => (await workspaces.inspect(directory)).directory },
       store,
       limits,
       routes: createRoutes(limits),
@@ -221,6 +240,7 @@ export const createService = async (
       failure,
       async close() {
         draining = true;
+        tasks.stop();
         await scope.disposeAsync();
       },
     };
@@ -239,6 +259,9 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
     env: config.env,
     dataDir: config.dataDir,
   });
+
+/** The browser that these settings get on this machine, if any. */
+export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");
 
 type Verified = Store & { verify?(): Promise<void> };
 

@@ -29,7 +29,7 @@ export const created = (overrides: Partial<EventData["task.created"]> = {}): Cre
       isolation: "worktree",
       landing: "commit",
       budget: null,
-      sessionID: newID("ses"),
+      sessionID: "ses_1",
       agent: "orchestrator",
       ...overrides,
     },

@@ -10,6 +10,7 @@ import { createBackground } from "../src/tool/background.ts";
 export const callContext = {
   callID: "call_1",
   kept: () => Promise.resolve(undefined),
+  keep: (bytes: Uint8Array) => Promise.resolve({ sha256: "0".repeat(64), bytes: bytes.length }),
   background: createBackground(1),
   sessionID: "ses_1",
   state: (): never => {
@@ -17,6 +18,7 @@ export const callContext = {
   },
   record: () => Promise.resolve(),
   ask: () => Promise.reject(new Error("This test has nobody to ask.")),
+  delegate: () => Promise.reject(new Error("This test has nobody to delegate to.")),
 };
 
 /** A folder that is gone when the scope ends. */
@@ -31,6 +33,17 @@ export const git = (cwd: string, ...args: string[]): string =>
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],
   }).trimEnd();
+
+/** What somebody's plain git needs to know of who they are, without any settings of this machine's. */
+export const gitEnv = (home: string) => ({
+  PATH: process.env["PATH"],
+  HOME: home,
+  GIT_TEMPLATE_DIR: process.env["GIT_TEMPLATE_DIR"],
+  GIT_AUTHOR_NAME: "u",
+  GIT_AUTHOR_EMAIL: "u@x",
+  GIT_COMMITTER_NAME: "u",
+  GIT_COMMITTER_EMAIL: "u@x",
+});
 
 export const writeFiles = (root: string, files: Record<string, string>): void => {
   for (const [path, text] of Object.entries(files)) {

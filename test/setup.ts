@@ -1,20 +1,34 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Around the whole run: one loud line says what did not run for want of PostgreSQL (test/postgres.ts). */
+/**
+ * Around the whole run: a folder for what all tests use (test/built.ts), and one loud line that says what did not run for
+ * want of PostgreSQL (test/postgres.ts), a sandbox or a browser.
+ */
 export default function setup(): () => void {
   const folder = mkdtempSync(join(tmpdir(), "sortie-skips-"));
   const file = join(folder, "skips");
   process.env["TEST_SKIPS"] = file;
-  process.env["TEST_COMPILED"] = join(folder, "compiled");
+  // Half of a start is compiling, and the tests start hundreds of processes.
+  process.env["NODE_COMPILE_CACHE"] = join(folder, "compiled");
+  // A third of `git init` is copying fourteen samples of hooks, and the tests make hundreds of repositories.
+  const template = join(folder, "template");
+  for (const name of ["hooks", "info"]) mkdirSync(join(template, name), { recursive: true });
+  process.env["GIT_TEMPLATE_DIR"] = template;
   return () => {
     const lines = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
     const tiers = existsSync(`${file}-tiers`) ? readFileSync(`${file}-tiers`, "utf8").trim().split("\n") : [];
+    const blind = existsSync(`${file}-browser`) ? readFileSync(`${file}-browser`, "utf8").trim().split("\n") : [];
     rmSync(folder, { recursive: true, force: true });
     for (const tier of new Set(tiers))
       process.stderr.write(
         `\n!!! TESTS SKIPPED: sandbox tier ${tier} does not work here (bubblewrap 0.8, util-linux).\n\n`,
+      );
+    const unseen = blind.reduce((sum, line) => sum + Number(line), 0);
+    if (unseen > 0)
+      process.stderr.write(
+        `\n!!! ${unseen} TESTS SKIPPED: no Chromium on PATH (Debian: apt-get install chromium).\n\n`,
       );
     const count = lines.reduce((sum, line) => sum + Number(line.split(" ")[0]), 0);
     const where = lines[0]?.replace(/^\d+ /, "");

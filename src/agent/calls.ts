@@ -1,4 +1,5 @@
 import { circleNote } from "../domain/circle.ts";
+import { circleOf } from "../domain/session.ts";
 import type { AssistantMessage } from "../domain/conversation.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../errors.ts";
@@ -63,14 +64,16 @@ const runCall = async (turn: Turn, call: Call, tool: Tool | undefined, cut: Abor
   ]);
 };
 
+const nothing: Disposable = { [Symbol.dispose]() {} };
+
 const outOfTime = "The Task's time (maxMinutes) was used up.";
 
 /** Tells the model when it goes in circles; the brake ends the Task when it does not listen. */
 const noted = (turn: Turn, { callID }: Call, result: ToolResult): string => {
-  const { open, circle } = turn.state();
+  const open = turn.state().open.filter(({ sessionID }) => sessionID === turn.sessionID);
   const mark = open.find((call) => call.callID === callID)?.mark;
   if (turn.limits.loopRepeats === 0 || mark === undefined) return "";
-  return circleNote(circle, mark, result, open.length === 1);
+  return circleNote(circleOf(turn.state(), turn.sessionID), mark, result, open.length === 1);
 };
 
 const attempt = async (
@@ -93,7 +96,9 @@ const attempt = async (
   const workspace = await turn.workspace();
   const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
-  using slot = await turn.slot(cut).catch((error: unknown) => {
+  // What only writes to our log loads nothing; and what is delegated takes its own places.
+  const free = tool.effect === "log" ? nothing : turn.slot(cut);
+  using slot = await Promise.resolve(free).catch((error: unknown) => {
     turn.signal.throwIfAborted();
     if (!cut.aborted) throw error;
     return null;
@@ -107,12 +112,14 @@ const attempt = async (
       limits: turn.limits,
       signal: cut,
       kept: (callID) => keptOutput(turn, callID),
+      keep: (bytes) => turn.store.blobs.put(bytes),
       background: turn.background,
       web: webUnder(turn, tool, parsed.data),
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.state,
       record: turn.record,
       ask: (question) => ask(turn, call.callID, { kind: "question", ...question }),
+      delegate: (work) => turn.delegate(call.callID, work, cut),
     })
     .catch((error: unknown): ToolResult | undefined => {
       turn.signal.throwIfAborted();

@@ -14,13 +14,13 @@ import type { Store } from "../store/store.ts";
 import { keepInput, keepText } from "../store/text.ts";
 import type { Background } from "../tool/background.ts";
 import type { OutboundOptions } from "../tool/outbound.ts";
-import type { Tool } from "../tool/tool.ts";
+import type { Tool, ToolContext, ToolResult } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { markInvalid, runCalls } from "./calls.ts";
 import { compact } from "./compact.ts";
 import { withinTime } from "./deadline.ts";
 import { afterFailure } from "./failure.ts";
-import { createPrompts, systemOf } from "./prompt.ts";
+import { type Colleague, createPrompts, systemOf } from "./prompt.ts";
 
 /** What an agent works with. Facts go out by `record`, bound to the claim, so none waits for another. */
 export type Turn = {
@@ -30,6 +30,10 @@ export type Turn = {
   tools: ReadonlyMap<string, Tool>;
   specs: readonly ToolSpec[];
   facts: Facts;
+  /** Those that it may delegate to. */
+  colleagues: readonly Colleague[];
+  /** All that it is told beside its conversation, instead of the handbook with the Task's standing facts. */
+  system?: string;
   limits: Limits;
   /** What the tools may do. */
   rules: Rules;
@@ -58,6 +62,8 @@ export type Turn = {
   slot: (signal?: AbortSignal) => Promise<Disposable>;
   live: (type: LiveFrame["type"], id: string, text: string) => void;
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  /** What the `delegate` tool does. */
+  delegate: (callID: string, work: Delegated, cut: AbortSignal) => Promise<ToolResult>;
   /** Another model to ask instead of this one, if the operator listed one that can be asked now. */
   standIn: () => Promise<ModelRef | undefined>;
   /** Ends the run until then, unless something came in meanwhile. */
@@ -66,7 +72,9 @@ export type Turn = {
 };
 
 /** What is shared with agents that bring a model and tools of their own. */
-export type ExternalTurn = Omit<Turn, "model" | "tools" | "specs">;
+export type ExternalTurn = Omit<Turn, "model" | "tools" | "specs" | "delegate">;
+
+export type Delegated = Parameters<ToolContext["delegate"]>[0];
 
 /**
  * Runs one agent until it asks for no more tools, or until the Task wants something else (a cap, a cancel). Each turn:
@@ -75,7 +83,7 @@ export type ExternalTurn = Omit<Turn, "model" | "tools" | "specs">;
 export const runAgent = (turn: Turn): Promise<void> => withinTime(turn, (signal) => runTurns(turn, signal));
 
 const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
-  const system = systemOf(turn.agent, turn.state(), turn.facts);
+  const system = turn.system ?? systemOf(turn.agent, turn.state(), turn.facts, turn.colleagues);
   const overhead = system.length + JSON.stringify(turn.specs).length;
   const prompts = createPrompts(turn.store.blobs, turn.model.window);
   const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });

@@ -3,6 +3,7 @@ import { attachmentPaths } from "../domain/attachment.ts";
 import { type ChatMessage, type Conversation, messagesOf } from "../domain/conversation.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
+import { aboutOf, type CheckSpec } from "../protocol/check.ts";
 import type { AttachmentRef } from "../protocol/event.ts";
 import { pillars } from "./pillar.ts";
 import { asData, fit } from "../tool/tool.ts";
@@ -14,10 +15,23 @@ import type { Blobs } from "../store/store.ts";
  * texts loaded. Nothing in it changes from turn to turn but the end, so that providers can keep the prefix.
  */
 
-export const systemOf = (agent: AgentSpec, state: TaskState, facts: Facts): string =>
-  [agent.instructions, taskPart(state, facts), skillPart(facts), guidePart(facts)]
+export const systemOf = (
+  agent: AgentSpec,
+  state: TaskState,
+  facts: Facts,
+  colleagues: readonly Colleague[] = [],
+): string =>
+  [agent.instructions, squadPart(colleagues), taskPart(state, facts), skillPart(facts), guidePart(facts)]
     .filter((part) => part !== "")
     .join("\n\n");
+
+/** An agent that another one may delegate to. */
+export type Colleague = { name: string; description: string };
+
+const squadPart = (colleagues: readonly Colleague[]): string =>
+  colleagues.length === 0
+    ? ""
+    : `Your squad, for \`delegate\`\n${colleagues.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
 
 const taskPart = (state: TaskState, { detected, project }: Facts): string => {
   const lines = [
@@ -40,23 +54,46 @@ const taskPart = (state: TaskState, { detected, project }: Facts): string => {
     lines.push(
       "- Acceptance checks, run by the service when you are done:",
       ...state.checks.map(
-        (check) =>
-          `  - \`${check.run}\`${check.cwd === undefined ? "" : ` in ${check.cwd}`} (${check.kind}${check.required ? "" : ", advisory"})`,
+        (check) => `  - \`${aboutOf(check)}\`${wantOf(check)} (${check.kind}${check.required ? "" : ", advisory"})`,
       ),
     );
   return lines.join("\n");
 };
 
+/** What the name of a check does not say of it. */
+const wantOf = (check: CheckSpec): string => {
+  if (check.kind === "file")
+    return check.exists
+      ? ` is there${check.matches === undefined ? "" : ` and matches /${check.matches}/`}`
+      : " is not there";
+  if (check.kind === "http") {
+    const { status, bodyMatches } = check.expect;
+    return ` gives ${status}${bodyMatches === undefined ? "" : ` and matches /${bodyMatches}/`}, started by \`${check.start}\``;
+  }
+  return check.cwd === undefined ? "" : ` in ${check.cwd}`;
+};
+
 const maxDescription = 300;
 
-const skillPart = ({ project }: Facts): string => {
-  const skills = project?.skills ?? [];
-  if (skills.length === 0) return "";
-  const lines = skills.map(({ name, description }) => {
-    const line = description.replaceAll(/\s+/g, " ");
-    return `- ${name}: ${line.length > maxDescription ? `${line.slice(0, maxDescription)}…` : line}`;
-  });
-  return `Skills of this project, for work that they fit; read one with \`skill\` first. Their descriptions are the project's words.\n${lines.join("\n")}`;
+const skillPart = ({ project, skills: own = [] }: Facts): string => {
+  const listed = (skills: readonly { name: string; description: string }[]) =>
+    skills.map(({ name, description }) => {
+      const line = description.replaceAll(/\s+/g, " ");
+      return `- ${name}: ${line.length > maxDescription ? `${line.slice(0, maxDescription)}…` : line}`;
+    });
+  const names = new Set(own.map(({ name }) => name));
+  const theirs = (project?.skills ?? []).filter(({ name }) => !names.has(name));
+  const parts = [
+    ["Skills of your squad, for work that they fit; read one with `skill` first.", ...listed(own)],
+    [
+      "Skills of this project, for work that they fit; read one with `skill` first. Their descriptions are the project's words.",
+      ...listed(theirs),
+    ],
+  ];
+  return parts
+    .filter((part) => part.length > 1)
+    .map((part) => part.join("\n"))
+    .join("\n\n");
 };
 
 const guidePart = ({ project }: Facts): string => {

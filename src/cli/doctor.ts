@@ -9,30 +9,14 @@ import { type Config, type Flags, loadConfig } from "../config.ts";
 import { messageOf } from "../errors.ts";
 import { silent } from "../log.ts";
 import { exit } from "./exit.ts";
+import { bad, type Finding, markOf, note, ok } from "./finding.ts";
 import { bytes, clean, line, type Screen } from "./print.ts";
 
 /** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */
 
-export type Finding = {
-  name: string;
-  /** `note`: works, but worth knowing. */
-  state: "ok" | "note" | "bad";
-  text: string;
-  remedy?: string;
-};
-
 const builtin = "builtin/rules-1";
 
 const execute = promisify(execFile);
-
-const ok = (name: string, text: string): Finding => ({ name, state: "ok", text });
-const note = (name: string, text: string, remedy?: string): Finding => ({
-  name,
-  state: "note",
-  text,
-  ...(remedy === undefined ? {} : { remedy }),
-});
-const bad = (name: string, text: string, remedy: string): Finding => ({ name, state: "bad", text, remedy });
 
 /** Resolves to the exit code: 0 without a `bad` finding. */
 export const doctor = async (
@@ -40,14 +24,13 @@ export const doctor = async (
   screen: Screen,
   emit: ((value: Finding) => void) | undefined,
 ): Promise<number> => {
-  const { green, red, yellow, dim } = screen.colors;
-  const marks = { ok: green("ok  "), note: yellow("note"), bad: red("bad ") };
+  const { dim } = screen.colors;
   let failed = false;
   for await (const finding of examine(flags)) {
     failed ||= finding.state === "bad";
     if (emit !== undefined) emit(finding);
     else {
-      screen.say(`${marks[finding.state]}  ${finding.name.padEnd(12)} ${clean(finding.text)}`);
+      screen.say(`${markOf(finding, screen)}  ${finding.name.padEnd(12)} ${clean(finding.text)}`);
       if (finding.remedy !== undefined) screen.say(dim(`${" ".repeat(19)}${finding.remedy}`));
     }
   }
@@ -75,6 +58,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding> {
   yield await localModels(config);
   yield await store(config);
   yield await sandbox(config);
+  yield await browser(config);
   yield await orphans(config, running !== undefined);
 }
 
@@ -88,6 +72,17 @@ const git = async (): Promise<Finding> => {
   } catch (error) {
     return bad("Git", messageOf(error), remedy);
   }
+};
+
+const browser = async (config: Config): Promise<Finding> => {
+  const found = (await import("../service.ts")).browserOf(config);
+  return found === undefined
+    ? note(
+        "Browser",
+        "no Chromium",
+        "Visual checks and previews need one: apt-get install chromium, or `browser` in config.jsonc.",
+      )
+    : ok("Browser", found);
 };
 
 const ripgrep = async (): Promise<Finding> => {

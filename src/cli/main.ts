@@ -213,6 +213,69 @@ const createProgram = (finish: (code: number) => void): Command => {
   ).action(async (id: string, options: Shared & { output?: string }) =>
     finish(await (await load()).archive(id, options, await context(options))),
   );
+  task
+    .command("verify <zip>")
+    .description("what an archive proves by itself: files, ledger, tree; needs no service")
+    .option("--head <sha256>", "a ledger's head that was noted before must be in it")
+    .option("--json", "one JSON object a finding")
+    .action(async (path: string, { head, json }: { head?: string; json?: true }) => {
+      const [{ verify }, { plain }] = await Promise.all([import("./verify.ts"), loadCaller()]);
+      const screen = createScreen(process.stdout, plain);
+      finish(await verify(path, head === undefined ? {} : { head }, screen, json ? emit : undefined));
+    });
+  speaking(
+    task
+      .command("artifacts <id> [artifact]")
+      .description("files kept beside the result; with an artifact's id or name, download it")
+      .option("-o, --output <file>", "default: its own name"),
+  ).action(async (id: string, artifact: string | undefined, options: Shared & { output?: string }) =>
+    finish(await (await load()).artifacts(id, artifact, options, await context(options))),
+  );
+
+  const squad = program.command("squad").description("which squads there are, and packages of them");
+  const squads = () => import("./squad.ts");
+  const scoped = (command: Command) =>
+    command.addOption(new Option("--scope <scope>", "every project's, or this one's").choices(["user", "project"]));
+  const fromRef = (command: Command) =>
+    scoped(speaking(command)).option("--ref <ref>", "read the folder as this branch, tag or commit has it");
+  type Where = { scope?: "user" | "project" };
+  speaking(squad.command("ls").description("what the project sees, and what is wrong with others")).action(
+    async (options: Shared) => finish(await (await squads()).list(await context(options))),
+  );
+  speaking(squad.command("show <id>").description("a squad with its agents and skills")).action(
+    async (id: string, options: Shared) => finish(await (await squads()).show(id, await context(options))),
+  );
+  fromRef(squad.command("validate <package>").description("say what is wrong with a folder or a ZIP")).action(
+    async (given: string, options: Shared & Where & { ref?: string }) =>
+      finish(await (await squads()).validate(given, options, await context(options))),
+  );
+  fromRef(
+    squad
+      .command("install <package>")
+      .description("install a folder or a ZIP; default scope: user")
+      .option("--expect <digest>", "the digest it replaces"),
+  ).action(async (given: string, options: Shared & Where & { ref?: string; expect?: string }) =>
+    finish(await (await squads()).install(given, options, await context(options))),
+  );
+  scoped(
+    speaking(
+      squad
+        .command("remove <id>")
+        .alias("rm")
+        .description("uninstall a squad; Tasks that began with it keep it")
+        .option("--expect <digest>", "only this revision"),
+    ),
+  ).action(async (id: string, options: Shared & Where & { expect?: string }) =>
+    finish(await (await squads()).remove(id, options, await context(options))),
+  );
+  speaking(
+    squad
+      .command("recommend <phase>")
+      .description("who fully owns a phase of work")
+      .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code")),
+  ).action(async (phase: string, options: Shared & { pillar: "code" | "work" }) =>
+    finish(await (await squads()).recommend(phase, options, await context(options))),
+  );
   return program;
 };
 

@@ -1,11 +1,13 @@
 import { createWriteStream } from "node:fs";
-import { rename, rm } from "node:fs/promises";
+import { rename, rm, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import type { Artifact, TaskStatus } from "../protocol/status.ts";
 import { connect, exitOf, need, resolveID, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { closing, follow, show, watch } from "./follow.ts";
 import { bytes, clean, line, money, type Screen, table } from "./print.ts";
+import { headOf } from "./verify.ts";
 
 /** `sortie task …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
 
@@ -61,6 +63,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   screen.say(
     [
       table(rows.map(([name = "", value = ""]) => [bold(name), value])),
+      ...(task.goals.length < 2 ? [] : [bold("Slices"), table(task.goals.map(sliceRow))]),
       ...(checks.length === 0 ? [] : [bold("Checks"), table(checks)]),
       bold("Request"),
       clean(task.request).replaceAll(/^/gm, "  "),
@@ -69,6 +72,15 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   );
   return exit.completed;
 };
+
+/** A Task of one slice is its request; of several, each with where it stands and what the review said of it. */
+const sliceRow = ({ contract, settlement, execution, review }: TaskStatus["goals"][number]): string[] => [
+  `  ${line(contract.title, 60)}`,
+  settlement.state === "open" ? execution.state : settlement.state,
+  review.verdict === null || settlement.state === "dropped"
+    ? ""
+    : `review: ${review.verdict}${review.stale ? ", stale" : ""}`,
+];
 
 export const logs = async (given: string, options: { follow?: true }, { target, screen, emit }: Context) => {
   const service = connect(target);
@@ -127,7 +139,69 @@ export const archive = async (given: string, { output }: { output?: string }, { 
     await rm(partial, { force: true });
     throw new Exit(exit.failed, `Cannot write ${path}: ${error instanceof Error ? error.message : String(error)}`);
   }
-  if (emit !== undefined) emit({ taskID, path, bytes: blob.size });
+  // Noted now, the head shows later that nothing was rewritten: `sortie task verify --head`.
+  const ledger = await headOf(path);
+  if (emit !== undefined) emit({ taskID, path, bytes: blob.size, ledger });
+  else screen.say(`${path} (${bytes(blob.size)}), ledger of ${ledger.entries} entries, head ${ledger.head}`);
+  return exit.completed;
+};
+
+/** The Task's artifacts as a list; one of them, when it is named, into a file that is not there yet. */
+export const artifacts = async (
+  given: string,
+  wanted: string | undefined,
+  { output }: { output?: string },
+  { target, screen, emit }: Context,
+) => {
+  const service = connect(target);
+  const taskID = await resolveID(service, target, given);
+  const kept = need(await service.task.board({ path: { taskID } }), target.url).artifacts;
+  if (wanted !== undefined) return save(service, taskID, pick(kept, wanted), output, { target, screen, emit });
+  if (emit !== undefined) for (const artifact of kept) emit(artifact);
+  else if (kept.length === 0) screen.say("This Task has no artifacts.");
+  else
+    screen.say(
+      table([
+        ["ARTIFACT", "FILE", "SIZE", "FROM", "TITLE"],
+        ...kept.map(({ artifactID, filename, bytes: size, by, title }) => [
+          artifactID,
+          line(filename, 40),
+          bytes(size),
+          by.kind === "call" ? "agent" : by.kind === "check" ? `check ${line(by.checkID, 40)}` : "capture",
+          line(title, 60),
+        ]),
+      ]),
+    );
+  return exit.completed;
+};
+
+type Kept = Pick<Artifact, "artifactID" | "filename">;
+
+/** By the beginning of its id, or by its whole name. */
+const pick = (kept: readonly Kept[], wanted: string): Kept => {
+  const found = kept.filter(({ artifactID, filename }) => artifactID.startsWith(wanted) || filename === wanted);
+  const [only, second] = found;
+  if (only !== undefined && second === undefined) return only;
+  const what = found.length === 0 ? "none" : found.map(({ artifactID }) => artifactID).join(", ");
+  throw new Exit(exit.usage, `Expected one artifact of this id or name, got ${what}. See: sortie task artifacts <id>`);
+};
+
+const save = async (
+  service: ReturnType<typeof connect>,
+  taskID: string,
+  { artifactID, filename }: Kept,
+  output: string | undefined,
+  { target, screen, emit }: Context,
+) => {
+  const blob = need(await service.task.artifact({ path: { taskID, artifactID } }), target.url);
+  // The name is an agent's: nothing in it leads anywhere, or hides the file.
+  const path = output ?? (filename.replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^\./, "_") || artifactID);
+  try {
+    await writeFile(path, new Uint8Array(await blob.arrayBuffer()), { flag: "wx" });
+  } catch (error) {
+    throw new Exit(exit.failed, `Cannot write ${path}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (emit !== undefined) emit({ taskID, artifactID, path, bytes: blob.size });
   else screen.say(`${path} (${bytes(blob.size)})`);
   return exit.completed;
 };

@@ -10,8 +10,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
   const { bold, dim, green, red, yellow } = colors;
   const checks = new Map<string, EventData["task.created"]["checks"][number]>();
   const calls = new Map<string, string>();
+  const slices = new Map<string, string>();
 
   const nameOf = (checkID: string) => line(checks.get(checkID)?.name ?? checkID, 60);
+  const titleOf = (sliceID: string) => slices.get(sliceID) ?? "the whole request";
   const when = (on: "base" | "work") => (on === "base" ? "before the work" : "after the work");
 
   return (event: Frame): string | undefined => {
@@ -100,7 +102,29 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return by === "caller" ? `${bold(line(source, 40))} answered: ${said}` : dim(`Nobody answered: ${said}`);
       }
       case "note.written":
+      case "slice.ordered":
+      case "session.ended":
         return undefined;
+      case "artifact.recorded":
+        return `Kept ${bold(line(event.data.filename, 80))}: ${line(event.data.title, 160)}`;
+      case "slice.defined":
+      case "slice.revised": {
+        const { contract, sliceID } = event.data;
+        slices.set(sliceID, line(contract.title, 80));
+        const again = contract.revision === 1 ? "Planned" : `Revised (${contract.revision})`;
+        return `${again}: ${line(contract.title, 80)} ${dim(line(contract.acceptance.join("; "), 160))}`;
+      }
+      case "slice.dropped":
+        return `Dropped: ${titleOf(event.data.sliceID)} (${line(event.data.reason)})`;
+      case "slice.settled":
+        return `${green("Accepted")}: ${titleOf(event.data.sliceID)}`;
+      case "session.started":
+        return event.data.purpose === "review" ? undefined : `Delegated to ${bold(line(event.data.agent, 40))}`;
+      case "review.finished": {
+        const { verdict, reviewer, notes, sliceID } = event.data;
+        const colour = verdict === "accepted" ? green : red;
+        return `Review by ${line(reviewer, 40)}: ${colour(verdict)} ${titleOf(sliceID)} ${dim(line(notes, 200))}`.trimEnd();
+      }
       case "conversation.compacted":
         return dim(`Older turns summarised: about ${event.data.before} tokens became ${event.data.after}`);
       case "budget.warned":
@@ -110,6 +134,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         if (files === 0) return "Nothing changed in the project";
         return `Changed ${files} ${files === 1 ? "file" : "files"}, +${insertions} -${deletions}`;
       }
+      case "checks.found":
+        for (const check of event.data.checks) checks.set(check.id, check);
+        return dim("The project's own checks run; they decide nothing");
       case "check.started":
         return undefined;
       case "check.finished": {

@@ -1,8 +1,8 @@
 import type { TaskStatus } from "../protocol/status.ts";
 import { type CallError, openEvents, type Result, type StreamFrame } from "./events.ts";
 import { createClient } from "./gen/client/index.ts";
-import { type Options, Service, Task } from "./gen/sdk.gen.ts";
-import type { TaskListData } from "./gen/types.gen.ts";
+import { type Options, Service, Squad, Task } from "./gen/sdk.gen.ts";
+import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
 
 export type { CallError, Result, StreamFrame } from "./events.ts";
 
@@ -46,6 +46,7 @@ export const createServiceClient = (options: ClientOptions) => {
   const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => globalThis.fetch(...request));
   const client = createClient({ baseUrl, headers, fetch: send, throwOnError: options.throwOnError ?? false });
   const task = new Task({ client });
+  const squad = new Squad({ client });
   const service = new Service({ client });
 
   /** The same operation, with the client's directory unless the call names one. */
@@ -138,9 +139,21 @@ export const createServiceClient = (options: ClientOptions) => {
       delete: inProject(task.delete.bind(task)),
       diff: task.diff.bind(task),
       checkLog: task.checkLog.bind(task),
+      artifact: <Throw extends boolean = false>(call: Options<TaskArtifactData, Throw>) =>
+        task.artifact<Throw>({ ...call, parseAs: "blob" }),
+      preview: inProject(task.preview.bind(task)),
+      capture: inProject(task.capture.bind(task)),
       projectArchive: inProject(task.projectArchive.bind(task)),
       events,
       wait,
+    },
+    squad: {
+      list: inProject(squad.list.bind(squad)),
+      get: inProject(squad.get.bind(squad)),
+      validate: inProject(squad.validate.bind(squad)),
+      install: inProject(squad.install.bind(squad)),
+      remove: inProject(squad.remove.bind(squad)),
+      recommend: inProject(squad.recommend.bind(squad)),
     },
     service: {
       health: service.health.bind(service),

@@ -1,11 +1,12 @@
 import type { Usage } from "../protocol/status.ts";
 import { noCircle } from "./circle.ts";
+import { wholeOf } from "./slices.ts";
 import type { Recorded } from "./event.ts";
 import type { TaskState } from "./task.ts";
 
 /** A Task as its first event leaves it. */
 
-const noUsage: Usage = {
+export const noUsage: Usage = {
   inputTokens: 0,
   outputTokens: 0,
   cacheReadTokens: 0,
@@ -30,6 +31,7 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     directory: data.directory,
     project: data.project,
     checks: data.checks,
+    own: [],
     attachments: data.attachments,
     metadata: data.metadata,
     squad: data.squad,
@@ -57,8 +59,18 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
         model: data.model,
         usage: noUsage,
         startedAt: event.at,
+        callID: null,
+        purpose: "work",
+        sliceIDs: [],
+        fork: null,
+        edits: 0,
+        reply: null,
+        circle: noCircle,
+        end: null,
       },
     ],
+    slices: [wholeOf(data.taskID, data.title, data.request, data.checks)],
+    proofs: [],
     attached: {},
     crashes: 0,
     stopped: false,
@@ -81,12 +93,13 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     tree: null,
     baseline: {},
     results: {},
-    running: null,
+    running: [],
     round: 0,
     landingRound: 0,
     moves: 0,
     conflicts: [],
     left: [],
+    artifacts: [],
     steps: 0,
     messages: 1,
     usage: noUsage,

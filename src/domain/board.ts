@@ -1,5 +1,5 @@
 import type { EventData, LongText } from "../protocol/event.ts";
-import type { Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/status.ts";
+import type { Artifact, Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/status.ts";
 import { answerWords, permissionWords } from "./ask.ts";
 import { type Recorded, requestMessageID } from "./event.ts";
 
@@ -136,6 +136,25 @@ export const sentence = (event: Recorded): string => {
       return `${event.data.tool}: ${event.data.exitCode === null ? event.data.outcome : `exit ${event.data.exitCode}`}, ${event.data.durationMs} ms`;
     case "note.written":
       return "Plan noted";
+    case "artifact.recorded":
+      return `Kept ${event.data.filename}: ${event.data.title}`;
+    case "slice.defined":
+    case "slice.revised": {
+      const { title, revision } = event.data.contract;
+      return revision === 1 ? `Slice planned: ${title}` : `Slice revised (${revision}): ${title}`;
+    }
+    case "slice.ordered":
+      return "Slices put in another order";
+    case "slice.dropped":
+      return `Slice dropped: ${event.data.reason}`;
+    case "slice.settled":
+      return "Slice accepted";
+    case "session.started":
+      return event.data.purpose === "review" ? `${event.data.agent} reviews` : `Delegated to ${event.data.agent}`;
+    case "session.ended":
+      return `Session ${event.data.outcome}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
+    case "review.finished":
+      return `Review by ${event.data.reviewer}: ${event.data.verdict}${event.data.notes === "" ? "" : `: ${event.data.notes}`}`;
     case "conversation.compacted":
       return `Older turns summarised by ${event.data.by}: about ${event.data.before} tokens became ${event.data.after}`;
     case "budget.warned":
@@ -150,6 +169,8 @@ export const sentence = (event: Recorded): string => {
       return answerWords(event.data);
     case "tree.committed":
       return `${event.data.files} files changed, +${event.data.insertions} −${event.data.deletions}`;
+    case "checks.found":
+      return `The project's own checks: ${event.data.checks.map(({ name }) => name).join(", ")}`;
     case "check.started":
       return `Check ${event.data.checkID} started${event.data.on === "base" ? " on the base" : ""}`;
     case "check.finished":
@@ -184,22 +205,24 @@ export const givenWords = (folders: EventData["dependencies.given"]["folders"]):
 
 export const boardOf = (parts: {
   status: TaskStatus;
+  columns: TaskBoard["columns"];
   request: string;
   messages: Message[];
   total: number;
+  artifacts: Artifact[];
   diffStat: TaskBoard["git"]["diffStat"];
   timeline: TimelineEntry[];
   generatedAt: string;
 }): TaskBoard => {
-  const { status, request, messages, total, diffStat, timeline, generatedAt } = parts;
+  const { status, columns, request, messages, total, artifacts, diffStat, timeline, generatedAt } = parts;
   return {
     task: status,
     request,
-    columns: { todo: [], doing: [], reviewing: [], done: [], blocked: [] },
+    columns,
     conversation: { messages, total },
     sessions: status.sessionInvocationTopology.nodes,
     checks: status.checks,
-    artifacts: [],
+    artifacts,
     git: { ...status.git, diffStat },
     pending: status.pending,
     timeline,

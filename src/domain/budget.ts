@@ -1,6 +1,6 @@
 import type { EventData, TurnFailure } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
-import { circling } from "./circle.ts";
+import { type Circle, circling } from "./circle.ts";
 import type { DomainEvent } from "./event.ts";
 import type { TaskState } from "./task.ts";
 
@@ -33,7 +33,12 @@ const capsOf = (state: TaskState, limits: Limits, now: Date): Cap[] => {
 };
 
 /** What stands against another request to the model: a cap ends the Task `failed` with everything kept. */
-export const brake = (state: TaskState, limits: Limits, now: Date): TurnFailure | undefined => {
+export const brake = (
+  state: TaskState,
+  limits: Limits,
+  now: Date,
+  circle: Circle = state.circle,
+): TurnFailure | undefined => {
   if (state.budget?.maxCostUSD !== undefined && state.usage.costUSD === null)
     return {
       code: "budget_reached",
@@ -51,14 +56,14 @@ export const brake = (state: TaskState, limits: Limits, now: Date): TurnFailure 
       remedy: `Raise budget.${name} with PATCH /task/${state.taskID}, then send a message to continue.`,
     };
   }
-  const circle = limits.loopRepeats === 0 ? undefined : circling(state.circle, limits.loopRepeats);
-  if (circle === undefined) return undefined;
+  const found = limits.loopRepeats === 0 ? undefined : circling(circle, limits.loopRepeats);
+  if (found === undefined) return undefined;
   return {
     code: "loop_detected",
     message:
-      circle.turns === 1
-        ? `The agent made the same call with the same result ${circle.times} times in a row.`
-        : `The agent went through the same ${circle.turns} turns with the same results ${circle.times} times in a row.`,
+      found.turns === 1
+        ? `The agent made the same call with the same result ${found.times} times in a row.`
+        : `The agent went through the same ${found.turns} turns with the same results ${found.times} times in a row.`,
     retryable: false,
     remedy: "Send a message that says what to do instead.",
   };

@@ -1,6 +1,6 @@
 import type { AttachmentRef, BlobRef, EventData, LongText } from "../protocol/event.ts";
 import { warningText } from "./budget.ts";
-import { type Recorded, requestMessageID } from "./event.ts";
+import { type Recorded, requestMessageID, sessionOf } from "./event.ts";
 
 /**
  * What one session's model reads, as a fold. A message that came while the model was answering, or while its calls
@@ -75,6 +75,10 @@ export const emptyConversation = (): Conversation => ({
 const serviceMessage = "service-";
 export const isService = ({ messageID }: { messageID: string }): boolean => messageID.startsWith(serviceMessage);
 
+/** Whether an event is part of a session's conversation. `root`: it is the Orchestrator's. */
+export const concerns = (event: Recorded, sessionID: string, root: boolean): boolean =>
+  event.type === "task.settled" || (event.type === "budget.warned" ? root : sessionOf(event) === sessionID);
+
 /** Folds one event of the session in. The conversation belongs to the one run that folds it and is changed in place. */
 export const converse = (chat: Conversation, event: Recorded): void => {
   switch (event.type) {
@@ -87,6 +91,19 @@ export const converse = (chat: Conversation, event: Recorded): void => {
         source,
         text: request,
         attachments,
+      };
+      chat.unread.push({ version: event.version, message });
+      return;
+    }
+    case "session.started": {
+      const { sessionID, brief } = event.data;
+      const message: UserMessage = {
+        role: "user",
+        messageID: sessionID.replace(/^ses_/, "msg_"),
+        version: event.version,
+        source: "orchestrator",
+        text: brief,
+        attachments: [],
       };
       chat.unread.push({ version: event.version, message });
       return;
@@ -179,6 +196,7 @@ const deliver = (chat: Conversation, version: number): void => {
 /** The events that a conversation is made of. */
 export const conversationTypes = [
   "task.created",
+  "session.started",
   "message.received",
   "reply.finished",
   "tool.started",
@@ -220,7 +238,7 @@ const compact = (chat: Conversation, event: Compacted): void => {
 };
 
 /** Events up to `through` that a conversation opened from its newest summary still needs, if they are named there. */
-export const messageEventTypes = ["task.created", "message.received", "budget.warned"] as const;
+export const messageEventTypes = ["task.created", "session.started", "message.received", "budget.warned"] as const;
 
 /** The conversation as it stood right after `through`, out of its newest summary; what came later is folded in after. */
 export const reopen = (event: Compacted, messages: readonly Recorded[]): Conversation => {

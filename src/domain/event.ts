@@ -22,5 +22,7 @@ export type Recorded = DomainEvent & {
 /** The id of a Task's first message, its request. */
 export const requestMessageID = (taskID: string): string => taskID.replace(/^task_/, "msg_");
 
-export const sessionOf = (event: DomainEvent): string | undefined =>
-  "sessionID" in event.data ? event.data.sessionID : undefined;
+export const sessionOf = (event: DomainEvent): string | undefined => {
+  if (event.type !== "artifact.recorded") return "sessionID" in event.data ? event.data.sessionID : undefined;
+  return event.data.by.kind === "call" ? event.data.by.sessionID : undefined;
+};

@@ -1,15 +1,17 @@
-import type { EventData, ModelUsage } from "../protocol/event.ts";
-import type { Budget, Usage } from "../protocol/status.ts";
-import type { ModelRef } from "./agent.ts";
-import { advance, callMark, noCircle } from "./circle.ts";
+import type { EventData } from "../protocol/event.ts";
+import { callMark, noCircle } from "./circle.ts";
 import type { Recorded } from "./event.ts";
+import { fresh, kept, left, received, taken, timeUntil } from "./attempt.ts";
 import { begin } from "./begin.ts";
-import { isIdle, isLeft, isRead, isWaiting, staysOnBranch, type TaskState } from "./task.ts";
+import { checked, labelOf, proven, ran } from "./proof.ts";
+import { asking, circled, inSession, replied, spent, started } from "./session.ts";
+import { reopen, reslice, settleWhole } from "./slices.ts";
+import { isRead, isWaiting, staysOnBranch, type TaskState } from "./task.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 2;
+export const taskRevision = 5;
 
 /** Facts that complete nothing: between two of them a Task has not moved on. */
 const waits: ReadonlySet<string> = new Set([
@@ -24,6 +26,7 @@ const waits: ReadonlySet<string> = new Set([
   "task.deferred",
   "model.switched",
   "budget.warned",
+  "checks.found",
   "check.started",
   "permission.decided",
   "permissions.read",
@@ -31,7 +34,9 @@ const waits: ReadonlySet<string> = new Set([
 
 /** Something of this machine's was under way; waiting for a model is not. */
 const isBusy = (state: TaskState): boolean =>
-  state.open.some(({ callID }) => !isWaiting(state, callID)) || state.running !== null || state.landingStarted !== null;
+  state.open.some(({ callID }) => !isWaiting(state, callID)) ||
+  state.running.length > 0 ||
+  state.landingStarted !== null;
 
 /** Folds one event in. The state before is never changed: a commit that fails leaves it as it was. */
 export const evolve = (before: TaskState | undefined, event: Recorded): TaskState => {
@@ -72,7 +77,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         sandbox: event.data.sandbox,
         crashes: isBusy(before) && !before.stopped ? before.crashes + 1 : before.crashes,
         stopped: false,
-        running: null,
+        running: [],
       };
     case "run.stopped":
       return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
@@ -99,15 +104,13 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "reply.finished":
       return {
         ...state,
-        reply: { read: event.data.read, finish: event.data.finish, failure: event.data.failure },
-        ...(state.queued && event.data.finish !== "calls" ? { queued: false, input: event.version } : {}),
+        ...replied(state, event),
         time: state.time.since === null ? { ...state.time, since: event.at } : state.time,
         retry: null,
         tried: [],
         quotaSince: null,
         steps: state.steps + 1,
         messages: state.messages + 1,
-        ...spent(state, event.data.sessionID, event.data.usage, { model: 1, tool: event.data.calls.length }),
       };
     case "reply.retried":
       return { ...state, retry: event.data };
@@ -126,33 +129,34 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "model.switched":
       return {
         ...state,
-        ...asking(state, event.data.to),
+        ...asking(state, event.data.sessionID, event.data.to),
         tried: [...state.tried, event.data.from],
         retry: null,
       };
     case "tool.started": {
       const { callID, sessionID, tool, effect, input } = event.data;
-      const open = [...state.open, { callID, sessionID, tool, effect, mark: callMark(tool, input) }];
-      return taken({ ...state, open }, event.at);
+      const call = { callID, sessionID, tool, effect, mark: callMark(tool, input), ...labelOf(tool, input) };
+      return taken({ ...state, open: [...state.open, call] }, event.at);
     }
     case "tool.finished": {
       const call = state.open.find((open) => open.callID === event.data.callID);
-      const edits = call?.effect === "workspace" || call?.effect === "unknown";
+      const forked = state.sessions.some(({ sessionID, fork }) => fork !== null && sessionID === event.data.sessionID);
+      const edits = !forked && (call?.effect === "workspace" || call?.effect === "unknown");
       const open = state.open.filter(({ callID }) => callID !== event.data.callID);
-      return left(
-        {
-          ...state,
-          open,
-          circle: call === undefined ? state.circle : advance(state.circle, call.mark, event.data, open.length === 0),
-          asks: state.asks.filter((ask) => ask.callID !== event.data.callID),
-          touched: state.touched || edits,
-          edits: edits ? state.edits + 1 : state.edits,
-        },
-        event.at,
-      );
+      const after = {
+        ...state,
+        open,
+        ...(call === undefined ? {} : circled(state, event, call.mark)),
+        asks: state.asks.filter((ask) => ask.callID !== event.data.callID),
+        touched: state.touched || edits,
+        ...(edits ? { edits: state.edits + 1, ...reopen(state) } : {}),
+      };
+      return left({ ...after, ...(call?.label === undefined ? {} : ran(after, event, call.label)) }, event.at);
     }
     case "note.written":
       return state;
+    case "artifact.recorded":
+      return { ...state, artifacts: [...state.artifacts, { ...event.data, at: event.at }] };
     case "conversation.compacted":
       return {
         ...state,
@@ -193,18 +197,43 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         ...state,
         asks: state.asks.map((ask) => (ask.askID === event.data.askID ? { ...ask, answer: event.data } : ask)),
       };
-    case "tree.committed":
-      return { ...state, tree: event.data, touched: false };
+    case "slice.defined":
+    case "slice.revised":
+    case "slice.ordered":
+    case "slice.dropped":
+    case "slice.settled":
+    case "review.finished":
+      return { ...state, ...reslice(state, event) };
+    case "session.started":
+      return { ...state, sessions: [...state.sessions, started(state, event)] };
+    case "session.ended": {
+      const { sessionID, outcome, reason, joined } = event.data;
+      const after = { ...state, ...inSession(state, sessionID, () => ({ end: { outcome, reason, at: event.at } })) };
+      return (joined?.files ?? 0) === 0 ? after : { ...after, touched: true, edits: state.edits + 1, ...reopen(after) };
+    }
+    case "tree.committed": {
+      const { commit, tree, files, insertions, deletions } = event.data;
+      const after = { ...state, tree: event.data, touched: false };
+      const summary = `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}`;
+      const change = { id: commit, kind: "change" as const, summary, sessionID: null, commit, tree, at: event.at };
+      return files === 0 ? after : { ...after, ...proven(after, change) };
+    }
+    case "checks.found":
+      return { ...state, own: event.data.checks };
     case "check.started":
-      return { ...state, running: { checkID: event.data.checkID, on: event.data.on } };
-    case "check.finished":
-      return event.data.on === "base"
-        ? { ...state, running: null, baseline: { ...state.baseline, [event.data.checkID]: event.data } }
+      return { ...state, running: [...state.running, { checkID: event.data.checkID, on: event.data.on }] };
+    case "check.finished": {
+      const { checkID, on } = event.data;
+      const running = state.running.filter((one) => one.checkID !== checkID || one.on !== on);
+      return on === "base"
+        ? { ...state, running, baseline: { ...state.baseline, [checkID]: event.data } }
         : {
             ...state,
-            running: null,
-            results: { ...state.results, [event.data.checkID]: { ...event.data, edits: state.edits } },
+            running,
+            results: { ...state.results, [checkID]: { ...event.data, edits: state.edits } },
+            ...checked(state, event),
           };
+    }
     case "workspace.rebased":
       return {
         ...state,
@@ -249,10 +278,16 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         error: event.data.error ?? null,
         errorInfo: event.data.errorInfo ?? null,
         settledAt: event.at,
+        slices: event.data.lifecycleStatus === "completed" ? settleWhole(state, event.at) : state.slices,
+        sessions: state.sessions.map((session) =>
+          session.callID === null && session.purpose === "work"
+            ? session
+            : { ...session, end: session.end ?? { outcome: "stopped", reason: null, at: event.at } },
+        ),
         time: { ms: timeUntil(state, event.at), since: null },
         open: [],
         asks: [],
-        running: null,
+        running: [],
         retry: null,
         tried: [],
         deferred: null,
@@ -260,67 +295,6 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         cancel: null,
       };
   }
-};
-
-/** The Orchestrator's session goes on with a model. */
-const asking = (state: TaskState, model: ModelRef) => ({
-  model,
-  sessions: state.sessions.map((session, index) => (index === 0 ? { ...session, model } : session)),
-});
-
-/**
- * A message is read with the next request; a queued one once the agent has finished what it does. A message to a
- * settled Task begins a new attempt; after a landing it begins from a new base.
- */
-const received = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
-  state.lifecycle === "active"
-    ? event.data.disposition === "queued" && !isIdle(state)
-      ? { queued: true }
-      : { input: event.version, round: event.data.source === "checks" ? state.round + 1 : state.round }
-    : {
-        ...asking(state, state.wanted),
-        input: event.version,
-        queued: false,
-        lifecycle: "active",
-        attempt: state.attempt + 1,
-        attemptStartedAt: null,
-        time: { ms: 0, since: null },
-        warned: withoutTime(state.warned),
-        settledAt: null,
-        error: null,
-        errorInfo: null,
-        tampered: null,
-        // What made it fail may be mended; it begins again, as after a kill.
-        setup: state.setup?.finished?.state === "failed" ? { ...state.setup, finished: null } : state.setup,
-        round: 0,
-        landingRound: 0,
-        moves: 0,
-        // What made a check red may be mended outside the tree: a new attempt is checked anew.
-        results: {},
-        ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...fresh, workspace: null }),
-      };
-
-const timeUntil = ({ time }: TaskState, at: string): number =>
-  time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
-
-/** The warnings that still hold under another budget. */
-const kept = ({ warned }: TaskState, budget: Budget): TaskState["warned"] =>
-  Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget[name as keyof Budget] === cap));
-
-/** Each attempt has its own time. */
-const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
-  Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
-
-/** Landing renews the base: what comes after it starts from a new workspace. */
-const fresh = {
-  tree: null,
-  touched: false,
-  results: {},
-  landed: null,
-  landingRound: 0,
-  moves: 0,
-  conflicts: [],
-  left: [],
 };
 
 type Place = EventData["workspace.prepared"];
@@ -336,31 +310,4 @@ const moved = (place: Place, { baseCommit, baseTree }: EventData["workspace.reba
 const seenAs = (place: Place, snapshot: Place["snapshot"]): Place => {
   const { snapshot: before, ...rest } = place;
   return snapshot === undefined ? (before === undefined ? place : rest) : { ...rest, snapshot };
-};
-
-/** The time of the attempt stands still while the Task is left to whoever answers. */
-const left = (state: TaskState, at: string): TaskState =>
-  isLeft(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
-
-/** It goes on once something is done again, also within one run: an external agent stays while it waits. */
-const taken = (state: TaskState, at: string): TaskState =>
-  state.time.since === null && !isLeft(state) ? { ...state, time: { ...state.time, since: at } } : state;
-
-/** What a model call cost, on the Task and on its session. */
-const spent = (state: TaskState, sessionID: string, call: ModelUsage, calls: { model: number; tool: number }) => {
-  const add = (sum: Usage): Usage => ({
-    inputTokens: sum.inputTokens + call.inputTokens,
-    outputTokens: sum.outputTokens + call.outputTokens,
-    cacheReadTokens: sum.cacheReadTokens + call.cacheReadTokens,
-    cacheWriteTokens: sum.cacheWriteTokens + call.cacheWriteTokens,
-    costUSD: sum.costUSD === null || call.costUSD === null ? null : sum.costUSD + call.costUSD,
-    modelCalls: sum.modelCalls + calls.model,
-    toolCalls: sum.toolCalls + calls.tool,
-  });
-  return {
-    usage: add(state.usage),
-    sessions: state.sessions.map((session) =>
-      session.sessionID === sessionID ? { ...session, usage: add(session.usage) } : session,
-    ),
-  };
 };

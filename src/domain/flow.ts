@@ -1,7 +1,9 @@
+import { isCommand } from "../protocol/check.ts";
 import type { Frame } from "../protocol/event.ts";
 import type { Message, TaskBoard, TaskDetail } from "../protocol/status.ts";
 import { type Recorded, sessionOf } from "./event.ts";
-import { checksOf } from "./checks.ts";
+import { checksOf, specsOf } from "./checks.ts";
+import type { Entry, Head } from "./ledger.ts";
 import type { CheckRun, TaskState } from "./task.ts";
 
 /**
@@ -19,13 +21,15 @@ export type FlowParts = {
   task: TaskDetail;
   board: TaskBoard;
   messages: readonly Message[];
-  events: readonly Recorded[];
+  events: readonly Frame[];
+  ledger: readonly Entry[];
 };
 
-export const flowOf = ({ state, task, board, messages, events }: FlowParts): FlowFile[] => [
+export const flowOf = ({ state, task, board, messages, events, ledger }: FlowParts): FlowFile[] => [
   { name: "board.json", text: json(board) },
   { name: "checks.json", text: json(checksIn(state)) },
-  { name: "events.jsonl", text: lines(events.map(frameOf)) },
+  { name: "events.jsonl", text: lines(events) },
+  { name: "ledger.jsonl", text: lines(ledger) },
   { name: "messages.jsonl", text: lines(messages) },
   { name: "task.json", text: json(task) },
 ];
@@ -43,13 +47,11 @@ export const frameOf = (event: Recorded): Frame => {
 /** Every check with how it is run and the evidence of its last run, on the base and on the work. */
 const checksIn = (state: TaskState) =>
   checksOf(state).map((check, index) => {
-    const spec = state.checks[index];
+    const spec = specsOf(state)[index];
     return {
+      ...(spec !== undefined && isCommand(spec) ? { cwd: ".", expect: { exitCode: 0 } } : {}),
+      ...spec,
       ...check,
-      run: spec?.run,
-      cwd: spec?.cwd ?? ".",
-      timeoutSeconds: spec?.timeoutSeconds,
-      expect: spec?.expect ?? { exitCode: 0 },
       evidence: { base: evidence(state.baseline[check.id]), work: evidence(state.results[check.id]) },
     };
   });
@@ -75,6 +77,8 @@ export type ArchivedFile = {
   bytes: number;
   sha256: string;
   mode?: string;
+  /** Of a file under execution-flow/artifacts. */
+  artifactID?: string;
 };
 
 export type Manifest = {
@@ -86,6 +90,8 @@ export type Manifest = {
   /** `worktree`: bytes on disk, the Task's own; `directory`: the project's own files; `commit`: the repository's objects. */
   source: "worktree" | "directory" | "commit";
   complete: boolean;
+  /** How many entries ledger.jsonl has, and the hash of its last one. */
+  ledger: Head;
   files: ArchivedFile[];
   omitted: { path: string; reason: string }[];
   warnings: { path: string; reason: string }[];

@@ -1,8 +1,9 @@
 import type { EventData, TurnFailure } from "../protocol/event.ts";
-import type { CheckSpec } from "../protocol/task.ts";
+import { aboutOf, type CheckSpec } from "../protocol/check.ts";
 import { cancelled, type End } from "./end.ts";
 import { waitsUntil } from "./ask.ts";
-import { type CheckRun, isCurrent, type TaskState } from "./task.ts";
+import { isAcceptable, isOpen, isReviewed, needsReview, refusedOf, type Slice } from "./slices.ts";
+import { type CheckRun, isChanged, isCurrent, rootOf, type TaskState } from "./task.ts";
 
 /**
  * What a Task does next, from its facts alone. There is no resume path; whoever folds the log continues the Task.
@@ -25,15 +26,26 @@ export type Step =
   /** The tree on disk becomes a commit on the Task's branch. */
   | { kind: "commit" }
   | { kind: "check"; checks: CheckSpec[] }
+  /** The request names no checks: the project's own run once, and decide nothing. */
+  | { kind: "propose"; checks: CheckSpec[] }
   /** Failed checks go back to the agent. */
   | { kind: "feedback"; failed: CheckRun[] }
+  /** Somebody who did not write it judges these slices. */
+  | { kind: "review"; slices: string[] }
+  /** What a review found goes back to the agent. */
+  | { kind: "revise"; slices: Slice[] }
+  | { kind: "accept"; slices: string[] }
   | { kind: "land" }
   | { kind: "settle"; end: End };
 
 export type Rules = {
   checkRounds: number;
+  /** The project's own checks, where they may run. */
+  own: readonly CheckSpec[];
   /** Whether this Task's model may try again after red checks. */
   retries: boolean;
+  /** Whether the squad has somebody who reviews. */
+  reviews: boolean;
   /** What forbids another request to the model: a cap that is reached, or a circle. */
   stop: TurnFailure | undefined;
 };
@@ -46,9 +58,10 @@ export const next = (state: TaskState, rules: Rules): Step => {
   if (state.lifecycle !== "active") return { kind: "done" };
   if (state.landingStarted !== null) return { kind: "land" };
   if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelled(state.cancel) };
-  if (state.open.length > 0) {
+  if (state.open.some(({ sessionID }) => sessionID === rootOf(state))) {
     const until = waitsUntil(state);
-    return until === undefined ? { kind: "recover" } : { kind: "ask", until };
+    if (until !== undefined) return { kind: "ask", until };
+    return state.deferred === null ? { kind: "recover" } : { kind: "wait" };
   }
   if (state.tampered !== null)
     return { kind: "settle", end: { lifecycleStatus: "failed", failure: gitTampered(state.tampered) } };
@@ -91,10 +104,54 @@ export const next = (state: TaskState, rules: Rules): Step => {
       ? { kind: "feedback", failed }
       : { kind: "settle", end: { lifecycleStatus: "failed", failure: checksFailed(state, failed) } };
 
-  if (state.workspace?.kind === "worktree" && state.tree !== null && state.tree.tree !== state.workspace.baseTree)
-    return { kind: "land" };
+  if (isChanged(state) && state.checks.length === 0 && rules.own.length > 0) {
+    if (state.own.length === 0) return { kind: "propose", checks: [...rules.own] };
+    const untold = state.own.filter(({ id }) => state.results[id] === undefined);
+    if (untold.length > 0) return { kind: "check", checks: untold };
+  }
+
+  const judged = judge(state, rules);
+  if (judged !== undefined) return judged;
+
+  if (isChanged(state)) return { kind: "land" };
   return { kind: "settle", end: { lifecycleStatus: "completed" } };
 };
+
+/** What is still to be said of the slices before the result may land; undefined: nothing. */
+const judge = (state: TaskState, rules: Rules): Step | undefined => {
+  if (!rules.reviews) return undefined;
+  // A review that was begun is ended first, whatever it came to.
+  const begun = state.sessions.find(({ purpose, end }) => purpose === "review" && end === null);
+  if (begun !== undefined)
+    return state.deferred === null ? { kind: "review", slices: begun.sliceIDs } : { kind: "wait" };
+  const slices = state.slices.filter((slice) => isOpen(slice) && needsReview(state, slice));
+  const ids = (some: readonly Slice[]) => some.map(({ sliceID }) => sliceID);
+  const unreviewed = slices.filter((slice) => !isReviewed(state, slice));
+  if (unreviewed.length > 0)
+    return state.deferred === null ? { kind: "review", slices: ids(unreviewed) } : { kind: "wait" };
+  const refused = refusedOf(state);
+  if (refused.length > 0) {
+    const unclear = refused.every(({ review }) => review?.verdict === "inconclusive");
+    return rules.retries && !unclear && state.round < rules.checkRounds
+      ? { kind: "revise", slices: refused }
+      : { kind: "settle", end: { lifecycleStatus: "failed", failure: reviewRefused(state, refused, unclear) } };
+  }
+  const accepted = slices.filter((slice) => isAcceptable(state, slice));
+  return accepted.length > 0 ? { kind: "accept", slices: ids(accepted) } : undefined;
+};
+
+const reviewRefused = (state: TaskState, refused: readonly Slice[], unclear: boolean): TurnFailure => ({
+  code: unclear ? "review_inconclusive" : "review_rejected",
+  message: `The agents finished and the checks passed; the review ${unclear ? "could not tell whether it is done" : "did not accept it"}: ${refused
+    .map(
+      ({ contract, review }) =>
+        `"${contract.title}": ${review?.notes || (review?.verdict === "accepted" ? "nothing was seen of it" : "no reason given")}`,
+    )
+    .join("; ")
+    .slice(0, 4000)}`,
+  retryable: unclear,
+  remedy: `${unclear ? "Send a message to have it reviewed again" : "Send a message that says how to go on"}${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
+});
 
 const gitTampered = (files: NonNullable<TaskState["tampered"]>): TurnFailure => {
   const told = files.map(({ path, change, restored, kept }) => {
@@ -122,7 +179,7 @@ const setupFailed = ({ run, reason, tail }: EventData["setup.finished"]): TurnFa
 const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
   const named = failed.map((run) => {
     const check = state.checks.find((candidate) => candidate.id === run.checkID);
-    return `\`${check?.run ?? run.checkID}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
+    return `\`${check === undefined ? run.checkID : aboutOf(check)}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
   });
   return {
     code: "checks_failed",

@@ -1,5 +1,6 @@
 import type { TaskStatus, Topology } from "../protocol/status.ts";
 import { checksOf } from "./checks.ts";
+import { goalsOf } from "./slices.ts";
 import { commonOf } from "./summary.ts";
 import type { TaskState } from "./task.ts";
 
@@ -7,7 +8,7 @@ import type { TaskState } from "./task.ts";
 export const statusOf = (state: TaskState, queue: TaskStatus["queue"]): TaskStatus => ({
   ...commonOf(state),
   dependencies: state.dependencies ?? [],
-  goals: [],
+  goals: goalsOf(state),
   sessionInvocationTopology: topologyOf(state),
   queue,
   checks: checksOf(state),
@@ -21,11 +22,13 @@ export const topologyOf = (state: TaskState): Topology => ({
     agent: session.agent,
     kind: session.kind,
     model: session.model,
-    state: state.lifecycle === "active" ? "running" : "ended",
-    sliceIDs: [],
+    state: session.end === null && state.lifecycle === "active" ? "running" : "ended",
+    sliceIDs: session.sliceIDs,
     usage: session.usage,
     startedAt: session.startedAt,
-    endedAt: state.settledAt,
+    endedAt: session.end?.at ?? state.settledAt,
   })),
-  edges: [],
+  edges: state.sessions.flatMap(({ sessionID, parentSessionID, callID, startedAt }) =>
+    parentSessionID === null ? [] : [{ from: parentSessionID, to: sessionID, callID, at: startedAt }],
+  ),
 });

@@ -15,7 +15,8 @@ export const phaseOf = (state: TaskState): Phase => {
   if (!isActive(state)) return "settled";
   if (state.landingStarted !== null) return "landing";
   if (state.attemptStartedAt === null || state.deferred !== null) return "queued";
-  if (state.running !== null) return "checking";
+  if (state.running.length > 0) return "checking";
+  if (state.sessions.some(({ purpose, end }) => purpose === "review" && end === null)) return "reviewing";
   if (state.retry !== null || waitsUntil(state) !== undefined) return "waiting";
   if (state.workspace === null && state.reply === null) return "preparing";
   return "working";
@@ -92,8 +93,8 @@ export const waitOf = ({ deferred }: TaskState): TaskSummary["queue"] =>
   deferred && { position: 1, notBefore: deferred.until, reason: deferred.reason };
 
 export const summarise = (state: TaskState): TaskSummary => {
-  const counts = { total: state.checks.length, passed: 0, failed: 0, error: 0, pending: 0 };
   const checks = checksOf(state);
+  const counts = { total: checks.length, passed: 0, failed: 0, error: 0, pending: 0 };
   for (const { state: found, stale } of checks)
     counts[stale || found === "running" || found === "pending" ? "pending" : found] += 1;
   return {

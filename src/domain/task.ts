@@ -1,8 +1,10 @@
 import type { AttachmentRef, EventData, Given, LongText, TurnFailure } from "../protocol/event.ts";
-import type { Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/status.ts";
-import type { CheckSpec } from "../protocol/task.ts";
+import type { Artifact, Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/status.ts";
+import type { CheckSpec } from "../protocol/check.ts";
 import type { Circle } from "./circle.ts";
 import type { ModelRef, SquadRef } from "./agent.ts";
+import type { Proof } from "./proof.ts";
+import type { Slice } from "./slices.ts";
 
 /**
  * What is known of a Task, and the questions that are asked of it. `evolve.ts` makes it of events. What happens next
@@ -16,6 +18,8 @@ export type Open = {
   effect: "none" | "log" | "workspace" | "unknown";
   /** Of tool and arguments; see circle.ts. */
   mark: number;
+  /** What a command was, for the evidence. */
+  label?: string;
 };
 
 /** `begun`: what was permitted has been started, so it is not done again. */
@@ -31,6 +35,19 @@ export type Session = {
   model: string;
   usage: Usage;
   startedAt: string;
+  /** The call that delegated to it; null: the Orchestrator's, or a review's. */
+  callID: string | null;
+  purpose: "work" | "review";
+  /** The slices that it was given; empty: those that nobody else was. */
+  sliceIDs: string[];
+  /** The files of its own that it works in; null: the Task's. */
+  fork: NonNullable<EventData["session.started"]["fork"]> | null;
+  /** Edits of the Task's files when it began. */
+  edits: number;
+  /** Its last reply; the Orchestrator's is the Task's own. */
+  reply: TaskState["reply"];
+  circle: Circle;
+  end: (Pick<EventData["session.ended"], "outcome" | "reason"> & { at: string }) | null;
 };
 
 export type TaskState = {
@@ -46,6 +63,8 @@ export type TaskState = {
   directory: string;
   project: string;
   checks: CheckSpec[];
+  /** The project's own, for a request without any; they decide nothing. */
+  own: CheckSpec[];
   attachments: AttachmentRef[];
   metadata: EventData["task.created"]["metadata"];
   squad: SquadRef;
@@ -68,6 +87,9 @@ export type TaskState = {
   error: string | null;
   errorInfo: ErrorInfo | null;
   sessions: Session[];
+  slices: Slice[];
+  /** What the service saw of the work. */
+  proofs: Proof[];
   /** External agents' own ids of their sessions, by ours. */
   attached: Record<string, string>;
   /** Runs that died while the same local step (calls, a check, a landing) was under way. */
@@ -108,7 +130,8 @@ export type TaskState = {
   /** Results by check id, on the base tree and on the work. */
   baseline: Record<string, CheckRun>;
   results: Record<string, CheckRun & { edits: number }>;
-  running: { checkID: string; on: "base" | "work" } | null;
+  /** Checks that run now. */
+  running: { checkID: string; on: "base" | "work" }[];
   /** Rounds of checks that went back to the agents in this attempt. */
   round: number;
   /** Rounds of conflicts with the project that went back to the agents in this attempt. */
@@ -119,6 +142,8 @@ export type TaskState = {
   conflicts: string[];
   /** Changes that no commit can hold: to what the user has not committed. */
   left: string[];
+  /** What was kept beside the result, oldest first. */
+  artifacts: Artifact[];
   steps: number;
   /** Messages of the conversation so far, the request included. */
   messages: number;
@@ -141,14 +166,28 @@ export type TaskState = {
 export const hasSnapshot = ({ workspace }: TaskState): boolean =>
   workspace?.snapshot !== undefined && workspace.snapshot.head !== workspace.baseCommit;
 
+/** The Orchestrator's session, to which its users speak. */
+export const rootOf = (state: TaskState): string => state.sessions[0]?.sessionID ?? "";
+
+/** The session that an open call has delegated to. */
+export const delegatedBy = (state: TaskState, callID: string): Session | undefined =>
+  state.sessions.find((session) => session.callID === callID && session.end === null);
+
+/** The call waits for an answer as `how` says, or all that goes on in the session it has delegated to does. */
+const waits = (state: TaskState, callID: string, how: (ask: Ask) => boolean): boolean => {
+  if (state.asks.some((ask) => ask.callID === callID && how(ask))) return true;
+  const session = delegatedBy(state, callID);
+  if (session === undefined) return false;
+  const inner = state.open.filter(({ sessionID }) => sessionID === session.sessionID);
+  return inner.length > 0 && inner.every((call) => waits(state, call.callID, how));
+};
+
 /** Every open call waits for an answer: nobody works, whoever holds the Task. */
 export const isLeft = (state: TaskState): boolean =>
-  state.open.length > 0 &&
-  state.open.every(({ callID }) => state.asks.some((ask) => ask.callID === callID && ask.answer === null));
+  state.open.length > 0 && state.open.every(({ callID }) => waits(state, callID, (ask) => ask.answer === null));
 
 /** The call does nothing until its ask is answered, and has done nothing since. */
-export const isWaiting = (state: TaskState, callID: string): boolean =>
-  state.asks.some((ask) => ask.callID === callID && !ask.begun);
+export const isWaiting = (state: TaskState, callID: string): boolean => waits(state, callID, (ask) => !ask.begun);
 
 /** What somebody may answer. */
 export const openAsks = (state: TaskState): Ask[] => state.asks.filter(({ answer }) => answer === null);
@@ -169,3 +208,7 @@ export const isIdle = (state: TaskState): boolean => state.reply?.finish === "en
 export const isCurrent = (state: TaskState, result: CheckRun & { edits: number }): boolean =>
   result.edits === state.edits &&
   (state.workspace?.kind !== "worktree" || result.tree === (state.tree?.tree ?? state.workspace.baseTree));
+
+/** Its tree is not the base's: there is something to land. */
+export const isChanged = (state: TaskState): boolean =>
+  state.workspace?.kind === "worktree" && state.tree !== null && state.tree.tree !== state.workspace.baseTree;

@@ -17,6 +17,7 @@ import { createDocument } from "./openapi.ts";
 import { createRates } from "./rate.ts";
 import { answer, drain, empty, type Entry, failed, failureOf, json, openEntry, send } from "./reply.ts";
 import { createServe } from "./serve.ts";
+import { createSquadHandlers, type SquadDeps } from "./squads.ts";
 import { createStreams, type Streams } from "./sse.ts";
 import { referencePage, referencePath, referenceScript } from "./static.ts";
 import { createTaskHandlers } from "./tasks.ts";
@@ -29,6 +30,7 @@ import { createTaskHandlers } from "./tasks.ts";
 
 export type AppDeps = {
   tasks: Tasks;
+  squads: SquadDeps;
   store: Store;
   limits: Limits;
   routes: Routes;
@@ -199,9 +201,11 @@ export const createApp = (deps: AppDeps): App => {
 /** One handler for each route. */
 const createHandlers = (deps: AppDeps, streams: Streams): { [ID in OperationID]: Handler<Routes[ID]> } => {
   const { tasks, store, limits, log } = deps;
+  const runOnce = createRunOnce(store);
   let document: Promise<string> | undefined;
   return {
-    ...createTaskHandlers({ tasks, store, runOnce: createRunOnce(store), streams, limits, log }),
+    ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),
+    ...createSquadHandlers({ ...deps.squads, store, runOnce }),
     "event.stream": (call) => streams.ofAll(call),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),

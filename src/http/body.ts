@@ -4,7 +4,7 @@ import { setImmediate as tick } from "node:timers/promises";
 import { ServiceError } from "../errors.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Route } from "../protocol/routes.ts";
-import { quote } from "./guard.ts";
+import { quote } from "../protocol/issue.ts";
 
 /**
  * Reads and parses a JSON body: type, then length, then bytes within the limit, then UTF-8, then shape, then JSON.

@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { isAbsolute } from "node:path";
 import { ServiceError } from "../errors.ts";
 import type { Route } from "../protocol/routes.ts";
-import { quote } from "./guard.ts";
+import { quote } from "../protocol/issue.ts";
 
 /**
  * The project directory as the caller gave it: query parameter `directory` or header `x-service-directory`. Whether
@@ -22,7 +22,7 @@ export const directoryOf = (
     );
   const directory = query ?? fromHeader;
   if (directory === undefined) {
-    if (route.directory === "filter") return undefined;
+    if (route.directory !== "required") return undefined;
     throw new ServiceError(
       "directory_required",
       "Give the project directory: `?directory=/abs/path` or header `x-service-directory`.",

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { ServiceError } from "../errors.ts";
+import { quote } from "../protocol/issue.ts";
 
 /**
  * What is refused before any byte of a body is read, in this order: critical headers sent twice, Host, Origin and
@@ -148,6 +149,3 @@ export const guard = (incoming: IncomingMessage, policy: GuardPolicy): Passed =>
   refuseTarget(incoming);
   return passed;
 };
-
-/** Foreign text in a message: quoted, and short. */
-export const quote = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);

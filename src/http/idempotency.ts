@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { ServiceError } from "../errors.ts";
 import type { Store } from "../store/store.ts";
 import type { Accepted, OnceKey } from "../task/accept.ts";
-import { quote } from "./guard.ts";
+import { quote } from "../protocol/issue.ts";
 
 /**
  * `Idempotency-Key` on POST routes: the same key and body get the first answer again. The answer is stored in the

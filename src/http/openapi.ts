@@ -60,6 +60,8 @@ const nameJson = (document: object): object => {
 
 const directoryText = {
   required: "Absolute path of the project on the service's machine; here or in the header x-service-directory.",
+  optional:
+    "The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.",
   filter: "Only this project's events: an absolute path; here or in the header x-service-directory.",
   accepted: "Accepted and not needed here.",
 };
@@ -109,7 +111,7 @@ const answersOf = (route: Route): Record<string, object> => {
     if (type === undefined) continue;
     answer.content ??= {};
     answer.content[type] =
-      type === "application/zip"
+      type === "application/zip" || type === "application/octet-stream"
         ? { schema: { type: "string", format: "binary" } }
         : { schema: schema ?? { type: "string" } };
   }

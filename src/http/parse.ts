@@ -1,7 +1,6 @@
 import type { z } from "zod";
 import { type Issue, ServiceError } from "../errors.ts";
-import { issuesOf } from "./issue.ts";
-import { quote } from "./guard.ts";
+import { issuesOf, quote } from "../protocol/issue.ts";
 
 /** Parsing at the door: what comes out of here has the type its schema says. */
 

@@ -8,7 +8,7 @@ import type { Filter, Store } from "../store/store.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Call } from "./call.ts";
 import { type Channel, openChannel, type Timing } from "./channel.ts";
-import { quote } from "./guard.ts";
+import { quote } from "../protocol/issue.ts";
 import { invalid } from "./parse.ts";
 import { empty, json, taken, taskNotFound } from "./reply.ts";
 

@@ -12,8 +12,9 @@ import type { ListQuery, Store } from "../store/store.ts";
 import type { Accepted } from "../task/accept.ts";
 import type { ArchiveFile, Tasks } from "../task/tasks.ts";
 import type { Handler } from "./call.ts";
-import { quote } from "./guard.ts";
+import { quote } from "../protocol/issue.ts";
 import type { RunOnce } from "./idempotency.ts";
+import { asciiName, attachmentNamed, servedType } from "./file.ts";
 import { answer, type Entry, empty, json, jsonType, taken } from "./reply.ts";
 import type { Streams } from "./sse.ts";
 
@@ -106,6 +107,24 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
         "text/plain; charset=utf-8",
       ),
 
+    "task.artifact": async ({ entry, params }) => {
+      const { artifact, bytes } = await tasks.artifact(params.taskID, params.artifactID);
+      return answer(entry, 200, new Uint8Array(bytes), servedType(artifact.mime), {
+        "content-disposition": attachmentNamed(artifact.filename),
+        "content-security-policy": "default-src 'none'; sandbox",
+      });
+    },
+
+    "task.preview": async ({ entry, params, directory }) =>
+      json(entry, 200, await tasks.preview(directory, params.taskID)),
+
+    "task.capture": async ({ entry, params, directory, body, once, outgoing }) => {
+      const gone = new AbortController();
+      outgoing.once("close", () => gone.abort());
+      const take = () => tasks.capture(directory, params.taskID, body, once, gone.signal);
+      return accepted(entry, await runOnce(once, take));
+    },
+
     "task.events": (call) => streams.ofTask(call),
 
     "task.message": async ({ entry, params, directory, body, once }) => {
@@ -178,5 +197,3 @@ const matches = (header: string | undefined, etag: string): boolean =>
   header !== undefined && header.split(",").some((tag) => tag.trim() === "*" || weak(tag.trim()) === weak(etag));
 
 const weak = (tag: string): string => tag.replace(/^W\//, "");
-
-const asciiName = (name: string): string => name.replaceAll(/[^A-Za-z0-9._-]/g, "_");

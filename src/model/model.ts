@@ -1,5 +1,5 @@
 import type { ModelRef } from "../domain/agent.ts";
-import type { CheckSpec } from "../protocol/task.ts";
+import type { CheckSpec } from "../protocol/check.ts";
 import type { EventData, ModelUsage, TurnFailure } from "../protocol/event.ts";
 
 /**
@@ -85,6 +85,8 @@ export type Facts = {
     guide?: { path: string; text: string };
     skills?: { name: string; description: string }[];
   };
+  /** The squad's own. */
+  skills?: readonly { name: string; description: string }[];
   /** What kind of work it is; for `work` the result is a document. */
   pillar?: "code" | "work";
 };

@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
 import type { Open, Start } from "./frames.ts";
 import { jobOf } from "./inner.ts";
-import { openPipes, pipePaths, type Pipes, slotCount } from "./pipes.ts";
+import { makePipes, openPipes, type Pipes, slotCount } from "./pipes.ts";
 
 /**
  * One open sandbox, kept for a Task's commands because making one costs more than all the rest of a step. Process 1 in
@@ -50,23 +49,14 @@ type Job = {
 /** How long after its pipes have closed an exit may be untold before we ask whether anybody is left to tell it. */
 const askMs = 50;
 
-const make = 'n=$1; shift; mkfifo -m 600 -- "${@:1:n}" && shift "$n" && exec "$@"';
-
 export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Box => {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const paths = pipePaths(folder);
-  const child: ChildProcess = spawn(
-    "bash",
-    ["--norc", "-c", make, "sandbox", String(paths.length), ...paths, file, ...args],
-    {
-      detached: true,
-      env,
-      stdio: ["pipe", "pipe", "pipe"],
-    },
-  );
+  const child: ChildProcess = spawn(file, args, { detached: true, env, stdio: ["pipe", "pipe", "pipe"] });
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];
-  const free = Array.from({ length: slotCount }, (_, slot) => slot);
+  const free: number[] = [];
+  /** Slots whose pipes are there or being made. */
+  let slots = 0;
+  let making = 0;
   /** Slots whose pipes somebody still held when we stopped listening. */
   const held: number[] = [];
   let ready = false;
@@ -81,6 +71,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
     const slot = free.shift();
     if (slot === undefined) {
       waiting.push(job);
+      if (making < waiting.length) grow();
       return;
     }
     try {
@@ -90,8 +81,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
       });
     } catch (error) {
       free.push(slot);
-      jobs.delete(job.id);
-      job.listener.failed(`The sandbox could not take the command: ${String(error)}`);
+      refuse(job, error);
       return;
     }
     job.slot = slot;
@@ -101,6 +91,28 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
   const next = () => {
     const job = waiting.shift();
     if (job !== undefined) begin(job);
+  };
+  /** A command more at once than ever before. */
+  const grow = () => {
+    if (slots === slotCount) return;
+    const slot = slots;
+    slots += 1;
+    making += 1;
+    makePipes(folder, slot, (problem) => {
+      making -= 1;
+      if (problem === undefined) {
+        free.push(slot);
+        if (ready) next();
+        return;
+      }
+      slots -= 1;
+      const job = waiting.shift();
+      if (job !== undefined) refuse(job, problem);
+    });
+  };
+  const refuse = (job: Job, error: unknown) => {
+    jobs.delete(job.id);
+    job.listener.failed(`The sandbox could not take the command: ${String(error)}`);
   };
 
   const exited = (job: Job, code: number | null) => {
@@ -174,7 +186,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
       if (job.group === undefined) {
         jobs.delete(job.id);
         job.pipes?.destroy();
-        refuse(job.listener);
+        turnAway(job.listener);
         continue;
       }
       job.sweeping = false;
@@ -183,7 +195,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
     }
     waiting.length = 0;
   };
-  const refuse = (listener: BoxListener) => {
+  const turnAway = (listener: BoxListener) => {
     if (ready) listener.lost();
     else listener.failed(`The sandbox could not be started: ${errors.trim() || "it was ended"}. Nothing was run.`);
   };
@@ -202,6 +214,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
     if (child.pid === undefined) lose();
   });
   child.once("close", lose);
+  grow();
 
   return {
     pid: child.pid,
@@ -212,7 +225,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
         return;
       }
       if (ended) {
-        refuse(listener);
+        turnAway(listener);
         return;
       }
       const job: Job = {

@@ -7,15 +7,18 @@ import { stampOf } from "./place.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { Spawner } from "./spawner.ts";
 
-/** The sandboxes that are open: one per Task at most, made with its first command, the longest unused given up first. */
+/**
+ * The sandboxes that are open: one per Task, made with its first command, and one for each of its commands that has one
+ * apart. The longest unused are given up first.
+ */
 
 export interface Boxes {
   /** The Task's sandbox around these files, opened when there is none; throws when it cannot even be tried. */
-  use(taskID: string, place: Place, network?: boolean): string;
-  /** Process id of what holds the Task's sandbox. */
-  pidOf(taskID: string): number | undefined;
-  /** Ends the Task's sandbox and everything in it; resolves when it is gone. */
-  shut(taskID: string): Promise<void>;
+  use(taskID: string, place: Place, network?: boolean, apart?: string): string;
+  /** Process ids of what holds the Task's sandboxes. */
+  pidsOf(taskID: string): number[];
+  /** Ends the Task's sandboxes, or the one apart, and everything in them; resolves when they are gone. */
+  shut(taskID: string, apart?: string): Promise<void>;
   shutAll(): Promise<void>;
 }
 
@@ -27,7 +30,7 @@ export type BoxesOptions = {
   env: (taskID: string) => Record<string, string>;
   /** Set in process 1, before anything runs. */
   prelude: string;
-  isBusy: (taskID: string) => boolean;
+  isBusy: (taskID: string, apart: string | undefined) => boolean;
   opened: (pid: number, taskID: string) => void;
   closed: (pid: number) => void;
   log: Log;
@@ -37,6 +40,8 @@ export type BoxesOptions = {
 };
 
 type Open = {
+  taskID: string;
+  apart: string | undefined;
   name: string;
   place: Place;
   network: boolean;
@@ -52,45 +57,52 @@ const shutMs = 2000;
 export const createBoxes = (options: BoxesOptions): Boxes => {
   const { sandbox, spawner, folder, kept = 64, idleMs = 10 * 60_000 } = options;
   const { wrap } = sandbox;
+  /** By Task, and what stands apart in it. */
   const open = new Map<string, Open>();
+  const keyOf = (taskID: string, apart: string | undefined) => (apart === undefined ? taskID : `${taskID}/${apart}`);
+  const ofTask = (taskID: string) => [...open.values()].filter((box) => box.taskID === taskID);
   let serial = 0;
   let timer: NodeJS.Timeout | undefined;
 
-  const begin = (taskID: string, place: Place, network: boolean): Open => {
+  const begin = (taskID: string, apart: string | undefined, place: Place, network: boolean): Open => {
+    const key = keyOf(taskID, apart);
     if (wrap === undefined) throw new Error("Expected a sandbox, got tier 3.");
-    if (serial === 0) rmSync(join(folder, "open"), { recursive: true, force: true });
+    if (serial === 0) {
+      rmSync(join(folder, "open"), { recursive: true, force: true });
+      mkdirSync(join(folder, "open"), { recursive: true, mode: 0o700 });
+    }
     const name = `${taskID}-${(serial += 1)}`;
     const own = join(folder, "open", name);
-    const io = join(own, "io");
-    mkdirSync(io, { recursive: true, mode: 0o700 });
+    mkdirSync(own, { mode: 0o700 });
     const argv = wrap({
       place,
       folder: own,
-      io,
       cwd: place.at,
       network,
       command: (at) => ["-c", innerScript(at, options.prelude)],
     });
     const [file = "", ...args] = place.around?.(argv) ?? argv;
     const { promise: gone, resolve } = Promise.withResolvers<void>();
-    const box: Open = { name, place, network, stamp: stampOf(place), used: performance.now(), pid: undefined, gone };
-    open.set(taskID, box);
-    spawner.open({ box: name, file, args, env: options.env(taskID), folder: io }, (news) => {
+    const stamp = stampOf(place);
+    const box: Open = { taskID, apart, name, place, network, stamp, used: performance.now(), pid: undefined, gone };
+    open.set(key, box);
+    spawner.open({ box: name, file, args, env: options.env(taskID), folder: own }, (news) => {
       if (news.pid !== undefined) {
         box.pid = news.pid;
         options.opened(news.pid, taskID);
       }
       if (news.gone !== true) return;
       if (box.pid !== undefined) options.closed(box.pid);
-      if (open.get(taskID) === box) open.delete(taskID);
+      if (open.get(key) === box) open.delete(key);
       rmSync(own, { recursive: true, force: true });
       resolve();
     });
     return box;
   };
 
-  const end = async (taskID: string, box: Open): Promise<void> => {
-    open.delete(taskID);
+  const end = async (box: Open): Promise<void> => {
+    const { taskID, apart } = box;
+    open.delete(keyOf(taskID, apart));
     spawner.shut(box.name);
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
@@ -102,42 +114,41 @@ export const createBoxes = (options: BoxesOptions): Boxes => {
   };
 
   /** `spared` is about to be used. */
-  const evict = (spared?: string) => {
-    const idle = [...open]
-      .filter(([taskID]) => taskID !== spared && !options.isBusy(taskID))
-      .toSorted(([, a], [, b]) => a.used - b.used);
+  const evict = (spared?: Open) => {
+    const idle = [...open.values()]
+      .filter((box) => box !== spared && !options.isBusy(box.taskID, box.apart))
+      .toSorted((a, b) => a.used - b.used);
     const tooMany = open.size - kept;
     const now = performance.now();
-    for (const [at, [taskID, box]] of idle.entries())
-      if (at < tooMany || now - box.used > idleMs) void end(taskID, box);
+    for (const [at, box] of idle.entries()) if (at < tooMany || now - box.used > idleMs) void end(box);
     if (open.size > 0) return;
     clearInterval(timer);
     timer = undefined;
   };
 
   return {
-    use(taskID, place, network = sandbox.network) {
-      const before = open.get(taskID);
+    use(taskID, place, network = sandbox.network, apart) {
+      const before = open.get(keyOf(taskID, apart));
       const fits = before?.place.at === place.at && before.network === network;
       if (before !== undefined && fits && before.stamp === stampOf(place)) {
         before.used = performance.now();
         return before.name;
       }
       // Other files stand there now: what is mounted in the old one is no longer the Task's tree.
-      if (before !== undefined) void end(taskID, before);
-      const box = begin(taskID, place, network);
-      if (open.size > kept) evict(taskID);
+      if (before !== undefined) void end(before);
+      const box = begin(taskID, apart, place, network);
+      if (open.size > kept) evict(box);
       timer ??= setInterval(() => evict(), Math.min(idleMs, 60_000)).unref();
       return box.name;
     },
-    pidOf: (taskID) => open.get(taskID)?.pid,
-    async shut(taskID) {
-      const box = open.get(taskID);
-      if (box !== undefined) await end(taskID, box);
+    pidsOf: (taskID) => ofTask(taskID).flatMap(({ pid }) => (pid === undefined ? [] : [pid])),
+    async shut(taskID, apart) {
+      const one = apart === undefined ? undefined : open.get(keyOf(taskID, apart));
+      await Promise.all((apart === undefined ? ofTask(taskID) : one === undefined ? [] : [one]).map(end));
     },
     async shutAll() {
       clearInterval(timer);
-      await Promise.all([...open].map(([taskID, box]) => end(taskID, box)));
+      await Promise.all([...open.values()].map(end));
     },
   };
 };

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, Place } from "./place.ts";
 import { topLink } from "./system.ts";
@@ -32,30 +32,10 @@ export const guards = {
   "first-process": ["--as-pid-1"],
 } as const;
 
-/**
- * Kernel settings: root without any capability is still the owner of these files, and may write them (seen: bubblewrap
- * 0.8 covers only those whose folder has a write bit, so core_pattern of the machine could be set from the inside).
- */
-const procReadOnly = [
-  "sys",
-  "sysrq-trigger",
-  "irq",
-  "bus",
-  "fs",
-  "acpi",
-  "scsi",
-  "driver",
-  "mtrr",
-  "asound",
-  "tty",
-  "pressure",
-  "dynamic_debug",
-];
 const procHidden = ["kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kallsyms"];
 
 export const wrapped = (wrap: Wrap, without: readonly string[] = []): string[] => {
   const { place, folder } = wrap;
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
   let texts = 0;
   const argsOf = (mount: Mount): string[] => {
     switch (mount.kind) {
@@ -81,8 +61,9 @@ export const wrapped = (wrap: Wrap, without: readonly string[] = []): string[] =
     ...(wrap.network || without.includes("network") ? [] : ["--unshare-net"]),
     "--proc",
     "/proc",
-    ...(without.includes("settings") ? [] : procReadOnly.flatMap((name) => cover(name, `/proc/${name}`))),
-    ...procHidden.flatMap((name) => cover(name, "/dev/null")),
+    // Root without any capability is still the owner of the kernel's settings, and may write them.
+    ...(without.includes("settings") ? [] : ["--remount-ro", "/proc"]),
+    ...hidden(),
     "--dev",
     "/dev",
     "--tmpfs",
@@ -95,7 +76,7 @@ export const wrapped = (wrap: Wrap, without: readonly string[] = []): string[] =
     ...wrap.system.flatMap(argsOf),
     ...place.under().flatMap(argsOf),
     "--bind",
-    place.tree,
+    place.shown ?? place.tree,
     place.at,
     ...place.over().flatMap(argsOf),
     ...(wrap.extra ?? []).flatMap(argsOf),
@@ -107,6 +88,9 @@ export const wrapped = (wrap: Wrap, without: readonly string[] = []): string[] =
   ];
 };
 
-/** Only what is there can be covered: nothing can be made in /proc. */
-const cover = (name: string, from: string): string[] =>
-  existsSync(`/proc/${name}`) ? ["--ro-bind", from, `/proc/${name}`] : [];
+/** Only what is there can be covered: nothing can be made in /proc. Looked for once. */
+let found: string[] | undefined;
+const hidden = (): string[] =>
+  (found ??= procHidden.flatMap((name) =>
+    existsSync(`/proc/${name}`) ? ["--ro-bind", "/dev/null", `/proc/${name}`] : [],
+  ));

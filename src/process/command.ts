@@ -11,6 +11,8 @@ import { createTail } from "./tail.ts";
 /** A command that runs now; `pid` is its group's once it is started bare, `mark` its own SERVICE_RUN_ID. */
 export type Entry = {
   taskID: string;
+  /** The sandbox of its own that it runs in, if any. */
+  apart: string | undefined;
   mark: string;
   pid: number | undefined;
   /** Ends one that runs in a sandbox, where its number means nothing here. */
@@ -63,6 +65,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ar
 
   const entry: Entry = {
     taskID,
+    apart: command.apart,
     mark,
     pid: undefined,
     kill: undefined,

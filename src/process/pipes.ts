@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { closeSync, constants, openSync } from "node:fs";
 import { Socket } from "node:net";
 import { join } from "node:path";
@@ -13,8 +14,13 @@ const streams = ["stdout", "stderr", "held"] as const;
 
 const pathOf = (folder: string, slot: number, stream: number) => join(folder, `${slot}.${stream}`);
 
-export const pipePaths = (folder: string): string[] =>
-  Array.from({ length: slotCount }, (_, slot) => streams.map((_name, at) => pathOf(folder, slot, at))).flat();
+/** A slot more: made only when it is needed, for making pipes and removing them cost more than opening a sandbox. */
+export const makePipes = (folder: string, slot: number, made: (problem?: string) => void): void => {
+  const paths = streams.map((_name, at) => pathOf(folder, slot, at));
+  const child = spawn("mkfifo", ["-m", "600", "--", ...paths], { stdio: "ignore" });
+  child.once("error", (error) => made(error.message));
+  child.once("exit", (code) => made(code === 0 ? undefined : `mkfifo ended with ${code} in ${folder}`));
+};
 
 /** Our ends of one slot's pipes. */
 export interface Pipes {

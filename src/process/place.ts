@@ -13,6 +13,8 @@ export type Mount =
 export type Place = {
   /** The Task's files, writable. */
   tree: string;
+  /** What is mounted in its stead, where that is something made of it. */
+  shown?: string;
   /** Where they stand inside: the project's own path, so that absolute paths lead to the Task's files. */
   at: string;
   /** Asked when a sandbox is opened, applied in this order around the tree. */

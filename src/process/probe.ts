@@ -31,14 +31,13 @@ export const weaknessesOf = async (sandbox: Sandbox, path: string): Promise<Trie
   const canary = randomUUID();
   try {
     const tree = join(folder, "tree");
-    const io = join(folder, "io");
-    for (const path of [tree, io]) mkdirSync(path);
+    const own = join(folder, "box");
+    for (const path of [tree, own]) mkdirSync(path);
     writeFileSync(secret, canary);
     const place: Place = { tree, at: tree, under: () => [], over: () => [] };
     const argv = sandbox.wrap({
       place,
-      folder: join(folder, "box"),
-      io,
+      folder: own,
       cwd: tree,
       command: () => ["-c", `cd '${tree}' || exit\n${probe(sandbox, secret, process.pid)}`],
     });

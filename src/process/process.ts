@@ -1,5 +1,5 @@
 import { accessSync, constants, realpathSync, rmSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
@@ -28,6 +28,8 @@ export type Command = {
   onOutput?: (text: string) => void;
   /** Instead of what the sandbox has. */
   network?: boolean;
+  /** In a sandbox of this name beside the Task's own, which ends with the last of its commands. */
+  apart?: string;
 };
 
 export type Ran = {
@@ -122,7 +124,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     folder: join(folder, "..", "sandbox"),
     env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}box` }),
     prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), memory].join("\n"),
-    isBusy: (taskID) => [...live].some((entry) => entry.taskID === taskID),
+    isBusy: (taskID, apart) => [...live].some((entry) => entry.taskID === taskID && entry.apart === apart),
     opened: (pid, taskID) => record.add(pid, taskID),
     closed: (pid) => record.remove(pid),
     log,
@@ -139,16 +141,16 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       const real = realpathSync(command.cwd);
       const cwd = sandbox.tier === 1 ? insideOf(place, real) : real;
       if (cwd === undefined) return `Expected a folder inside ${place.at}, got ${real}.`;
-      return { ...start, cwd, box: boxes.use(taskID, place, command.network) };
+      return { ...start, cwd, box: boxes.use(taskID, place, command.network, command.apart) };
     } catch (error) {
       return messageOf(error);
     }
   };
 
-  const run = (taskID: string, command: Command, place?: Place): Promise<Ran> => {
+  const run = async (taskID: string, command: Command, place?: Place): Promise<Ran> => {
     const mark = `${markOf(taskID)}${(serial += 1)}`;
     used.add(taskID);
-    return runCommand(
+    const ran = await runCommand(
       { taskID, mark, command, start: () => startOf(taskID, command, mark, place) },
       {
         spawner,
@@ -157,6 +159,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         log,
       },
     );
+    const { apart } = command;
+    if (apart !== undefined && ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart))
+      await boxes.shut(taskID, apart);
+    return ran;
   };
 
   const talk = async (
@@ -166,7 +172,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     place?: Place,
   ): Promise<Talking> => {
     const mark = `${markOf(taskID)}${(serial += 1)}`;
-    const ownHome = home ?? join(folder, "..", "homes", taskID);
+    const passing = join(folder, "..", "tmp", mark.slice(runID.length + 1).replaceAll("/", "-"));
+    const ownHome = home === "passing" ? passing : (home ?? join(folder, "..", "homes", taskID));
     await mkdir(ownHome, { recursive: true, mode: 0o700 });
     used.add(taskID);
     const start = {
@@ -177,11 +184,11 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       env: { ...baseEnv, HOME: ownHome, ...env, SERVICE_RUN_ID: mark },
     };
     const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
+    if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
     const seen = place === undefined || sandbox.tier !== 1 ? root : (insideOf(place, root) ?? root);
     const argv = sandbox.wrap?.({
       place: place ?? { tree: root, at: root, under: () => [], over: () => [] },
       folder: own,
-      io: own,
       cwd: seen,
       network,
       extra: [{ kind: "rw", from: ownHome, to: ownHome }],
@@ -194,6 +201,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       async ended(pid) {
         rmSync(own, { recursive: true, force: true });
         await killMarked((found) => found === mark);
+        await rm(passing, { recursive: true, force: true, maxRetries: 3 }).catch(() => {});
         if (pid !== undefined) record.remove(pid);
       },
     });
@@ -204,15 +212,11 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const groups = [...live].filter((entry) => entry.taskID === taskID);
     for (const entry of groups) entry.stop();
     await Promise.all(groups.map(({ gone }) => gone));
-    const box = groups.length > 0 ? boxes.pidOf(taskID) : undefined;
+    const held = groups.length > 0 ? boxes.pidsOf(taskID) : [];
     await boxes.shut(taskID);
     const strays = await killMarked((mark) => mark.startsWith(markOf(taskID)));
     used.delete(taskID);
-    return [
-      ...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])),
-      ...(box === undefined ? [] : [box]),
-      ...strays,
-    ];
+    return [...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])), ...held, ...strays];
   };
 
   return {

@@ -1,6 +1,7 @@
 import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { wrapped } from "./bubblewrap.ts";
+import { copyEtc } from "./etc.ts";
 import type { Mount, Place } from "./place.ts";
 import { systemMounts } from "./system.ts";
 import { movedTools, type Surroundings, toolEnv } from "./toolchain.ts";
@@ -17,11 +18,10 @@ export type SandboxName = "bubblewrap" | "pid-namespace" | "process-group";
 
 export type BoxRequest = {
   place: Place;
-  /** Of this sandbox alone. */
+  /** Of this sandbox alone, for its pipes and small files. */
   folder: string;
-  /** Where the pipes are inside, and the folder they are in here. */
+  /** Asked with the folder's path inside. */
   command: (io: string) => readonly string[];
-  io: string;
   cwd: string;
   network?: boolean;
   extra?: readonly Mount[];
@@ -76,7 +76,8 @@ export const bubblewrapSandbox = (
   const { path, home, paths, dataDir } = options;
   const hidden = [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
   const moved = movedTools(options);
-  const system = systemMounts({ path, home, paths, hidden: [...new Set(hidden)], moved });
+  const own = systemMounts({ path, home, paths, hidden: [...new Set(hidden)], moved });
+  const system = [...copyEtc(join(dataDir, "sandbox", "etc"), own), ...own];
   const first = bashCopy(path, dataDir);
   return {
     tier: 1,
@@ -84,7 +85,7 @@ export const bubblewrapSandbox = (
     network,
     note: undefined,
     env: toolEnv(options, network),
-    wrap: ({ place, folder, command, io, cwd, network: asked = network, extra = [] }) =>
+    wrap: ({ place, folder, command, cwd, network: asked = network, extra = [] }) =>
       wrapped(
         {
           bwrap,
@@ -93,7 +94,7 @@ export const bubblewrapSandbox = (
           folder,
           network: asked,
           cwd,
-          extra: [...extra, { kind: "ro", from: io, to: ioAt }, { kind: "ro", from: first, to: bashAt }],
+          extra: [...extra, { kind: "ro", from: folder, to: ioAt }, { kind: "ro", from: first, to: bashAt }],
           command: [bashAt, "--norc", "--noprofile", ...command(ioAt)],
         },
         without,
@@ -129,7 +130,7 @@ export const namespaceSandbox = (path: string, network: boolean): Sandbox => {
     network,
     note: undefined,
     env: {},
-    wrap: ({ command, io, network: asked = network }) => [
+    wrap: ({ command, folder, network: asked = network }) => [
       ...withParent,
       unshare,
       ...user,
@@ -142,7 +143,7 @@ export const namespaceSandbox = (path: string, network: boolean): Sandbox => {
       bash,
       "--norc",
       "--noprofile",
-      ...command(io),
+      ...command(folder),
     ],
   };
 };

@@ -3,53 +3,11 @@ import { basename, delimiter, dirname, join } from "node:path";
 import type { Mount } from "./place.ts";
 
 /**
- * What of this machine a sandboxed command can read: the system's programs and libraries, the few files of /etc that
- * programs need, and the tools on PATH that stand elsewhere. An allow-list: what is not named here is not there.
+ * What of this machine a sandboxed command can read: the system's programs and libraries, and the tools on PATH that
+ * stand elsewhere. An allow-list: what is not named here, or for /etc in `etc.ts`, is not there.
  */
 
-/** Names in /etc, `*` at the end for any rest. No file that holds a password, a token or a key. */
-const etc = [
-  "alternatives",
-  "bash.bashrc",
-  "ca-certificates",
-  "ca-certificates.conf",
-  "chromium*",
-  "crypto-policies",
-  "debian_version",
-  "fonts",
-  "gai.conf",
-  "group",
-  "host.conf",
-  "hosts",
-  "java*",
-  "ld.so.cache",
-  "ld.so.conf",
-  "ld.so.conf.d",
-  "locale*",
-  "localtime",
-  "magic*",
-  "mime.types",
-  "nsswitch.conf",
-  "os-release",
-  "passwd",
-  "perl",
-  "profile",
-  "protocols",
-  "python*",
-  "services",
-  "terminfo",
-  "timezone",
-  "xml",
-  "pki/ca-trust/extracted",
-  "pki/tls/certs",
-  "pki/tls/cert.pem",
-  "pki/tls/openssl.cnf",
-  "ssl/certs",
-  "ssl/cert.pem",
-  "ssl/openssl.cnf",
-];
-
-const standard = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
+export const standard = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
 /** Below HOME, what goes with a tool that is on PATH; never HOME itself. */
 const companions: Record<string, string[]> = {
@@ -86,12 +44,7 @@ export const systemMounts = ({ path, home, paths, hidden, moved = [] }: SystemOp
   const covered = (folder: string) => readable.some((known) => isWithin(known, folder));
 
   for (const folder of standard) ro(folder);
-  for (const pattern of etc) {
-    if (!pattern.endsWith("*")) ro(join("/etc", pattern));
-    else
-      for (const name of readdirSync("/etc").filter((entry) => entry.startsWith(pattern.slice(0, -1))))
-        ro(join("/etc", name));
-  }
+  ro("/etc/hosts");
   // A link into /run on most machines. Also without network: an external agent may have it where commands do not.
   if (existsSync("/etc/resolv.conf")) ro(realpathSync("/etc/resolv.conf"), "/etc/resolv.conf");
 
@@ -119,8 +72,11 @@ export const systemMounts = ({ path, home, paths, hidden, moved = [] }: SystemOp
     if (isWithin("/opt", target)) tool(target);
   }
   for (const folder of paths) ro(folder);
-  for (const folder of hidden) if (covered(folder)) mounts.push({ kind: "empty", to: folder });
-  return mounts;
+  // Each mount costs every sandbox time, and these show nothing that another one does not.
+  const within = (mount: Mount) => readable.some((other) => other !== mount.to && isWithin(other, mount.to));
+  const needed = mounts.filter((mount) => mount.kind !== "ro" || mount.from !== mount.to || !within(mount));
+  const empty = hidden.filter(covered).map((to): Mount => ({ kind: "empty", to }));
+  return [...needed, ...empty];
 };
 
 /** A link at the top of the file system, such as /bin, stays one. */

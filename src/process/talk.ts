@@ -9,7 +9,7 @@ export type Talk = {
   run: string;
   /** Added to the allow-listed environment. */
   env: Readonly<Record<string, string>>;
-  /** Its HOME; undefined: a folder of the Task's own, kept until the Task is deleted. */
+  /** Its HOME; undefined: a folder of the Task's own, kept until the Task is deleted; "passing": one that goes with it. */
   home: string | undefined;
   /** Whether it may use the network, whatever the Task's commands may. */
   network: boolean;

@@ -77,7 +77,6 @@ const loopbackComesUp = async (sandbox: Sandbox, path: string): Promise<boolean>
   const argv = sandbox.wrap?.({
     place,
     folder: "",
-    io: "",
     cwd: "/",
     command: () => ["-c", `${loopbackUp} && echo up`],
   });

@@ -99,6 +99,10 @@ const forms: Record<string, (file: Buffer) => boolean> = {
   "image/svg+xml": (file) => /<svg[\s>]/.test(file.toString("utf8", 0, 4096)),
 };
 
+/** The media type that the bytes themselves tell; not SVG, which is text. */
+export const formOf = (file: Buffer): string | undefined =>
+  Object.entries(forms).find(([type, form]) => type !== "image/svg+xml" && form(file))?.[0];
+
 const typeFault = (mime: string, file: Buffer): string | undefined => {
   if (mime.length > 200 || !/^[\w.+-]+\/[\w.+-]+(?:[ \t]*;[ \t]*[\w-]+=(?:[\w.+-]+|"[^"\\]*"))*$/.test(mime))
     return `Expected a media type such as text/plain, got ${JSON.stringify(mime.slice(0, 80))}`;

@@ -1,6 +1,9 @@
 import { z } from "zod";
-import { errorInfo, squadRef, taskStatus } from "./status.ts";
-import { budget, checkKinds, lifecycleStatus, modelRef, priority, productPillar } from "./task.ts";
+import { checkSpec } from "./check.ts";
+import { sliceEvents } from "./slice.ts";
+import { artifactBy, errorInfo, squadRef, taskStatus } from "./status.ts";
+import { budget, lifecycleStatus, modelRef, priority, productPillar } from "./task.ts";
+import { type BlobRef, blobRef, type LongText, longText, sha256 } from "./text.ts";
 
 /**
  * The facts of a Task, as they stand in the log and as they go out on `GET /task/{taskID}/events`: one schema per
@@ -8,30 +11,9 @@ import { budget, checkKinds, lifecycleStatus, modelRef, priority, productPillar 
  * `Text` longer than 16 KiB is a blob named in the event, so that no event exceeds 64 KiB.
  */
 
-const sha256 = z.string().length(64);
-
-export const blobRef = z.object({ sha256, bytes: z.number().int() }).meta({ id: "BlobRef" });
-
-export const longText = z
-  .union([z.string(), z.object({ blob: blobRef, head: z.string().describe("The first characters") })])
-  .meta({ id: "LongText" });
-
 export const attachmentRef = z
   .object({ filename: z.string(), mime: z.string(), bytes: z.number().int(), sha256 })
   .meta({ id: "AttachmentRef" });
-
-const checkSpec = z.object({
-  id: z.string(),
-  name: z.string(),
-  kind: z.enum(checkKinds),
-  run: z.string(),
-  cwd: z.string().exactOptional(),
-  env: z.record(z.string(), z.string()).exactOptional(),
-  timeoutSeconds: z.number(),
-  required: z.boolean(),
-  baseline: z.boolean(),
-  expect: z.object({ exitCode: z.number().exactOptional(), stdoutMatches: z.string().exactOptional() }).exactOptional(),
-});
 
 const effect = z.enum(["none", "log", "workspace", "unknown"]);
 const gitID = z.string().regex(/^[0-9a-f]{40,64}$/);
@@ -229,6 +211,17 @@ export const eventData = {
   }),
   /** The agent's plan, whole; the newest one counts. */
   "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),
+  /** A file that is kept beside the result: its bytes are the blob `sha256`. */
+  "artifact.recorded": z.object({
+    artifactID: z.string(),
+    filename: z.string(),
+    title: z.string(),
+    mime: z.string(),
+    bytes: z.number().int(),
+    sha256,
+    by: artifactBy,
+    sliceID: z.string().exactOptional().describe("The delivery slice that it is evidence for"),
+  }),
   /** For the model, older turns are replaced by a summary from here on; the log and the messages keep everything. */
   "conversation.compacted": z.object({
     sessionID: z.string(),
@@ -279,6 +272,7 @@ export const eventData = {
     by: z.enum(["caller", "timeout", "ended"]),
     source: z.string(),
   }),
+  ...sliceEvents,
   "tree.committed": z.object({
     commit: gitID,
     tree: gitID,
@@ -289,6 +283,8 @@ export const eventData = {
     /** Entries left out because they cannot be in a commit, with the reason. */
     omitted: z.array(omission),
   }),
+  /** The request names no checks: the project's own commands, which tell and do not decide. */
+  "checks.found": z.object({ checks: z.array(checkSpec) }),
   "check.started": z.object({
     checkID: z.string(),
     on: z.enum(["base", "work"]),
@@ -308,6 +304,11 @@ export const eventData = {
     log: blobRef,
     tail: z.string().describe("The last lines of the output"),
     reason: z.string().nullable().describe("Why it did not pass: exit code, time-out, output does not match"),
+    redefined: z
+      .array(z.string())
+      .exactOptional()
+      .describe("What defines it and the Task changed: it also ran with that as it was before, and both count"),
+    flaky: z.literal(true).exactOptional().describe("It failed, and passed when it was run once more on the same tree"),
   }),
   /** The same change on the head of the project's branch, without anything uncommitted. The checks run again. */
   "workspace.rebased": z.object({
@@ -406,8 +407,7 @@ export const eventPage = z
   .object({ events: z.array(durableFrame), nextAfter: z.number().int() })
   .meta({ id: "EventPage" });
 
-export type LongText = z.infer<typeof longText>;
-export type BlobRef = z.infer<typeof blobRef>;
+export type { BlobRef, LongText };
 export type AttachmentRef = z.infer<typeof attachmentRef>;
 export type ModelUsage = z.infer<typeof modelUsage>;
 export type TurnFailure = z.infer<typeof turnFailure>;

@@ -44,6 +44,14 @@ export const defaultLimits = {
   commandMaxSeconds: 600,
   /** Commands of one Task that may run in the background at the same time. */
   backgroundCommands: 4,
+  /** Files that a Task's agents may hand over, one of them and all together in bytes. */
+  artifacts: 50,
+  artifactBytes: 10 * 1024 ** 2,
+  artifactsBytes: 100 * 1024 ** 2,
+  /** Pictures that a Task's checks and previews may keep. */
+  pictures: 100,
+  /** Time of one capture, from the server's start. */
+  previewSeconds: 60,
   archiveFiles: 100_000,
   archiveBytes: 2 * 1024 ** 3,
   archiveFileBytes: 512 * 1024 ** 2,
@@ -54,6 +62,8 @@ export const defaultLimits = {
   diskFreePercent: 5,
   /** Rounds of failing checks that go back to the agents. */
   checkRounds: 3,
+  /** Each of the project's own checks, which run where a request names none; 0 = they do not. */
+  projectCheckSeconds: 120,
   /** Rounds of conflicts with the project that go back to the agents. */
   landingRounds: 3,
   /** Times in a row that a change is moved onto new commits and checked again before it may land. */

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { eventPage, streamFrame } from "./event.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
+import * as squad from "./squad.ts";
 import * as status from "./status.ts";
 import * as task from "./task.ts";
 
@@ -12,7 +13,14 @@ import * as task from "./task.ts";
 export type Answer = {
   status: 200 | 202 | 204 | 304;
   description: string;
-  type?: "application/json" | "text/event-stream" | "text/plain" | "text/x-diff" | "application/zip" | "text/html";
+  type?:
+    | "application/json"
+    | "text/event-stream"
+    | "text/plain"
+    | "text/x-diff"
+    | "application/zip"
+    | "application/octet-stream"
+    | "text/html";
   schema?: z.ZodType;
 };
 
@@ -20,8 +28,8 @@ export type Route = {
   method: "GET" | "POST" | "PATCH" | "DELETE";
   path: `/${string}`;
   summary: string;
-  /** `required`: 400 without one. `accepted`: may be given and is ignored. `filter`: narrows the answer. */
-  directory: "required" | "accepted" | "filter";
+  /** `required`: 400 without one. `accepted`: may be given and is ignored. `filter`: narrows the answer. `optional`: adds to it. */
+  directory: "required" | "accepted" | "filter" | "optional";
   /** Path parameters are plain strings: an ill-formed Task id is a 404, not a 400. */
   params?: z.ZodObject;
   /** Strict: unknown query parameters are refused. `directory` is added to every route. */
@@ -65,6 +73,7 @@ const flag = z
   .meta(shownAs({ type: "boolean" }));
 
 const taskParams = z.object({ taskID: z.string() });
+const squadParams = z.object({ id: z.string() });
 const eventQuery = z.object({
   after: z.string().optional().describe("Resume after this event id; 0 replays from the start"),
   follow: flag.optional().describe("1 = stay open after task.settled"),
@@ -172,6 +181,32 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       params: z.object({ taskID: z.string(), checkID: z.string() }),
       answers: [{ status: 200, description: "Standard output and error", type: "text/plain" }],
     },
+    "task.artifact": {
+      method: "GET",
+      path: "/task/{taskID}/artifacts/{artifactID}",
+      summary: "A file that was kept beside the result; the board lists them",
+      directory: "accepted",
+      params: z.object({ taskID: z.string(), artifactID: z.string() }),
+      answers: [{ status: 200, description: "Its bytes, to be saved", type: "application/octet-stream" }],
+    },
+    "task.preview": {
+      method: "GET",
+      path: "/task/{taskID}/preview",
+      summary: "Whether a picture of what the Task has made can be taken, and those that were",
+      directory: "required",
+      params: taskParams,
+      answers: [json(status.preview, "The preview")],
+    },
+    "task.capture": {
+      method: "POST",
+      path: "/task/{taskID}/preview/capture",
+      summary: "Take a picture of a page that the Task's server serves",
+      directory: "required",
+      params: taskParams,
+      body: bodies.taskCapture,
+      bodyOptional: true,
+      answers: [json(status.captureAccepted, "Taken; an artifact")],
+    },
     "task.events": {
       method: "GET",
       path: "/task/{taskID}/events",
@@ -235,6 +270,59 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
         { status: 200, description: "Frames", type: "text/event-stream", schema: streamFrame },
         json(eventPage, "With format=json"),
       ],
+    },
+    "squad.list": {
+      method: "GET",
+      path: "/squads",
+      summary: "The squads that a project sees, and what is wrong with others",
+      directory: "optional",
+      answers: [json(squad.squadCatalog, "The catalog")],
+    },
+    "squad.recommend": {
+      method: "GET",
+      path: "/squads/recommend",
+      summary: "The squads that fully own a phase",
+      directory: "optional",
+      query: z.object({
+        phase: z.string().min(1).max(129).describe("Words, or domain/phase"),
+        productPillar: task.productPillar.optional().describe("Default code"),
+      }),
+      answers: [json(squad.squadRecommendation, "Owners first to last, with reasons")],
+    },
+    "squad.get": {
+      method: "GET",
+      path: "/squad/{id}",
+      summary: "A squad with its texts, as the project sees it",
+      directory: "optional",
+      params: squadParams,
+      answers: [json(squad.squadDetail, "The squad")],
+    },
+    "squad.validate": {
+      method: "POST",
+      path: "/squad/validate",
+      summary: "Say what is wrong with a package",
+      directory: "optional",
+      body: squad.squadValidate,
+      bodySize: "large",
+      answers: [json(squad.squadValidation, "Whether it could be installed")],
+    },
+    "squad.install": {
+      method: "POST",
+      path: "/squad/install",
+      summary: "Install or upgrade a package, whole or not at all",
+      directory: "optional",
+      body: squad.squadInstall,
+      bodySize: "large",
+      answers: [json(squad.squadInstalled, "It stands")],
+    },
+    "squad.remove": {
+      method: "DELETE",
+      path: "/squad/{id}",
+      summary: "Uninstall a squad; Tasks that began with it keep it",
+      directory: "optional",
+      params: squadParams,
+      query: squad.squadRemove,
+      answers: [json(squad.squadRemoved, "Removed")],
     },
     "service.health": {
       method: "GET",

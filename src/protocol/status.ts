@@ -1,15 +1,6 @@
 import { z } from "zod";
-import {
-  activity,
-  budget,
-  checkKinds,
-  checkRequest,
-  lifecycleStatus,
-  phase,
-  priority,
-  productPillar,
-  time,
-} from "./task.ts";
+import { checkKinds, checkSpec, viewport } from "./check.ts";
+import { activity, budget, lifecycleStatus, phase, priority, productPillar, time } from "./task.ts";
 
 /** What the Task routes answer: the status record, the list row, messages, the board. Source: completion.md "Tasks". */
 
@@ -46,8 +37,11 @@ export const checkState = z
     required: z.boolean(),
     origin: z.enum(["request", "project"]),
     state: z.enum(["pending", "running", "passed", "failed", "error"]),
-    flaky: z.boolean(),
+    flaky: z.boolean().describe("It failed first, and passed when it was run once more on the same tree"),
     stale: z.boolean().describe("The result is of an earlier tree"),
+    redefined: z
+      .array(z.string())
+      .describe("What defines it and the Task changed: it also ran with that as it was before, and both count"),
     exitCode: z.number().int().nullable(),
     durationMs: z.number().nullable(),
     commit: z.string().nullable(),
@@ -81,7 +75,14 @@ export const topology = z
         endedAt: time.nullable(),
       }),
     ),
-    edges: z.array(z.object({ from: z.string(), to: z.string(), callID: z.string(), at: time })),
+    edges: z.array(
+      z.object({
+        from: z.string(),
+        to: z.string(),
+        callID: z.string().nullable().describe("null: a review by the service"),
+        at: time,
+      }),
+    ),
   })
   .meta({ id: "SessionInvocationTopology" });
 
@@ -96,8 +97,63 @@ const goal = z
       objective: z.string(),
       acceptance: z.array(z.string()),
     }),
+    execution: z.object({
+      state: z.enum(["waiting", "running", "finished"]),
+      sessionIDs: z.array(z.string()),
+      attempts: z.number().int().describe("Sessions that were begun for it, the Orchestrator's included"),
+      startedAt: time.nullable(),
+      endedAt: time.nullable(),
+    }),
+    evidence: z
+      .array(
+        z.object({
+          id: z.string().describe("Of the call, check or commit"),
+          kind: z.enum(["change", "command", "check"]),
+          summary: z.string(),
+          sessionID: z.string().nullable(),
+          commit: z.string().nullable(),
+          stale: z.boolean().describe("The files or the contract changed since: kept, and not counted"),
+          at: time,
+        }),
+      )
+      .describe("Recorded by the service; the newest of each kind"),
+    review: z.object({
+      verdict: z.enum(["accepted", "rejected", "inconclusive"]).nullable(),
+      revision: z.number().int().nullable(),
+      reviewer: z.string().nullable(),
+      notes: z.string().nullable(),
+      stale: z.boolean(),
+      at: time.nullable(),
+    }),
+    settlement: z.object({
+      state: z.enum(["open", "accepted", "dropped"]),
+      revision: z.number().int().nullable(),
+      commit: z.string().nullable(),
+      at: time.nullable(),
+    }),
   })
   .meta({ id: "Goal" });
+
+/** Whose it is: an agent handed it over, a check made it, or a caller asked for a picture. */
+export const artifactBy = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("call"), sessionID: z.string(), callID: z.string() }),
+  z.object({ kind: z.literal("check"), checkID: z.string(), on: z.enum(["base", "work"]), round: z.number().int() }),
+  z.object({ kind: z.literal("capture"), url: z.string(), viewport }),
+]);
+
+export const artifact = z
+  .object({
+    artifactID: z.string(),
+    filename: z.string(),
+    title: z.string(),
+    mime: z.string(),
+    bytes: z.number().int(),
+    sha256: z.string(),
+    by: artifactBy,
+    sliceID: z.string().exactOptional().describe("The delivery slice that it is evidence for"),
+    at: time,
+  })
+  .meta({ id: "Artifact" });
 
 export const errorInfo = z
   .object({ code: z.string(), retryable: z.boolean(), remedy: z.string().nullable(), at: time })
@@ -213,7 +269,7 @@ export const taskDetail = taskStatus
   .extend({
     request: z.string(),
     attachments: z.array(attachmentInfo),
-    requestedChecks: z.array(checkRequest.required({ id: true, name: true })),
+    requestedChecks: z.array(checkSpec),
   })
   .meta({ id: "TaskDetail" });
 
@@ -263,7 +319,7 @@ export const board = z
     conversation: z.object({ messages: z.array(message), total: z.number().int() }),
     sessions: topology.shape.nodes,
     checks: z.array(checkState),
-    artifacts: z.array(z.never()),
+    artifacts: z.array(artifact),
     git: z.object({
       ...common.git.shape,
       diffStat: z
@@ -277,6 +333,23 @@ export const board = z
     generatedAt: time,
   })
   .meta({ id: "TaskBoard" });
+
+export const preview = z
+  .object({
+    url: z
+      .string()
+      .nullable()
+      .describe("The page of the Task's server, as its sandbox sees it; null: no check starts one"),
+    state: z
+      .enum(["none", "unavailable", "busy", "ready"])
+      .describe("none: no check starts a server. unavailable: no Chromium, or nothing committed. busy: not now"),
+    captures: z.array(artifact),
+  })
+  .meta({ id: "Preview" });
+
+export const captureAccepted = z
+  .object({ artifactID: z.string(), eventID: z.number().int() })
+  .meta({ id: "CaptureAccepted" });
 
 export const messageAccepted = z
   .object({
@@ -327,9 +400,13 @@ export type TimelineEntry = z.infer<typeof timelineEntry>;
 export type Usage = z.infer<typeof usage>;
 export type CheckState = z.infer<typeof checkState>;
 export type Topology = z.infer<typeof topology>;
+export type Goal = z.infer<typeof goal>;
 export type Budget = z.infer<typeof budget>;
 export type Phase = z.infer<typeof phase>;
 export type Priority = z.infer<typeof priority>;
+export type Preview = z.infer<typeof preview>;
+export type CaptureAccepted = z.infer<typeof captureAccepted>;
+export type Artifact = z.infer<typeof artifact>;
 export type ErrorInfo = z.infer<typeof errorInfo>;
 export type LifecycleStatus = z.infer<typeof lifecycleStatus>;
 export type Activity = z.infer<typeof activity>;

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { checkRequest, commandText, localURL, viewport } from "./check.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
 
 /** The Task routes' bodies and answers. Source: shared/spec/interface.md 2.1–2.5, completion.md "Tasks". */
@@ -37,48 +38,6 @@ export const modelRef = z
   .describe("provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1");
 
 export const time = z.iso.datetime().describe("ISO-8601, UTC, milliseconds");
-
-/** The kinds of checks this version runs; those of completion.md that are missing are refused by name. */
-export const checkKinds = ["command", "build", "test", "lint", "typecheck"] as const;
-const laterKinds = ["http", "visual", "file", "review"];
-
-const checkKind = z.enum(checkKinds, {
-  error: (issue) =>
-    laterKinds.includes(String(issue.input))
-      ? `The check kind "${issue.input}" is not available in this version; available: ${checkKinds.join(", ")}`
-      : undefined,
-});
-
-const relativePath = z
-  .string()
-  .min(1)
-  .max(4096)
-  .refine((path) => !path.startsWith("/") && !path.split("/").includes("..") && !path.includes("\0"), {
-    error: (issue) => `Expected a path inside the project without "..", got ${JSON.stringify(issue.input)}`,
-  });
-
-export const checkRequest = z
-  .strictObject({
-    id: z
-      .string()
-      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
-      .optional(),
-    name: z.string().min(1).max(200).optional(),
-    kind: checkKind,
-    run: z.string().min(1).max(8192).describe("Shell command; exit 0 passes unless `expect` says otherwise"),
-    cwd: relativePath.optional(),
-    env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string().max(8192)).optional(),
-    timeoutSeconds: z.number().int().min(1).max(86_400).default(600),
-    required: z.boolean().default(true),
-    baseline: z.boolean().default(false).describe("Also run on the base tree before the work"),
-    expect: z
-      .strictObject({
-        exitCode: z.number().int().min(0).max(255).optional(),
-        stdoutMatches: z.string().min(1).max(1024).optional().describe("Regular expression"),
-      })
-      .optional(),
-  })
-  .meta({ id: "Check" });
 
 export const attachmentRequest = z
   .strictObject({ filename: z.string().min(1), mime: z.string().min(1), data: z.base64() })
@@ -119,7 +78,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         priority: priority.optional(),
         attachments: attachments.optional(),
         checks: z
-          .array(z.union([z.string().min(1).max(8192), checkRequest]))
+          .array(z.union([commandText, checkRequest]))
           .max(limits.checks)
           .optional(),
         metadata: metadataOf(limits).optional(),
@@ -152,6 +111,12 @@ export const createRequests = (limits: Limits = defaultLimits) => {
           `Expected one of decision and answer, got ${(input as { decision?: string }).decision === undefined ? "neither" : "both"}`,
       })
       .meta({ id: "TaskAnswer" }),
+    taskCapture: z
+      .strictObject({
+        url: localURL.optional().describe("A page of the Task's server; default: the one its check names"),
+        viewport: viewport.optional().describe("Default: 1280×720"),
+      })
+      .meta({ id: "TaskCapture" }),
     taskDelete: z.strictObject({ surface, reason }).meta({ id: "TaskDelete" }),
     taskPatch: z
       .strictObject({
@@ -172,18 +137,5 @@ export type TaskCreate = z.infer<Requests["taskCreate"]>;
 export type TaskMessage = z.infer<Requests["taskMessage"]>;
 export type TaskAnswer = z.infer<Requests["taskAnswer"]>;
 export type TaskCancel = z.infer<Requests["taskCancel"]>;
+export type TaskCapture = z.infer<Requests["taskCapture"]>;
 export type TaskPatch = z.infer<Requests["taskPatch"]>;
-
-/** A check with every default filled in; `id` is unique in its Task. */
-export type CheckSpec = {
-  id: string;
-  name: string;
-  kind: (typeof checkKinds)[number];
-  run: string;
-  cwd?: string;
-  env?: Record<string, string>;
-  timeoutSeconds: number;
-  required: boolean;
-  baseline: boolean;
-  expect?: { exitCode?: number; stdoutMatches?: string };
-};

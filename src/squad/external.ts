@@ -1,14 +1,19 @@
-import type { Squad } from "./squad.ts";
+import { hash } from "node:crypto";
+import type { Found } from "./scope.ts";
+import { type Squad, snapshotOf } from "./squad.ts";
 
 /** The squad of one external agent: it works alone, with its own model and tools, under the service's rules. */
-export const externalSquad = (name: string): Squad => ({
+const externalSquad = (name: string): Squad => ({
   id: `acp-${name}`,
   version: "1.0.0",
   name,
   summary: `The external agent ${name}, over the Agent Client Protocol.`,
+  notFor: "Work that needs the service's own tools or several agents.",
   pillars: ["code", "work"],
+  owns: { domains: [], phases: [] },
   orchestrator: {
     name,
+    description: "An agent that is a program, with its own model and tools.",
     tools: [],
     delegates: [],
     runtime: `acp:${name}`,
@@ -21,4 +26,11 @@ export const externalSquad = (name: string): Squad => ({
 - Your last message, two to six sentences: what changed and where, how it was shown to work, what is left or uncertain. Claim only what you have seen.`,
   },
   agents: [],
+  skills: [],
 });
+
+/** As the catalog has it: made from the configuration, so without files. */
+export const findExternal = (name: string): Found => {
+  const squad = externalSquad(name);
+  return { squad, scope: "user", digest: hash("sha256", snapshotOf(squad), "hex"), files: undefined };
+};

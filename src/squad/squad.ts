@@ -1,52 +1,97 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { AgentSpec, SquadRef } from "../domain/agent.ts";
 import { ServiceError } from "../errors.ts";
 import type { Blobs } from "../store/store.ts";
-import { base } from "./base.ts";
-import { externalSquad } from "./external.ts";
+import type { Catalog } from "./catalog.ts";
+import { decode, encode, placeOf } from "./package.ts";
+import { parsePackage } from "./parse.ts";
 
 /** Squads as data, and the revisions that Tasks are pinned to. */
+
+export type Scope = SquadRef["scope"];
+
+/** `description`: what the others of its squad are told of it. */
+export type Agent = AgentSpec & { description: string };
+
+/** Instructions for a kind of work, read by agents when it comes up. */
+export type SquadSkill = { name: string; description: string; text: string };
 
 export type Squad = {
   id: string;
   version: string;
   name: string;
   summary: string;
+  notFor: string;
   pillars: readonly ("code" | "work")[];
-  orchestrator: AgentSpec;
-  agents: readonly AgentSpec[];
+  /** What it fully owns, by its own word; nothing else makes it an owner. */
+  owns: { domains: readonly string[]; phases: readonly string[] };
+  orchestrator: Agent;
+  /** Those besides the Orchestrator. */
+  agents: readonly Agent[];
+  skills: readonly SquadSkill[];
 };
 
 export interface Squads {
-  /** The revision that a new Task is pinned to; its snapshot is kept for as long as the data folder. */
-  pin(id: string): Promise<SquadRef>;
+  /** The revision that a new Task of this project is pinned to; its snapshot is kept for as long as the data folder. */
+  pin(id: string, directory: string): Promise<SquadRef>;
   load(ref: SquadRef): Promise<Squad>;
 }
 
-/** The digest of a squad is the SHA-256 of its snapshot, so a Task's squad is found by it years later. */
-const snapshot = (squad: Squad): Buffer => Buffer.from(`sortie squad 1\n${JSON.stringify(squad)}`);
+/** What squads were kept as before they were packages, and what those of the configuration still are. */
+const plain = "sortie squad 1\n";
 
-/** `external`: names of the operator's external agents; each is a squad of its own, `acp-<name>`. */
-export const createSquads = (blobs: Blobs, external: readonly string[] = []): Squads => {
-  const squads: readonly Squad[] = [base, ...external.map(externalSquad)];
+export const snapshotOf = (squad: Squad): Buffer => Buffer.from(`${plain}${JSON.stringify(squad)}`);
+
+/** Revisions in memory: every run of a Task loads its own. */
+const keptInMemory = 64;
+
+export const createSquads = (blobs: Blobs, catalog: Pick<Catalog, "find" | "scan">): Squads => {
+  const loaded = new Map<string, Squad>();
+  const keep = (digest: string, squad: Squad): Squad => {
+    const [oldest] = loaded.size >= keptInMemory ? loaded.keys() : [];
+    if (oldest !== undefined) loaded.delete(oldest);
+    loaded.set(digest, squad);
+    return squad;
+  };
   return {
-    async pin(id) {
-      const squad = squads.find((candidate) => candidate.id === id);
-      if (squad === undefined)
-        throw new ServiceError(
-          "squad_not_available",
-          `Expected promptProfile to be an installed squad (${squads.map((known) => known.id).join(", ")}), got ${JSON.stringify(id)}.`,
-        );
-      const bytes = snapshot(squad);
-      await blobs.put(bytes, true);
-      const digest = createHash("sha256").update(bytes).digest("hex");
-      return { id: squad.id, version: squad.version, digest, scope: squad === base ? "builtin" : "user" };
+    async pin(id, directory) {
+      const found = await catalog.find(id, directory);
+      if (found === undefined) throw await notAvailable(catalog, id, directory);
+      const { squad, scope, digest, files } = found;
+      await blobs.put(files === undefined ? snapshotOf(squad) : encode(files), true);
+      keep(digest, squad);
+      return { id: squad.id, version: squad.version, digest, scope };
     },
     async load(ref) {
+      const known = loaded.get(ref.digest);
+      if (known !== undefined) return known;
       const bytes = await blobs.get(ref.digest);
-      if (bytes === undefined)
-        throw new Error(`The snapshot of squad ${ref.id} ${ref.version} (${ref.digest}) is gone.`);
-      return JSON.parse(bytes.toString("utf8").replace(/^[^\n]*\n/, "")) as Squad;
+      const lost = (what: string) =>
+        new Error(`The snapshot of squad ${ref.id} ${ref.version} (${ref.digest}) ${what}.`);
+      if (bytes === undefined) throw lost("is gone");
+      if (hash("sha256", bytes, "hex") !== ref.digest) throw lost("was changed");
+      const files = decode(bytes);
+      if (files === undefined) return keep(ref.digest, plainSquad(bytes));
+      const parsed = parsePackage(files);
+      if (!parsed.ok) throw lost(`cannot be read by this version: ${parsed.issues[0]?.message}`);
+      return keep(ref.digest, parsed.squad);
     },
   };
+};
+
+type Old = Omit<Squad, "notFor" | "owns" | "skills">;
+
+const plainSquad = (bytes: Buffer): Squad => {
+  const squad = JSON.parse(bytes.toString("utf8").slice(plain.length)) as Old & Partial<Squad>;
+  return { notFor: "", owns: { domains: [], phases: [] }, skills: [], ...squad };
+};
+
+const notAvailable = async (catalog: Pick<Catalog, "scan">, id: string, directory: string): Promise<ServiceError> => {
+  const { squads, issues } = await catalog.scan(directory);
+  const broken = issues.find(({ squad }) => squad === id);
+  const why = broken === undefined ? "" : `, whose package is broken (${placeOf(broken)}: ${broken.message})`;
+  return new ServiceError(
+    "squad_not_available",
+    `Expected promptProfile to be an installed squad (${squads.map(({ squad }) => squad.id).join(", ")}), got ${JSON.stringify(id)}${why}.`,
+  );
 };

@@ -1,15 +1,16 @@
-import { mkdirSync } from "node:fs";
+import { hash } from "node:crypto";
+import { lstatSync, mkdirSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { messageOf, StartError } from "../errors.ts";
+import { messageOf, ServiceError, StartError } from "../errors.ts";
 
 /**
- * One server per data folder. The lock is the operating system's, taken through a small SQLite file of its own: it
- * ends with the process, however that ends, and needs no clean-up.
+ * The operating system's lock, taken through a small SQLite file of its own: it ends with the process, however that
+ * ends, and needs no clean-up. Undefined: somebody has it.
  */
-export const lockFolder = async (dataDir: string): Promise<Disposable> => {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const path = join(dataDir, "lock.db");
+const take = (path: string): Disposable | undefined => {
   let database: Database.Database | undefined;
   try {
     database = new Database(path, { timeout: 0 });
@@ -17,16 +18,50 @@ export const lockFolder = async (dataDir: string): Promise<Disposable> => {
     database.exec("BEGIN EXCLUSIVE");
   } catch (error) {
     database?.close();
-    if (error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY"))
-      throw new StartError(
-        75,
-        `Another server already uses the data folder ${dataDir}. Stop it, or start this one with another folder (--data-dir or SERVICE_DATA_DIR).`,
-      );
+    if (error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY")) return undefined;
+    throw error;
+  }
+  const held = database;
+  return { [Symbol.dispose]: () => void held.close() };
+};
+
+/** One server per data folder. */
+export const lockFolder = async (dataDir: string): Promise<Disposable> => {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const path = join(dataDir, "lock.db");
+  let lock: Disposable | undefined;
+  try {
+    lock = take(path);
+  } catch (error) {
     throw new StartError(
       75,
       `The data folder ${dataDir} could not be locked: ${messageOf(error)}. Is ${path} writable?`,
     );
   }
-  const held = database;
-  return { [Symbol.dispose]: () => void held.close() };
+  if (lock !== undefined) return lock;
+  throw new StartError(
+    75,
+    `Another server already uses the data folder ${dataDir}. Stop it, or start this one with another folder (--data-dir or SERVICE_DATA_DIR).`,
+  );
+};
+
+/**
+ * A lock of this name that all services of this user on this machine share, whatever their data folders; undefined:
+ * it was taken all the time. Its file stays, since one that is removed could be held twice; so names share 256 files, and
+ * whoever holds one asks for no other.
+ */
+export const lockName = async (name: string, waitMs: number): Promise<Disposable | undefined> => {
+  const uid = process.getuid?.();
+  const folder = join(tmpdir(), `sortie-${uid ?? "locks"}`);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const stats = lstatSync(folder);
+  if (!stats.isDirectory() || (uid !== undefined && stats.uid !== uid))
+    throw new ServiceError("store_unavailable", `Expected ${folder} to be a folder of this service's user.`);
+  const path = join(folder, `${hash("sha256", name, "hex").slice(0, 2)}.lock`);
+  const deadline = performance.now() + waitMs;
+  for (;;) {
+    const lock = take(path);
+    if (lock !== undefined || performance.now() > deadline) return lock;
+    await wait(20);
+  }
 };

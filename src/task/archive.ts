@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { type ArchivedFile, archiveSchema, flowOf, type Manifest, manifestText } from "../domain/flow.ts";
+import { type ArchivedFile, archiveSchema, flowOf, frameOf, type Manifest, manifestText } from "../domain/flow.ts";
 import type { Recorded } from "../domain/event.ts";
+import { ledgerOf } from "../domain/ledger.ts";
 import { commonOf } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../errors.ts";
@@ -21,8 +22,10 @@ import {
   trackedInIndex,
   type TrackedReader,
 } from "../workspace/tracked.ts";
-import type { Workspaces } from "../workspace/workspace.ts";
+import type { Workspace, Workspaces } from "../workspace/workspace.ts";
+import { addArtifacts } from "./artifacts.ts";
 import { linkFault, type Named, nameEntries, type Omitted } from "./entries.ts";
+import { addLogs } from "./logs.ts";
 import { createReads } from "./reads.ts";
 import type { ArchiveFile } from "./tasks.ts";
 import { untrackedOf } from "./untracked.ts";
@@ -99,7 +102,9 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     using reader = source.reader;
     const zip = createZip(path, signal);
     try {
-      const flow = await addFlow(zip, state);
+      const { files: flow, head, events } = await addFlow(zip, state);
+      const logs = await addLogs(zip, events, { blobs: store.blobs, redact, limits });
+      const artifacts = await addArtifacts(zip, state, store.blobs);
       const project = await addProject(zip, source, reader, signal);
       const manifest: Manifest = {
         schemaVersion: archiveSchema,
@@ -108,8 +113,9 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
         commit: source.commit,
         source: source.kind,
         complete: project.complete,
-        files: [...flow, ...project.files],
-        omitted: project.omitted,
+        ledger: head,
+        files: [...flow, ...logs.files, ...artifacts.files, ...project.files],
+        omitted: [...logs.omitted, ...artifacts.omitted, ...project.omitted],
         warnings: project.warnings,
       };
       await zip.add("execution-flow/manifest.json", 0o100644, Buffer.from(manifestText(manifest)));
@@ -117,6 +123,24 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     } finally {
       await zip.close();
     }
+  }
+
+  async function standing(
+    { root, git }: Workspace,
+    state: TaskState,
+    inPlace: boolean,
+    signal: AbortSignal,
+  ): Promise<Source> {
+    if (git === undefined) throw notAWorktree(state.directory);
+    await insideWorktree(git, state.directory, signal);
+    const head = await git.run(["rev-parse", "--verify", "-q", "HEAD"], { ok: [0, 1, 128], signal });
+    return {
+      kind: inPlace ? "directory" : "worktree",
+      commit: commitOf(state) ?? (head.stdout.toString("latin1").trim() || null),
+      listed: await trackedInIndex(git, signal),
+      untracked: await untrackedOf(state, store, git, undefined),
+      reader: readerOnDisk(root),
+    };
   }
 
   /** The Task's own worktree; the project's files when it works in place; else the repository's objects. */
@@ -129,20 +153,13 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
       inPlace || (workspace?.worktree != null && existsSync(workspace.worktree))
         ? await workspaces.open(state.taskID, { baseTree: null, targetRef: null, ...prepared })
         : undefined;
-    // Between the two it may have gone.
-    if (opened !== undefined && existsSync(opened.root)) {
-      const { root, git } = opened;
-      if (git === undefined) throw notAWorktree(directory);
-      await insideWorktree(git, directory, signal);
-      const head = await git.run(["rev-parse", "--verify", "-q", "HEAD"], { ok: [0, 1, 128], signal });
-      return {
-        kind: inPlace ? "directory" : "worktree",
-        commit: commitOf(state) ?? (head.stdout.toString("latin1").trim() || null),
-        listed: await trackedInIndex(git, signal),
-        untracked: await untrackedOf(state, store, git, undefined),
-        reader: readerOnDisk(root),
-      };
-    }
+    if (opened !== undefined && existsSync(opened.root))
+      try {
+        return await standing(opened, state, inPlace, signal);
+      } catch (error) {
+        // A worktree may go in this moment, its retention over; its commits tell then.
+        if (inPlace || existsSync(opened.root)) throw error;
+      }
     const project = (await workspaces.inspect(directory)).git;
     if (project === undefined) throw notAWorktree(directory);
     const commit = commitOf(state) ?? project.head;
@@ -153,10 +170,10 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     return { kind: "commit", commit, listed, untracked, reader: readerInCommit(git, listed, signal) };
   }
 
-  async function addFlow(zip: Zip, state: TaskState): Promise<ArchivedFile[]> {
+  async function addFlow(zip: Zip, state: TaskState) {
     // The Task's own last change stands for the present, or no two archives would be the same.
     const reads = createReads({ store, workspaces, now: () => new Date(state.updatedAt) });
-    const [task, board, { messages }, events] = await Promise.all([
+    const [task, board, { messages }, recorded] = await Promise.all([
       reads.get(state.taskID),
       reads.board(state.taskID),
       reads.messages(state.taskID, { after: 0, limit: Number.MAX_SAFE_INTEGER }),
@@ -166,21 +183,24 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     // The metadata is the caller's own, and stays as it was given.
     const clean = <T>(value: T): T => mapStrings(value, redact);
     const { metadata } = state;
+    const events = recorded.map((event) =>
+      frameOf(event.type === "task.created" ? { ...event, data: { ...clean(event.data), metadata } } : clean(event)),
+    );
+    const { ledger, ...head } = ledgerOf(state.taskID, events, (text) => hash("sha256", text));
     const flow = flowOf({
       state: clean(state),
       task: { ...clean(task), metadata },
       board: clean(board),
       messages: clean(messages),
-      events: events.map((event) =>
-        event.type === "task.created" ? { ...event, data: { ...clean(event.data), metadata } } : clean(event),
-      ),
+      events,
+      ledger,
     });
     for (const { name, text } of flow) {
       const full = `execution-flow/${name}`;
       const { done } = await zip.add(full, 0o100644, Buffer.from(text));
       files.push({ name: full, ...(await done) });
     }
-    return files;
+    return { files, head, events };
   }
 
   async function eventsOf({ taskID, version }: TaskState): Promise<Recorded[]> {

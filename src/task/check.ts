@@ -1,8 +1,12 @@
-import { runCheck } from "../check/check.ts";
+import type { CheckResult } from "../check/check.ts";
+import type { DomainEvent } from "../domain/event.ts";
 import { type CheckRun, hasSnapshot, type TaskState } from "../domain/task.ts";
 import { newID } from "../id.ts";
-import type { CheckSpec } from "../protocol/task.ts";
+import { aboutOf, type CheckSpec } from "../protocol/check.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { Artifact } from "../protocol/status.ts";
 import type { Run } from "./open.ts";
+import { type Result, resultOf } from "./attempt.ts";
 
 /** Checks, run by the service: on the base before the work, and on the tree that will land. */
 
@@ -10,50 +14,62 @@ export const baseline = (run: Run, checks: readonly CheckSpec[]): Promise<void> 
 
 export const check = (run: Run, checks: readonly CheckSpec[]): Promise<void> => runAll(run, checks, "work");
 
+/** Of one Task's checks, as many run at the same time. */
+const atOnce = 4;
+
 const runAll = async (run: Run, checks: readonly CheckSpec[], on: "base" | "work"): Promise<void> => {
-  const workspace = await run.workspace();
-  const { commit, tree } = subject(run.state(), on);
-  for (const spec of checks) {
-    const about = { checkID: spec.id, on, round: run.state().round, commit, tree };
-    await run.record([{ type: "check.started", data: about }]);
-    using _slot = await run.slot();
-    const result = await runCheck(spec, workspace, {
-      limits: run.limits,
-      signal: run.signal,
-      onOutput: (text) =>
-        run.store.live.publish(
-          {
-            type: "tool.output",
-            taskID: run.stream,
-            at: run.now().toISOString(),
-            data: { callID: spec.id, text },
-          },
-          run.state().position,
-        ),
-    });
-    const log = await run.store.blobs.put(Buffer.from(result.output));
-    // What a check leaves behind must not reach the next one, nor the project.
-    if (commit !== null) await workspace.reset(commit);
-    await run.record([
-      {
-        type: "check.finished",
-        data: {
-          ...about,
-          state: result.state,
-          exitCode: result.exitCode,
-          durationMs: Math.round(result.durationMs),
-          log,
-          tail: result.tail,
-          reason: result.reason,
-        },
-      },
-    ]);
-    if (on === "work" && run.state().input > (run.state().reply?.read ?? 0)) return;
-  }
+  await run.workspace();
+  const subject = subjectOf(run.state(), on);
+  const checkout = await run.checkout.at(subject.commit);
+  const queue = [...checks];
+  const work = async () => {
+    for (let spec = queue.shift(); spec !== undefined; spec = queue.shift()) {
+      using _slot = await run.slot();
+      const about = { checkID: spec.id, on, round: run.state().round, ...subject };
+      await run.record([{ type: "check.started", data: about }]);
+      await finish(run, about, await resultOf(run, spec, checkout, on));
+      // Somebody spoke meanwhile: the agent reads it first, and the rest runs on what comes of it.
+      if (on === "work" && run.state().input > (run.state().reply?.read ?? 0)) queue.length = 0;
+    }
+  };
+  const ends = await Promise.allSettled(Array.from({ length: checkout?.apart === true ? atOnce : 1 }, work));
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
+};
+
+type About = EventData["check.started"];
+const finish = async (run: Run, about: About, result: Result): Promise<void> => {
+  const { state, exitCode, tail, reason } = result;
+  const log = await run.store.blobs.put(Buffer.from(result.output));
+  const durationMs = Math.round(result.durationMs);
+  const more = {
+    ...(result.flaky ? { flaky: true as const } : {}),
+    ...(result.redefined.length === 0 ? {} : { redefined: result.redefined }),
+  };
+  const { checkID, on, round } = about;
+  const pictures = await kept(run, result.artifacts ?? [], { kind: "check", checkID, on, round });
+  await run.record([
+    ...pictures,
+    { type: "check.finished", data: { ...about, state, exitCode, durationMs, log, tail, reason, ...more } },
+  ]);
+};
+
+/** What a check shows, as facts; beyond the limit it is not kept. */
+const kept = async (
+  run: Run,
+  shown: NonNullable<CheckResult["artifacts"]>,
+  by: Artifact["by"],
+): Promise<DomainEvent[]> => {
+  const room = run.limits.pictures - run.state().artifacts.filter((artifact) => artifact.by.kind !== "call").length;
+  return Promise.all(
+    shown.slice(0, Math.max(0, room)).map(async ({ filename, title, mime, bytes }): Promise<DomainEvent> => {
+      const blob = await run.store.blobs.put(bytes);
+      return { type: "artifact.recorded", data: { artifactID: newID("art"), filename, title, mime, ...blob, by } };
+    }),
+  );
 };
 
 /** The commit and tree a result is about; null where the Task works in place. */
-const subject = (state: TaskState, on: "base" | "work"): { commit: string | null; tree: string | null } => {
+const subjectOf = (state: TaskState, on: "base" | "work"): { commit: string | null; tree: string | null } => {
   const { workspace, tree } = state;
   if (workspace?.kind !== "worktree") return { commit: null, tree: null };
   return on === "work" && tree !== null
@@ -66,7 +82,7 @@ export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<v
   const state = run.state();
   const parts = failed.map((result) => {
     const spec = state.checks.find((candidate) => candidate.id === result.checkID);
-    return `\`${spec?.run ?? result.checkID}\`: ${result.reason ?? "failed"}\n\n\`\`\`\n${result.tail}\n\`\`\``;
+    return `\`${spec === undefined ? result.checkID : aboutOf(spec)}\`: ${result.reason ?? "failed"}\n\n\`\`\`\n${result.tail}\n\`\`\``;
   });
   const alone =
     state.workspace?.snapshot === undefined || hasSnapshot(state)

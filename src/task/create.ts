@@ -1,15 +1,16 @@
-import type { z } from "zod";
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
 import { newID } from "../id.ts";
+import { aboutOf, type CheckSpec, checkRequest, checkSpec } from "../protocol/check.ts";
 import type { AttachmentRef } from "../protocol/event.ts";
-import type { CheckSpec, checkRequest, TaskCreate } from "../protocol/task.ts";
+import type { TaskCreate } from "../protocol/task.ts";
 import type { Blobs } from "../store/store.ts";
 import { keepText } from "../store/text.ts";
 import type { Project } from "../workspace/workspace.ts";
 import { onceOf, replay } from "./accept.ts";
+import { viewportOf, withBaselines } from "./baseline.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
 
 /** A new Task: what the request leaves open is filled in, what cannot be is refused, and one commit makes it stand. */
@@ -39,7 +40,7 @@ export const createTask =
     const { store, engine, workspaces, limits } = deps;
     const project = await workspaces.inspect(directory);
     const place = placeOf(project, body, deps.defaults.landing);
-    const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad);
+    const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
     const { orchestrator } = await deps.squads.load(squad);
     const model = modelFor(orchestrator, body.model, deps.resolveModel);
     await deps.checkDisk();
@@ -47,6 +48,12 @@ export const createTask =
       throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
 
     const taskID = newID("task");
+    const checks = await withBaselines(checkSpecs(body.checks ?? []), body.checks ?? [], {
+      attachments: body.attachments ?? [],
+      directory: project.directory,
+      blobs: store.blobs,
+      limits,
+    });
     const created: DomainEvent = {
       type: "task.created",
       data: {
@@ -59,7 +66,7 @@ export const createTask =
         source: body.source ?? "api",
         directory: project.directory,
         project: project.project,
-        checks: checkSpecs(body.checks ?? []),
+        checks,
         attachments: await keepAttachments(store.blobs, body.attachments ?? []),
         metadata: body.metadata ?? {},
         squad,
@@ -112,11 +119,11 @@ const placeOf = (
 
 /** An external agent brings its model; every other Task needs one that can be called. */
 const modelFor = (
-  { runtime }: AgentSpec,
+  { runtime, model }: AgentSpec,
   wanted: string | undefined,
   resolve: (ref: string | undefined) => ModelRef,
 ): ModelRef => {
-  if (runtime === undefined) return resolve(wanted);
+  if (runtime === undefined) return resolve(wanted ?? model);
   const name = runtime.slice("acp:".length);
   if (wanted === undefined) return `acp/${name}`;
   throw wrong("model", `Expected no model with the external agent ${name}, which brings its own, got "${wanted}"`);
@@ -134,36 +141,18 @@ export const titleOf = (request: string): string => {
 const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec[] => {
   const seen = new Set<string>();
   return checks.map((check, index) => {
-    const given: z.input<typeof checkRequest> = typeof check === "string" ? { kind: "command", run: check } : check;
-    const { id = `check-${index + 1}`, name = given.run } = given;
+    const given = checkRequest.parse(typeof check === "string" ? { kind: "command", run: check } : check);
+    if (given.kind === "file" && !given.exists && given.matches !== undefined)
+      throw wrong(
+        `checks[${index}].matches`,
+        `Expected no pattern for a file that must not exist, got ${JSON.stringify(given.matches)}`,
+      );
+    const id = given.id ?? `check-${index + 1}`;
     if (seen.has(id)) throw wrong(`checks[${index}].id`, `Expected a different id for every check, got "${id}" twice`);
     seen.add(id);
-    const pattern = given.expect?.stdoutMatches;
-    if (pattern !== undefined && !isPattern(pattern))
-      throw wrong(
-        `checks[${index}].expect.stdoutMatches`,
-        `Expected a regular expression, got ${JSON.stringify(pattern)}`,
-      );
-    const { exitCode } = given.expect ?? {};
-    return {
-      id,
-      name: name.slice(0, 200),
-      kind: given.kind,
-      run: given.run,
-      ...(given.cwd === undefined ? {} : { cwd: given.cwd }),
-      ...(given.env === undefined ? {} : { env: given.env }),
-      timeoutSeconds: given.timeoutSeconds ?? 600,
-      required: given.required ?? true,
-      baseline: given.baseline ?? false,
-      ...(exitCode === undefined && pattern === undefined
-        ? {}
-        : {
-            expect: {
-              ...(exitCode === undefined ? {} : { exitCode }),
-              ...(pattern === undefined ? {} : { stdoutMatches: pattern }),
-            },
-          }),
-    };
+    const size = given.kind === "visual" ? { viewport: viewportOf(given.viewport) } : {};
+    const spec = checkSpec.parse({ ...given, ...size, id, name: given.name ?? "", baseline: given.baseline === true });
+    return { ...spec, name: given.name ?? aboutOf(spec).slice(0, 200) };
   });
 };
 
@@ -171,11 +160,3 @@ const wrong = (path: string, message: string) =>
   new ServiceError("invalid_request", `body.${path}: ${message}.`, {
     issues: [{ path: `body.${path}`, message, code: "custom" }],
   });
-
-const isPattern = (text: string): boolean => {
-  try {
-    return new RegExp(text, "m") instanceof RegExp;
-  } catch {
-    return false;
-  }
-};

@@ -14,10 +14,10 @@ export type Named = Tracked & { name: string };
 const longest = 4096;
 
 /** Sorted by path; `name` is safe, unique without regard to case, and below `folder`. */
-export const nameEntries = (
-  listed: readonly Tracked[],
+export const nameEntries = <T extends Tracked>(
+  listed: readonly T[],
   folder: string,
-): { entries: Named[]; omitted: Omitted[]; warnings: Omitted[] } => {
+): { entries: (T & Named)[]; omitted: Omitted[]; warnings: Omitted[] } => {
   const omitted: Omitted[] = [];
   const links = new Set(listed.filter(({ mode }) => mode === "120000").map(({ path }) => path));
   const kept = listed

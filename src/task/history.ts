@@ -1,4 +1,5 @@
 import {
+  concerns,
   type Conversation,
   conversationTypes,
   converse,
@@ -6,19 +7,57 @@ import {
   messageEventTypes,
   reopen,
 } from "../domain/conversation.ts";
-import type { StreamID } from "../domain/event.ts";
+import type { Recorded } from "../domain/event.ts";
+import { rootOf, type TaskState } from "../domain/task.ts";
 import type { Store } from "../store/store.ts";
 
-/** The conversation of a Task up to a version. Of what its newest summary replaces, nothing but the messages is read. */
-export const openConversation = async (store: Store, stream: StreamID, version: number): Promise<Conversation> => {
-  const [summary] = await store.read(stream, { types: ["conversation.compacted"], last: true, limit: 1 });
-  const compacted = summary?.type === "conversation.compacted" && summary.version <= version ? summary : undefined;
+/** What the sessions of a Task have said, as far as somebody goes on with it. */
+
+/** The conversation of a session up to the fold's version. Of what its newest summary replaces, only messages are read. */
+export const openConversation = async (
+  store: Store,
+  state: TaskState,
+  sessionID = rootOf(state),
+): Promise<Conversation> => {
+  const { taskID: stream, version } = state;
+  const isOurs = (event: Recorded) =>
+    event.version <= version && concerns(event, sessionID, sessionID === rootOf(state));
+  const summaries = await store.read(stream, { types: ["conversation.compacted"] });
+  const compacted = summaries.findLast((event) => event.type === "conversation.compacted" && isOurs(event));
+  const after = compacted?.type === "conversation.compacted" ? compacted.data.through : 0;
   const chat =
-    compacted === undefined
-      ? emptyConversation()
-      : reopen(compacted, await store.read(stream, { types: messageEventTypes }));
-  const after = compacted?.data.through ?? 0;
+    compacted?.type === "conversation.compacted"
+      ? reopen(compacted, (await store.read(stream, { types: messageEventTypes })).filter(isOurs))
+      : emptyConversation();
   for (const event of await store.read(stream, { types: conversationTypes, after }))
-    if (event.version <= version) converse(chat, event);
+    if (isOurs(event)) converse(chat, event);
   return chat;
+};
+
+/** The conversations that are open in a run; each is opened with its first use, and follows the log from there. */
+export type Conversations = {
+  of(sessionID: string): Promise<Conversation>;
+  follow(event: Recorded): void;
+  close(sessionID: string): void;
+};
+
+export const createConversations = (store: Store, state: () => TaskState, root: Conversation): Conversations => {
+  const open = new Map<string, Conversation>([[rootOf(state()), root]]);
+  return {
+    async of(sessionID) {
+      const known = open.get(sessionID);
+      if (known !== undefined) return known;
+      // Facts of other sessions may come in meanwhile; of this one none can before it is open.
+      const chat = await openConversation(store, state(), sessionID);
+      open.set(sessionID, chat);
+      return chat;
+    },
+    follow(event) {
+      for (const [sessionID, chat] of open)
+        if (concerns(event, sessionID, sessionID === rootOf(state()))) converse(chat, event);
+    },
+    close(sessionID) {
+      if (sessionID !== rootOf(state())) open.delete(sessionID);
+    },
+  };
 };

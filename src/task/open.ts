@@ -1,5 +1,6 @@
 import type { ExternalAgent } from "../agent/external.ts";
-import { type Conversation, converse } from "../domain/conversation.ts";
+import type { Browser } from "../check/browser.ts";
+import type { Conversation } from "../domain/conversation.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
 import type { RuleTexts } from "../domain/permission.ts";
@@ -18,8 +19,10 @@ import { type Background, createBackground } from "../tool/background.ts";
 import type { OutboundOptions } from "../tool/outbound.ts";
 import { createFiles } from "../workspace/files.ts";
 import type { Processes } from "../process/process.ts";
+import { forkKey } from "../workspace/fork.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
-import { openConversation } from "./history.ts";
+import { type CheckoutOfRun, createCheckoutOfRun } from "./checkout.ts";
+import { type Conversations, createConversations, openConversation } from "./history.ts";
 import { openWorkspace } from "./prepare.ts";
 import { readRules } from "./rules.ts";
 import { failNow } from "./settle.ts";
@@ -42,6 +45,8 @@ export type RunDeps = {
   slots: Slots;
   /** What the operator has run in every new worktree. */
   setup: Setup | undefined;
+  /** Chromium for checks that look at a page, looked for anew each time. */
+  browser: () => Browser;
   /** How agents may fetch pages; undefined: not at all. */
   web: OutboundOptions | undefined;
   limits: Limits;
@@ -60,7 +65,9 @@ export type Run = RunDeps & {
   stream: StreamID;
   signal: AbortSignal;
   state: () => TaskState;
+  /** The Orchestrator's conversation. */
   chat: Conversation;
+  chats: Conversations;
   /** Commits facts and folds them in. False: others came in between `expected` and now; ask `next` again. */
   record: (events: readonly DomainEvent[], options?: { judged?: number; due?: Due | null }) => Promise<boolean>;
   /** The Task's workspace, made or opened once. */
@@ -69,6 +76,8 @@ export type Run = RunDeps & {
   workspaceMade: () => Promise<void>;
   /** Drops the workspace, so that the next use makes it anew. */
   forgetWorkspace: () => void;
+  /** The files that its checks run on. */
+  checkout: CheckoutOfRun;
   /** The project's landing turn, held from the first landing attempt until the agent is asked again, or the run ends. */
   landingTurn: () => Promise<void>;
   leaveTurn: () => void;
@@ -98,11 +107,12 @@ export const openRun = async (
   const folded = await store.state(stream);
   if (folded === undefined) return undefined;
   let state = folded;
-  const chat = await openConversation(store, stream, state.version);
+  const chat = await openConversation(store, state);
+  const chats = createConversations(store, () => state, chat);
 
   const absorb = (event: Recorded) => {
     state = evolve(state, event);
-    converse(chat, event);
+    chats.follow(event);
   };
   let folding: Promise<void> = Promise.resolve();
   const catchUp = (recorded: readonly Recorded[]): Promise<void> => {
@@ -143,6 +153,7 @@ export const openRun = async (
     stream,
     signal,
     chat,
+    chats,
     state: () => state,
     record,
     workspace: () => (opened ??= openWorkspace(run)),
@@ -152,6 +163,7 @@ export const openRun = async (
     forgetWorkspace() {
       opened = undefined;
     },
+    checkout: createCheckoutOfRun(() => run),
     landingTurn: () =>
       (holdsTurn ??= deps.workspaces.turn(state.project, signal).then((turn) => {
         heldTurn = turn;
@@ -165,7 +177,11 @@ export const openRun = async (
     background: createBackground(claim.fence.epoch),
   };
 
-  scope.defer(() => deps.processes.rest(stream));
+  const forks = () => state.sessions.flatMap(({ fork }) => (fork === null ? [] : [forkKey(stream, fork.name)]));
+  scope.defer(async () => {
+    await Promise.all([stream, ...forks()].map((key) => deps.processes.rest(key)));
+  });
+  scope.use(run.checkout);
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());
   scope.defer(run.leaveTurn);
@@ -191,7 +207,10 @@ export const openRun = async (
   // In a worktree the commit leaves them out; here nobody else would.
   if (state.isolation === "directory" && state.open.length > 0)
     await tidy(state.directory).catch((error: unknown) => log.warn({ stream, error: messageOf(error) }, "not tidied"));
-  const killed = state.startedAt === null ? [] : await deps.processes.killAll(stream);
+  const killed =
+    state.startedAt === null
+      ? []
+      : (await Promise.all([stream, ...forks()].map((key) => deps.processes.killAll(key)))).flat();
   if (state.crashes >= crashLoop) {
     await failNow(run, {
       code: "crash_loop",

@@ -27,28 +27,29 @@ const furnished = async (run: Run, workspace: Workspace): Promise<Workspace> => 
 };
 
 /** Where commands can write to the repository's own files: each is looked at afterwards, and what it did there is a fact. */
-const watched = (run: Run, workspace: Workspace): Workspace => {
+export const watched = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspace, "talk">>>(run: Run, place: P): P => {
   const { taskID, project } = run.state();
-  if (run.sandbox.tier === 1 || !existsSync(join(project, "HEAD"))) return workspace;
+  if (run.sandbox.tier === 1 || !existsSync(join(project, "HEAD"))) return place;
   const fingerprint = createFingerprint({ commonDir: project, taskID });
   const look = async () => {
     const files = fingerprint.end();
     if (files.length > 0) await run.record([{ type: "git.tampered", data: { files } }]);
   };
-  const runCommand = workspace.run.bind(workspace);
-  const startTalk = workspace.talk.bind(workspace);
-  workspace.run = async (command) => {
+  const runCommand = place.run.bind(place);
+  const startTalk = place.talk?.bind(place);
+  place.run = async (command) => {
     fingerprint.begin();
     const ran = await runCommand(command);
     await look();
     return ran;
   };
-  workspace.talk = async (talk) => {
-    fingerprint.begin();
-    const talking = await startTalk(talk);
-    return { ...talking, gone: talking.gone.then(look) };
-  };
-  return workspace;
+  if (startTalk !== undefined)
+    place.talk = async (talk) => {
+      fingerprint.begin();
+      const talking = await startTalk(talk);
+      return { ...talking, gone: talking.gone.then(look) };
+    };
+  return place;
 };
 
 /** A message came while the result landed: what follows starts from the new base. */

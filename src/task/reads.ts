@@ -1,10 +1,20 @@
+import { specsOf } from "../domain/checks.ts";
+import { columnsOf } from "../domain/slices.ts";
 import { boardOf, messagesFrom, messageTypes, type OpenMessage, timelineOf } from "../domain/board.ts";
 import { statusOf } from "../domain/status.ts";
 import { phaseOf, waitOf } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../errors.ts";
 import { isID } from "../id.ts";
-import type { Message, MessagePage, TaskBoard, TaskDetail, TaskStatus, TaskSummary } from "../protocol/status.ts";
+import type {
+  Artifact,
+  Message,
+  MessagePage,
+  TaskBoard,
+  TaskDetail,
+  TaskStatus,
+  TaskSummary,
+} from "../protocol/status.ts";
 import type { Json, ListQuery, Store } from "../store/store.ts";
 import { loadInput, loadText } from "../store/text.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
@@ -91,9 +101,11 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
       const { tree } = task;
       return boardOf({
         status,
+        columns: columnsOf(task),
         request,
         messages: await Promise.all(messagesFrom(events).slice(-boardMessages).map(load)),
         total: task.messages,
+        artifacts: task.artifacts,
         diffStat: tree && { files: tree.files, insertions: tree.insertions, deletions: tree.deletions },
         timeline: timelineOf(recent),
         generatedAt: now().toISOString(),
@@ -116,6 +128,19 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
 
     diff: async (taskID: string): Promise<string> => diff(await state(taskID)),
 
+    async artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }> {
+      const task = await state(taskID);
+      const artifact = task.artifacts.find((kept) => kept.artifactID === artifactID);
+      const bytes = artifact && (await store.blobs.get(artifact.sha256));
+      if (artifact !== undefined && bytes !== undefined) return { artifact, bytes };
+      throw new ServiceError(
+        "route_not_found",
+        artifact === undefined
+          ? "Expected the id of one of the Task's artifacts, as its board lists them, got another."
+          : `Expected the ${artifact.bytes} bytes of ${artifactID} in the data folder, got nothing there.`,
+      );
+    },
+
     async checkLog(taskID: string, checkID: string): Promise<Buffer> {
       const task = await state(taskID);
       const run = task.results[checkID] ?? task.baseline[checkID];
@@ -123,9 +148,13 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
       if (bytes !== undefined) return bytes;
       throw new ServiceError(
         "route_not_found",
-        task.checks.some((check) => check.id === checkID)
+        specsOf(task).some((check) => check.id === checkID)
           ? `Check ${checkID} has no log yet.`
-          : `Expected one of the Task's checks (${task.checks.map((check) => check.id).join(", ") || "it has none"}), got ${JSON.stringify(checkID)}.`,
+          : `Expected one of the Task's checks (${
+              specsOf(task)
+                .map((check) => check.id)
+                .join(", ") || "it has none"
+            }), got ${JSON.stringify(checkID)}.`,
       );
     },
   };

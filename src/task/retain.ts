@@ -3,6 +3,7 @@ import type { TaskState } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Store } from "../store/store.ts";
+import { ownerOf } from "../workspace/fork.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /** Worktrees of Tasks that ended a while ago go, at the start and by the hour; their work stays on their branches. */
@@ -25,7 +26,9 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
   };
 
   const tidy = async (taskID: string): Promise<void> => {
-    if ((await store.state(taskID)) === undefined) {
+    const owner = ownerOf(taskID);
+    if ((await store.state(owner)) === undefined) {
+      if (owner !== taskID) return;
       if (workspaces.isDoomed(taskID)) await workspaces.remove(taskID);
       else keep(taskID, "no Task of this id is known; nothing says that its work is wanted nowhere");
       return;
@@ -33,7 +36,7 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
     workspaces.spare(taskID);
     let wanted = false;
     const retired = await workspaces.retire(taskID, async () => {
-      const state = await store.state(taskID);
+      const state = await store.state(owner);
       wanted = state !== undefined && isDue(state);
       return state !== undefined && wanted ? tipOf(state) : undefined;
     });
@@ -74,5 +77,5 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
 const hour = 3_600_000;
 
 /** The commit that holds a Task's work; undefined where it works in place. */
-const tipOf = ({ workspace, landed, tree }: TaskState): string | undefined =>
+export const tipOf = ({ workspace, landed, tree }: TaskState): string | undefined =>
   workspace?.kind === "worktree" ? (landed?.commit ?? tree?.commit ?? workspace.baseCommit ?? undefined) : undefined;

@@ -105,7 +105,7 @@ const setUp = async (
   return failure(finished);
 };
 
-const reasonOf = (ran: Ran, seconds: number): string => {
+export const reasonOf = (ran: Ran, seconds: number): string => {
   switch (ran.ended) {
     case "exit":
       return ran.exitCode === null ? "ended by a signal" : `exit ${ran.exitCode}`;

@@ -10,21 +10,25 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type {
   AnswerAccepted,
+  Artifact,
   CancelAccepted,
+  CaptureAccepted,
   MessageAccepted,
   MessagePage,
+  Preview,
   TaskBoard,
   TaskDetail,
   TaskStatus,
   TaskSummary,
 } from "../protocol/status.ts";
-import type { TaskAnswer, TaskCancel, TaskCreate, TaskMessage, TaskPatch } from "../protocol/task.ts";
+import type { TaskAnswer, TaskCancel, TaskCapture, TaskCreate, TaskMessage, TaskPatch } from "../protocol/task.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { ListQuery, Store } from "../store/store.ts";
 import { keepText } from "../store/text.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import { type Accepted, createAccept, type OnceKey } from "./accept.ts";
 import { createAnswer } from "./answer.ts";
+import { type CapturesDeps, createCaptures } from "./capture.ts";
 import { createTask, keepAttachments, type TaskCreated } from "./create.ts";
 import { createReads } from "./reads.ts";
 
@@ -46,6 +50,16 @@ export interface Tasks {
   messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage>;
   diff(taskID: string): Promise<string>;
   checkLog(taskID: string, checkID: string): Promise<Buffer>;
+  artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }>;
+  preview(directory: string, taskID: string): Promise<Preview>;
+  /** A picture of what the Task has made, as an artifact; a caller who leaves ends it. */
+  capture(
+    directory: string,
+    taskID: string,
+    body: TaskCapture,
+    once: OnceKey | undefined,
+    signal: AbortSignal,
+  ): Promise<Accepted<CaptureAccepted>>;
   message(directory: string, taskID: string, body: TaskMessage, once?: OnceKey): Promise<Accepted<MessageAccepted>>;
   cancel(directory: string, taskID: string, body: TaskCancel, once?: OnceKey): Promise<Accepted<CancelAccepted>>;
   /** Answers what the Task waits for; of two answers the first stands, the other is refused as `ask_closed`. */
@@ -59,6 +73,8 @@ export interface Tasks {
   update(directory: string, taskID: string, patch: TaskPatch): Promise<TaskStatus>;
   remove(directory: string, taskID: string): Promise<void>;
   archive(directory: string, taskID: string, signal: AbortSignal): Promise<ArchiveFile>;
+  /** The service stops: what still works for callers is ended. */
+  stop(): void;
 }
 
 export type TasksDeps = {
@@ -73,6 +89,7 @@ export type TasksDeps = {
   checkDisk: () => Promise<void>;
   defaults: { squad: string; landing: "commit" | "branch" };
   limits: Limits;
+  captures: CapturesDeps;
   log: Log;
   now: () => Date;
 };
@@ -84,18 +101,22 @@ export const createTasks = (deps: TasksDeps): Tasks => {
 
   const accept = createAccept(deps, stateOf);
   const { own, change } = accept;
+  const captures = createCaptures(deps.captures, deps, accept);
 
   return {
     ...reads,
     create: createTask(deps),
     answer: createAnswer(deps, accept),
 
+    preview: async (directory, taskID) => captures.preview(await own(directory, taskID)),
+    capture: captures.take,
+
     async message(directory, taskID, body, once) {
       refuseBusy(await own(directory, taskID), body);
       const messageID = newID("msg");
       const text = await keepText(store.blobs, body.text);
       const attachments = await keepAttachments(store.blobs, body.attachments ?? []);
-      return change<MessageAccepted>(taskID, once, (state) => {
+      const accepted = await change<MessageAccepted>(taskID, once, (state) => {
         refuseBusy(state, body);
         const active = isActive(state);
         const interrupt = active && body.onBusy === "interrupt" && state.landingStarted === null;
@@ -132,6 +153,8 @@ export const createTasks = (deps: TasksDeps): Tasks => {
           revoke: interrupt,
         };
       });
+      if (accepted.body.disposition === "restarted") captures.stop(taskID);
+      return accepted;
     },
 
     async cancel(directory, taskID, body, once) {
@@ -209,9 +232,12 @@ export const createTasks = (deps: TasksDeps): Tasks => {
         if (await store.erase(taskID, state.version)) break;
       }
       // Its last run may still be at its end, with the files open.
+      captures.stop(taskID);
       await engine.interrupt(taskID);
       await workspaces.remove(taskID);
     },
+
+    stop: () => captures.stop(),
 
     async archive(directory, taskID, signal) {
       return deps.archive(await own(directory, taskID), signal);

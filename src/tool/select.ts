@@ -1,6 +1,8 @@
 import { z } from "zod";
 import type { ToolSpec } from "../model/model.ts";
+import { artifact } from "./artifact.ts";
 import { ask } from "./ask.ts";
+import { delegate } from "./delegate.ts";
 import { edit } from "./edit.ts";
 import { fetch } from "./fetch.ts";
 import { git } from "./git.ts";
@@ -11,38 +13,62 @@ import { process } from "./process.ts";
 import { read } from "./read.ts";
 import { search } from "./search.ts";
 import { shell } from "./shell.ts";
-import { skill } from "./skill.ts";
+import { type OwnSkill, skill, skillOf } from "./skill.ts";
+import { slice } from "./slice.ts";
 import type { Tool } from "./tool.ts";
+import { verdict } from "./verdict.ts";
 import { write } from "./write.ts";
 
 /** The tools of this version by name. Their input is checked with `input` before `run`, so one map can hold them all. */
 export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
-  ([read, list, search, write, edit, patch, shell, process, git, note, ask, fetch, skill] as Tool[]).map((tool) => [
-    tool.name,
-    tool,
-  ]),
+  (
+    [
+      read,
+      list,
+      search,
+      write,
+      edit,
+      patch,
+      shell,
+      process,
+      git,
+      note,
+      artifact,
+      ask,
+      fetch,
+      skill,
+      slice,
+      delegate,
+      verdict,
+    ] as Tool[]
+  ).map((tool) => [tool.name, tool]),
 );
 
 /**
  * The tools an agent names; those that the operator has not switched on are left out, not listed and refused. Throws for
  * a name that is none: a squad's package is checked before it gets here.
  */
-export const selectTools = (names: readonly string[], { web = false } = {}): Tool[] =>
+export const selectTools = (
+  names: readonly string[],
+  { web = false, skills = [] }: { web?: boolean; skills?: readonly OwnSkill[] } = {},
+): Tool[] =>
   names.flatMap((name) => {
     const tool = Object.hasOwn(tools, name) ? tools[name] : undefined;
     if (tool === undefined) throw new Error(`Expected a tool of ${Object.keys(tools).join(", ")}, got "${name}"`);
+    if (tool === skill) return skillOf(skills);
     return tool === fetch && !web ? [] : [tool];
   });
 
 /** Bounds that nobody needs to know before running into them: the refusal says what was expected. */
 const untold = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum"] as const;
 
-const specs = new Map<Tool, ToolSpec>();
+/** By what a tool takes: the skill tool is made for each squad. */
+const specs = new Map<Tool["input"], ToolSpec>();
 
 /** What a model is told of the tools; each JSON Schema is made once. */
 export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
   chosen.map((tool) => {
-    const known = specs.get(tool);
+    const known = specs.get(tool.input);
     if (known !== undefined) return known;
     const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, {
       io: "input",
@@ -52,6 +78,6 @@ export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
       },
     });
     const spec = { name: tool.name, description: tool.description, parameters };
-    specs.set(tool, spec);
+    specs.set(tool.input, spec);
     return spec;
   });

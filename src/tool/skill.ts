@@ -2,7 +2,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { messageOf } from "../errors.ts";
 import type { Files } from "../workspace/files.ts";
-import { asData, failed, fit, ok, shown, type Tool } from "./tool.ts";
+import { asData, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 
 /**
  * Agent Skills of the project: folders with a `SKILL.md`, whose front matter says what it is for. They are listed to
@@ -60,24 +60,45 @@ const input = z.strictObject({ name: z.string().min(1).describe("The skill's nam
 export const skill: Tool<z.infer<typeof input>> = {
   name: "skill",
   description:
-    "Reads one of the project's skills: instructions for a kind of work, with the files that belong to it. The skills are listed with what each is for; read one before you begin work that it fits.",
+    "Reads one of the skills: instructions for a kind of work, with the files that belong to it. The skills are listed with what each is for; read one before you begin work that it fits.",
   input,
   effect: "none",
-  async run({ name }, { workspace: { files }, signal }) {
-    const skills = await findSkills(files);
-    signal.throwIfAborted();
-    const found = skills.find((candidate) => candidate.name === name);
-    if (found === undefined)
-      return failed(`There is no skill "${name}". Skills: ${skills.map((one) => one.name).join(", ") || "none"}.`);
-    const read = await readSkill(files, found.folder);
-    if (typeof read === "string") return failed(`The skill ${name} cannot be read: ${read}.`);
-    const { entries } = await files.list(found.folder, { depth: 3, limit: maxFiles });
-    const others = entries.filter(({ kind, path }) => kind === "file" && path !== `${found.folder}/SKILL.md`);
-    const list =
-      others.length === 0
-        ? ""
-        : `\n\nIts files, for \`read\` and \`shell\`:\n${others.map(({ path }) => shown(path)).join("\n")}`;
-    const text = fit(read.body, `read ${found.folder}/SKILL.md for the rest`);
-    return ok(asData(`${found.folder}/SKILL.md`, text) + list);
-  },
+  run: (asked, context) => readAny([], asked, context),
+};
+
+/** A squad's own skill: its text is the squad's word, like a handbook. */
+export type OwnSkill = { name: string; description: string; text: string };
+
+/** The tool for the agents of a squad with skills of its own; of the same name, those come before the project's. */
+export const skillOf = (own: readonly OwnSkill[]): Tool<z.infer<typeof input>> =>
+  own.length === 0 ? skill : { ...skill, run: (asked, context) => readAny(own, asked, context) };
+
+const readAny = async (
+  own: readonly OwnSkill[],
+  { name }: z.infer<typeof input>,
+  context: ToolContext,
+): Promise<ToolResult> => {
+  const {
+    workspace: { files },
+    signal,
+  } = context;
+  const owned = own.find((candidate) => candidate.name === name);
+  if (owned !== undefined) return sized(owned.text, context);
+  const skills = await findSkills(files);
+  signal.throwIfAborted();
+  const found = skills.find((candidate) => candidate.name === name);
+  if (found === undefined) {
+    const names = [...own, ...skills].map((one) => one.name);
+    return failed(`There is no skill "${name}". Skills: ${names.join(", ") || "none"}.`);
+  }
+  const read = await readSkill(files, found.folder);
+  if (typeof read === "string") return failed(`The skill ${name} cannot be read: ${read}.`);
+  const { entries } = await files.list(found.folder, { depth: 3, limit: maxFiles });
+  const others = entries.filter(({ kind, path }) => kind === "file" && path !== `${found.folder}/SKILL.md`);
+  const list =
+    others.length === 0
+      ? ""
+      : `\n\nIts files, for \`read\` and \`shell\`:\n${others.map(({ path }) => shown(path)).join("\n")}`;
+  const text = fit(read.body, `read ${found.folder}/SKILL.md for the rest`);
+  return ok(asData(`${found.folder}/SKILL.md`, text) + list);
 };

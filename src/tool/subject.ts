@@ -4,7 +4,7 @@ import type { Tool } from "./tool.ts";
 /**
  * What a call is about, for the permission rules: read from the names of its arguments, so that a new tool is under
  * the rules without a word. `path`, `paths`, `from`, `to` and the files of a `patch` are files, read by tools without
- * an effect and written by all others; `command` is the shell's, `action` Git's, `url` a host.
+ * an effect on them and written by all others; `command` is the shell's, `action` Git's, `url` a host.
  */
 export const subjectsOf = (
   tool: Pick<Tool, "name" | "effect">,
@@ -14,7 +14,8 @@ export const subjectsOf = (
   const given = typeof input === "object" && input !== null ? (input as Record<string, unknown>) : {};
   const texts = (name: string): string[] =>
     [given[name]].flat().filter((value): value is string => typeof value === "string");
-  const kind = tool.effect === "none" || readingActions.has(String(given["action"])) ? "read" : "write";
+  const kind =
+    tool.effect === "none" || tool.effect === "log" || readingActions.has(String(given["action"])) ? "read" : "write";
   const paths = [
     ...["path", "paths", "from", "to", "file", "files", "cwd"].flatMap(texts),
     ...texts("patch").flatMap(filesOf),

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { DomainEvent } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
-import type { EventData } from "../protocol/event.ts";
+import type { BlobRef, EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { FileRefused } from "../workspace/files.ts";
 import { GitError } from "../workspace/git.ts";
@@ -33,6 +33,8 @@ export type ToolContext = {
   signal: AbortSignal;
   /** The whole text behind a result that was cut, by its call. */
   kept(callID: string): Promise<string | undefined>;
+  /** Keeps bytes beside the log, under their hash; what the service knows as a secret is taken out of them. */
+  keep(bytes: Uint8Array): Promise<BlobRef>;
   background: Background;
   /** How pages may be fetched; undefined: not at all. */
   web?: OutboundOptions | undefined;
@@ -47,6 +49,8 @@ export type ToolContext = {
    * once there is an answer, which it then gets here.
    */
   ask(question: Pick<EventData["ask.opened"], "prompt" | "options" | "default">): Promise<Asked>;
+  /** Has another agent of the squad work in a session of its own, until its last word. Run again, it goes on with it. */
+  delegate(work: { agent: string; slices?: readonly string[] | undefined; brief: string }): Promise<ToolResult>;
 };
 
 /** `refused`: the Task may ask no more; words for the model. */

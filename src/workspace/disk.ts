@@ -229,6 +229,15 @@ export const put = async (
   return true;
 };
 
+/** Writes into a file that is there. A kill leaves half of it, and nothing beside it: only where all is made anew after one. */
+export const overwrite = async (root: string, path: string, bytes: Buffer): Promise<void> => {
+  const components = componentsOf(path);
+  const name = components.pop() ?? "";
+  using folder = openFolder(root, components);
+  await using handle = await open(folder.at(name), constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
+  await handle.writeFile(bytes);
+};
+
 /** Removes a folder that holds nothing but empty folders; git knows none of them. */
 const removeEmpty = (root: string, path: string): void => {
   const components = componentsOf(path);

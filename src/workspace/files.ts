@@ -75,7 +75,7 @@ const kindOf = (stats: Stats): Entry["kind"] =>
  * `alias`: where commands see the root; a path below it is taken as one below the root.
  */
 export const createFiles = (root: string, isProtected: (path: string) => boolean = isSecret, alias?: string): Files => {
-  const real = decodePath(realpathSync(osPath(root), { encoding: "buffer" }));
+  const real = decodePath(realpathSync.native(osPath(root), { encoding: "buffer" }));
   const inside = (path: string) => {
     for (const base of alias === undefined ? [real] : [real, alias])
       if (path === base || path.startsWith(`${base}/`)) return path.slice(base.length + 1);
@@ -117,7 +117,7 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
   };
   const targetOf = (path: string): string | undefined => {
     try {
-      return decodePath(realpathSync(osPath(path), { encoding: "buffer" }));
+      return decodePath(realpathSync.native(osPath(path), { encoding: "buffer" }));
     } catch {
       return undefined;
     }

@@ -1,7 +1,17 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, fstatSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import {
+  chmodSync,
+  existsSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 import type { Log } from "../log.ts";
 import type { Given } from "../protocol/event.ts";
 import { folderStats, problemOf } from "./dependencies.ts";
@@ -26,9 +36,11 @@ while [ "$n" -gt 0 ]; do
   n=$((n - 1))
   cd -- "$3" && mount --bind -- "$1" lower || exit 1
   if [ "$(stat -c %d:%i lower)" != "$2" ]; then echo "$1 was replaced meanwhile" >&2; exit 1; fi
-  if [ "$4" = layer ]; then mount -t overlay -o "$options,lowerdir=lower,upperdir=upper,workdir=work" sortie merged || exit 1
+  below=lower
+  if [ -n "$5" ]; then mount --bind -- "$5" below && below=below:lower || exit 1; fi
+  if [ "$4" = layer ]; then mount -t overlay -o "$options,lowerdir=$below,upperdir=upper,workdir=work" sortie merged || exit 1
   else mount --bind lower merged && mount -o remount,bind,ro merged || exit 1; fi
-  shift 4
+  shift 5
 done
 cd /
 exec "$@"`;
@@ -36,7 +48,23 @@ exec "$@"`;
 /** Without these the kernel's own defaults may make a layer useless over a folder that its user changes meanwhile. */
 const options = "index=off,redirect_dir=off,metacopy=off,xino=off";
 
-type Layer = { from: string; id: string; folder: string; how: Way["how"] };
+/** `below`: a layer that lies between the folder and this one. */
+type Layer = { from: string; id: string; folder: string; how: Way["how"]; below?: string };
+
+export type Around = {
+  /** Where the layers are kept. */
+  folder: string;
+  place: Place;
+  /** What the given folders are relative to. */
+  toplevel: string;
+  given: readonly Given[];
+  /** The layers of another folder lie below these. */
+  below?: string;
+};
+
+const treeLayer = "tree";
+/** What a layer of this name was given over the one that lies there, as a folder. */
+export const upperOf = (folder: string): string => join(folder, treeLayer, "upper");
 
 export const createLayers = ({ home, path, log }: { home: string; path: string; log: Log }) => {
   /** By the file system of the project. */
@@ -62,7 +90,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
       "sortie",
       way.user ? `userxattr,index=off,metacopy=off,xino=off` : options,
       String(layers.length),
-      ...layers.flatMap(({ from, id, folder, how }) => [from, id, folder, how]),
+      ...layers.flatMap(({ from, id, folder, how, below = "" }) => [from, id, folder, how, below]),
       file,
       ...same,
       ...args,
@@ -110,64 +138,85 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
     },
 
     /** The place with these folders in it; looked at again whenever a sandbox is opened. */
-    async around(taskID: string, place: Place, toplevel: string, given: readonly Given[]): Promise<Place> {
+    async around(request: Around): Promise<Place> {
+      const { place, toplevel, given } = request;
       const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
       const [first] = wanted;
       const way = first === undefined ? undefined : await wayFor(toplevel, first.path);
-      if (way === undefined) return place;
-      let layers: Layer[] = [];
-      return {
-        ...place,
-        over() {
-          layers = [];
-          const mounts: Mount[] = [];
-          for (const { path: name } of wanted) {
-            const layer = layerOf({ taskID, toplevel, tree: place.tree, path: name, how: way.how });
-            if (typeof layer === "string")
-              log.warn({ taskID, path: name, reason: layer }, "a dependency folder is not given");
-            else {
-              layers.push(layer);
-              mounts.push({ kind: "rw", from: join(layer.folder, "merged"), to: join(place.at, name) });
-            }
-          }
-          return [...place.over(), ...mounts];
-        },
-        around: (argv) => (layers.length === 0 ? argv : wrapped(way, layers, argv)),
-      };
+      return way === undefined ? place : withLayers(request, way, wanted, undefined);
     },
 
+    /** Likewise, with a layer over the tree too: what is written stays in `folder`. undefined: not on this machine. */
+    async apart(request: Around): Promise<Place | undefined> {
+      const { place, toplevel, given } = request;
+      const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
+      const [first] = wanted;
+      const own = await wayFor(dirname(place.tree), basename(place.tree));
+      const way = first === undefined ? own : await wayFor(toplevel, first.path);
+      if (own?.how !== "layer" || way?.user !== own.user) return undefined;
+      const stats = folderStats(dirname(place.tree), basename(place.tree));
+      if (typeof stats === "string") return undefined;
+      const folder = join(request.folder, treeLayer);
+      makeParts(folder);
+      const over: Layer = { from: place.tree, id: `${stats.dev}:${stats.ino}`, folder, how: "layer" };
+      return withLayers({ ...request, place: { ...place, shown: join(folder, "merged") } }, way, wanted, over);
+    },
+
+    folderOf: layersOf,
     /** What the Task's commands wrote into layers goes; no sandbox of it may be open. */
     remove: (taskID: string): void => removeLayers(layersOf(taskID)),
   };
 
-  function layerOf(request: {
-    taskID: string;
-    toplevel: string;
-    tree: string;
-    path: string;
-    how: Way["how"];
-  }): Layer | string {
-    const { taskID, toplevel, tree, path: name, how } = request;
+  function withLayers(request: Around, way: Way, wanted: readonly Given[], over: Layer | undefined): Place {
+    const { place } = request;
+    let layers: Layer[] = [];
+    return {
+      ...place,
+      over() {
+        layers = over === undefined ? [] : [over];
+        const mounts: Mount[] = [];
+        for (const { path: name } of wanted) {
+          const layer = layerOf(request, name, way.how);
+          if (typeof layer === "string") log.warn({ path: name, reason: layer }, "a dependency folder is not given");
+          else {
+            layers.push(layer);
+            mounts.push({ kind: "rw", from: join(layer.folder, "merged"), to: join(place.at, name) });
+          }
+        }
+        return [...place.over(), ...mounts];
+      },
+      around: (argv) => (layers.length === 0 ? argv : wrapped(way, layers, argv)),
+    };
+  }
+
+  function layerOf(
+    { folder: layersAt, place, toplevel, below }: Around,
+    name: string,
+    how: Way["how"],
+  ): Layer | string {
     const stats = folderStats(toplevel, name);
     const problem = problemOf({ toplevel, hidden: home }, name);
     if (typeof stats === "string" || problem !== undefined) return problem ?? "it is gone";
     try {
       // Made here, following no link: bubblewrap would follow one.
-      using target = openFolder(tree, name.split("/"), true);
+      using target = openFolder(place.tree, name.split("/"), true);
       fstatSync(target.fd);
     } catch (error) {
       return error instanceof Error ? error.message : String(error);
     }
-    const folder = join(layersOf(taskID), createHash("sha256").update(name).digest("hex").slice(0, 16));
+    const key = createHash("sha256").update(name).digest("hex").slice(0, 16);
+    const folder = join(layersAt, key);
     makeParts(folder);
-    return { from: join(toplevel, name), id: `${stats.dev}:${stats.ino}`, folder, how };
+    const layer = { from: join(toplevel, name), id: `${stats.dev}:${stats.ino}`, folder, how };
+    const under = below === undefined ? undefined : join(below, key, "upper");
+    return under === undefined || !existsSync(under) ? layer : { ...layer, below: under };
   }
 };
 
 export type Layers = ReturnType<typeof createLayers>;
 
 const makeParts = (folder: string): void => {
-  for (const part of ["lower", "upper", "work", "merged"])
+  for (const part of ["lower", "below", "upper", "work", "merged"])
     mkdirSync(join(folder, part), { recursive: true, mode: part === "upper" ? 0o755 : 0o700 });
 };
 

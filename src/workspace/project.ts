@@ -41,7 +41,7 @@ const refused = (message: string) => new ServiceError("directory_not_allowed", m
 
 const realOf = (path: string): string | undefined => {
   try {
-    return decodePath(realpathSync(osPath(path), { encoding: "buffer" }));
+    return decodePath(realpathSync.native(osPath(path), { encoding: "buffer" }));
   } catch {
     return undefined;
   }

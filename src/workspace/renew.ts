@@ -1,5 +1,5 @@
 import { diffArgs } from "./commit.ts";
-import { look, put } from "./disk.ts";
+import { look, overwrite } from "./disk.ts";
 import type { Git } from "./git.ts";
 import { mostBytes } from "./merge.ts";
 import { changesOf } from "./plan.ts";
@@ -74,8 +74,8 @@ const relabel = async (worktree: string, path: string, { ours, theirs }: Merged)
     return line.replace(/^\|{7} (?:[0-9a-f]{7,64}|empty tree)/, `||||||| ${baseSide}`);
   };
   const named = text.split("\n").map(marked).join("\n");
-  if (named !== text)
-    await put(worktree, path, { mode: there.content.mode, fill: (file) => file.writeFile(named, "latin1") }, "renew");
+  // Who dies here is known by the base that is not marked yet, and the worktree is filled anew.
+  if (named !== text) await overwrite(worktree, path, Buffer.from(named, "latin1"));
 };
 
 /** Paths of these that still have conflict markers of ours. */

@@ -22,9 +22,9 @@ const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.is
 
 /** git's own test of a git directory. */
 const isGitDir = ({ gitDir, commonDir }: GitDirs) =>
-  textOf(join(gitDir, "HEAD")) !== undefined &&
   isFolder(join(commonDir, "objects")) &&
-  isFolder(join(commonDir, "refs"));
+  isFolder(join(commonDir, "refs")) &&
+  textOf(join(gitDir, "HEAD")) !== undefined;
 
 /**
  * The repository a directory (a real path) is in: upwards as git looks, not across file systems. `none`: there is

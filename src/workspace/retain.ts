@@ -26,6 +26,7 @@ export const createRetention = (deps: {
   stand: Stand;
   origins: ReturnType<typeof createOrigins>;
   removeLayers: (taskID: string) => void;
+  removeCheckout: (taskID: string) => Promise<void>;
   log: Log;
 }) => {
   const { home, stand, origins, log } = deps;
@@ -41,6 +42,7 @@ export const createRetention = (deps: {
     if (origin !== undefined) await rm(origin.gitDir, { recursive: true, force: true });
     await rm(keptOf(taskID), { recursive: true, force: true });
     deps.removeLayers(taskID);
+    await deps.removeCheckout(taskID);
     await rm(`${tree}.exclude`, { force: true });
     await rm(`${tree}${aside}`, { recursive: true, force: true });
   };

@@ -66,12 +66,23 @@ export const openFolder = (root: string, components: readonly string[], create =
     }
     path = `${path}/${name}`;
     folder = hold(fd, path);
-    if (!linux && realpathSync(osPath(path)) !== path) {
+    if (!linux && realpathSync.native(osPath(path)) !== path) {
       folder[Symbol.dispose]();
       throw new FileRefused("linked", `Expected a folder at "${shown}", got a symbolic link`);
     }
   }
   return folder;
+};
+
+/** Which folder stands there: another text when it was replaced, or its entries were. undefined: none; "": one that cannot be opened. */
+export const folderStamp = (root: string, components: readonly string[]): string | undefined => {
+  try {
+    using folder = openFolder(root, components);
+    const { dev, ino, ctimeNs } = fstatSync(folder.fd, { bigint: true });
+    return `${dev} ${ino} ${ctimeNs}`;
+  } catch (error) {
+    return error instanceof FileRefused ? undefined : "";
+  }
 };
 
 const makeFolder = (path: string | Buffer) => {
@@ -88,7 +99,7 @@ const isLink = (path: string | Buffer): boolean =>
 /** Where a descriptor really leads. */
 export const realPathOf = (fd: number, path: string): string => {
   if (linux) return decodePath(readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" }));
-  const real = decodePath(realpathSync(osPath(path), { encoding: "buffer" }));
+  const real = decodePath(realpathSync.native(osPath(path), { encoding: "buffer" }));
   const [open, there] = [fstatSync(fd), lstatSync(osPath(real))];
   if (open.ino !== there.ino || open.dev !== there.dev)
     throw new FileRefused("outside", `Expected "${path}" to stay in place, got another file during the read`);

@@ -49,6 +49,11 @@ export type Renewed =
     }
   | { ok: false; paths: string[] };
 
+/** A fork's change in the Task's files. Not ok: both changed the same; the change is on a branch of its own, from `base`. */
+export type Joined =
+  | { ok: true; files: number }
+  | { ok: false; paths: string[]; branch: string; base: string; commit: string };
+
 /** The files a Task worked in, or the repository they belong to, are gone; the message says which. */
 export class WorkspaceLost extends Error {
   readonly code = "workspace_lost";
@@ -83,6 +88,34 @@ export interface Workspace {
   diff(commit: string | null): Promise<string>;
 }
 
+/** Where one check runs. */
+export type CheckPlace = Pick<Workspace, "root" | "inside" | "files" | "run" | "talk">;
+
+/** A file that stands in the place of the commit's. */
+export type Laid = { path: string; bytes: Buffer; executable: boolean };
+
+/** Files of a commit beside those of another before it; paths are relative to the root. */
+export interface Before {
+  /** A file's text before; undefined: there was none. */
+  text(path: string): Promise<string | undefined>;
+  now(path: string): Promise<string | undefined>;
+  /** What a file was that is changed or gone; undefined: it is as it was, or new. */
+  changed(path: string): Promise<{ bytes: Buffer; executable: boolean } | undefined>;
+}
+
+/** The files of one commit of a Task and nothing its agents left beside them. Disposed of, it is gone from the disk. */
+export interface Checkout extends AsyncDisposable {
+  /** Each check has files of its own, so they may run at the same time. */
+  readonly apart: boolean;
+  /** What is done here is there for every check, once `keep` was called. */
+  whole(): Promise<CheckPlace>;
+  keep(): Promise<void>;
+  /** Told by one git process. */
+  before(base: string): Promise<Before>;
+  /** For one check; what it leaves goes when it is disposed of. */
+  open(name: string, laid?: readonly Laid[]): Promise<CheckPlace & AsyncDisposable>;
+}
+
 /** One per service: makes, opens and removes workspaces, and lands their results. */
 export interface Workspaces {
   /** What kind of project a directory is; throws `ServiceError(directory_*)` when it cannot be one. */
@@ -91,6 +124,24 @@ export interface Workspaces {
   prepare(request: PrepareRequest): Promise<Workspace>;
   /** `tip`: by the Task's own run, which says what commit the files should be; what a kill left half-moved is put right. */
   open(taskID: string, prepared: Prepared, tip?: string): Promise<Workspace>;
+  /** The files of this commit for checks; the same again, moved to it, until it is disposed of. Worktrees only. */
+  checkout(workspace: Workspace, commit: string): Promise<Checkout>;
+  /** Files of their own for one of several agents at once, from a commit of the Task's; the same again when they stand. */
+  fork(workspace: Workspace, name: string, from: { commit: string; tree: string }): Promise<Workspace>;
+  /** What the fork changed, merged into the Task's files, which are put to `tip` before. The fork's own files go. */
+  join(workspace: Workspace, fork: Workspace, tip: string, message: string): Promise<Joined>;
+  /**
+   * Opens the workspace of a Task that nobody works on, for as long as `use` takes; its files are as in `commit`
+   * afterwards. `judge` is asked when nothing else can open it: false, and nothing is done. A run that begins meanwhile
+   * waits.
+   */
+  borrow<T>(
+    taskID: string,
+    prepared: Prepared,
+    commit: string | undefined,
+    judge: () => Promise<boolean>,
+    use: (workspace: Workspace) => Promise<T>,
+  ): Promise<T | undefined>;
   /** Dry run, once no other git command is at the project's index: what would change, or why not. Writes nothing. */
   plan(workspace: Workspace, commit: Commit, base: string): Promise<LandingPlan | Refusal>;
   /** Files, index, ref; idempotent, rolls forward path by path. `withdrawn`: the ref moved, all is as before. */

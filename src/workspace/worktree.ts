@@ -3,8 +3,10 @@ import { join } from "node:path";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
+import { createCheckouts } from "./checkout.ts";
 import { commitTree, diffOf, idOf, resetTo } from "./commit.ts";
 import { createFiles, type Files } from "./files.ts";
+import { createForks, forksOf, ownerOf, tipOf } from "./fork.ts";
 import { createGiver } from "./give.ts";
 import { type Author, createGit, type CreateGitOptions, type Git, GitError } from "./git.ts";
 import { directoryOnly, inPlace } from "./inplace.ts";
@@ -51,7 +53,8 @@ export type WorkspacesOptions = {
   onSpawn?: (args: readonly string[]) => void;
 };
 
-type Place = { taskID: string; origin: Origin; worktree: string; git: Git };
+/** A worktree with what belongs to it. */
+export type Place = { taskID: string; origin: Origin; worktree: string; git: Git };
 
 export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const { projectRoots, processes, log, lockWaitMs = 10_000, onStep = () => undefined } = options;
@@ -73,7 +76,14 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const layers = createLayers({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};
   const giver = createGiver({ dataDir, names, tier, layers, origins, limits: options.limits, path });
-  const retention = createRetention({ home, stand, origins, removeLayers: layers.remove, log });
+  const retention = createRetention({
+    home,
+    stand,
+    origins,
+    removeCheckout: (taskID) => checkouts.remove(taskID),
+    removeLayers: layers.remove,
+    log,
+  });
   /** What makes or removes a Task's worktree, one at a time. */
   const alone = createTurns();
   const whole = new AbortController().signal;
@@ -169,7 +179,14 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
     const dependencies = origin.given?.folders ?? [];
     const plain = worktreePlace(worktree, origin);
-    const mounted = gone ? plain : await layers.around(taskID, plain, origin.toplevel, dependencies);
+    const mounted = gone
+      ? plain
+      : await layers.around({
+          folder: layers.folderOf(taskID),
+          place: plain,
+          toplevel: origin.toplevel,
+          given: dependencies,
+        });
     const without = dependencies.map(({ path }) => path);
     let files: Files | undefined;
     const workspace: Workspace = {
@@ -212,6 +229,18 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     places.set(workspace, { taskID, origin, worktree, git: top });
     return workspace;
   };
+
+  const checkouts = createCheckouts({
+    home,
+    git: { ...gitOptions, timeoutMs: 10 * 60_000 },
+    layers,
+    tier,
+    limits: options.limits,
+    programs: path,
+    isProtected: options.isProtected,
+    processes,
+    run: runInside,
+  });
 
   const treeOf = async (project: Project): Promise<string | null> => {
     if (project.git?.head == null) return null;
@@ -267,6 +296,21 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     async open(taskID, prepared, tip) {
       using _alone = await alone(taskID, whole);
       return open(taskID, prepared, tip);
+    },
+    checkout(workspace, commit) {
+      const { taskID, origin } = placeOf(workspace);
+      return checkouts.open(taskID, origin, commit);
+    },
+    ...createForks({ stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone }),
+    async borrow(taskID, prepared, commit, judge, use) {
+      using _alone = await alone(taskID, whole);
+      if (!(await judge())) return undefined;
+      const workspace = await open(taskID, prepared, commit);
+      try {
+        return await use(workspace);
+      } finally {
+        if (commit !== undefined) await workspace.reset(commit);
+      }
     },
     async plan(workspace, commit, base) {
       const { taskID, origin, worktree, git } = placeOf(workspace);
@@ -336,13 +380,18 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     ...retention,
     async retire(taskID, judge) {
       using _alone = await alone(taskID, whole);
-      const tip = await judge();
+      const origin = origins.of(taskID);
+      const owned = ownerOf(taskID) === taskID || origin === undefined;
+      const judged = await judge();
+      // A fork that nobody joined: what is in it stays on its own branch.
+      const tip = judged === undefined || owned ? judged : await tipOf(gitOf(origin), taskID);
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return retention.retire(taskID, tip);
     },
     async remove(taskID) {
       using _alone = await alone(taskID, whole);
+      for (const key of forksOf(home, taskID)) await retention.remove(key);
       await retention.remove(taskID);
     },
   };

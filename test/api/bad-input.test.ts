@@ -23,7 +23,10 @@ type Schema = {
   $ref?: string;
   type?: string;
   enum?: unknown[];
+  const?: unknown;
   anyOf?: Schema[];
+  /** Objects told apart by their `kind`. */
+  oneOf?: Schema[];
   properties?: Record<string, Schema>;
   required?: string[];
   additionalProperties?: boolean | Schema;
@@ -69,11 +72,20 @@ const wrongs = (given: Schema, path: string, good: unknown): Wrong[] => {
     if (schema.anyOf.length > 3) return [];
     const fitting = schema.anyOf
       .map(resolve)
-      .find(({ type }) => (typeof good === "object" ? type === "object" : type === typeof good));
+      .find(({ type, oneOf }) =>
+        typeof good === "object" ? type === "object" || oneOf !== undefined : type === typeof good,
+      );
     return [
       ...types(5, true, null),
       ...(fitting === undefined ? [] : wrongs(fitting, path, good).filter(({ why }) => !why.startsWith("type"))),
     ];
+  }
+  if (schema.oneOf !== undefined) {
+    const { kind } = good as { kind: string };
+    const form = schema.oneOf.find(({ properties }) =>
+      (properties?.["kind"]?.enum ?? [properties?.["kind"]?.const]).includes(kind),
+    );
+    return wrongs(form ?? {}, path, good);
   }
   if (schema.enum !== undefined)
     return [
@@ -153,6 +165,7 @@ const wrongs = (given: Schema, path: string, good: unknown): Wrong[] => {
 
 const attachments = [{ filename: "a.txt", mime: "text/plain", data: "YQ==" }];
 const budget = { maxCostUSD: 1, maxTokens: 1000, maxSteps: 10, maxMinutes: 1.5 };
+const sources = { path: "/nowhere", zip: "YQ==", git: { path: "/nowhere", ref: "main" } };
 /** A body of each route with every field in it; the document says when one is forgotten here. */
 const goodBodies: Record<string, Record<string, unknown>> = {
   "task.create": {
@@ -176,6 +189,30 @@ const goodBodies: Record<string, Record<string, unknown>> = {
         baseline: false,
         expect: { exitCode: 0, stdoutMatches: "^" },
       },
+      {
+        id: "third",
+        name: "Third",
+        kind: "file",
+        path: "a.txt",
+        exists: true,
+        matches: "a",
+        timeoutSeconds: 5,
+        required: false,
+        baseline: false,
+      },
+      {
+        id: "fourth",
+        name: "Fourth",
+        kind: "http",
+        start: "exit 1",
+        cwd: ".",
+        env: { A: "1" },
+        url: "http://localhost:4597/",
+        expect: { status: 200, bodyMatches: "a" },
+        timeoutSeconds: 5,
+        required: false,
+        baseline: false,
+      },
     ],
     metadata: { team: "x", nested: { deep: [1, null, true] } },
     model: "builtin/rules-1",
@@ -188,11 +225,24 @@ const goodBodies: Record<string, Record<string, unknown>> = {
   "task.message": { source: "test", text: "run the checks", attachments, onBusy: "auto" },
   "task.cancel": { surface: "api", reason: "because", mode: "stop" },
   "task.answer": { decision: "allow", answer: "yes", source: "test" },
+  "task.capture": { url: "http://127.0.0.1:3000/", viewport: { width: 800, height: 600 } },
   "task.delete": { surface: "api", reason: "because" },
+  "squad.validate": { ...sources, scope: "user" },
+  "squad.install": { ...sources, scope: "user", expectedDigest: "0".repeat(64) },
 };
 
-/** A body that the route takes: of an answer's two forms only one at a time. */
-const goodBody = (id: string) => (id === "task.answer" ? { decision: "allow" } : goodBodies[id]);
+/** A body that the route takes: of an answer's two forms and a package's three sources only one at a time. */
+const goodBody = (id: string) => {
+  if (id === "task.answer") return { decision: "allow" };
+  return id.startsWith("squad.") ? { path: "/nowhere", scope: "user" } : goodBodies[id];
+};
+
+/** Of a package's sources the one that the path names, or the first. */
+const ofOneSource = (body: unknown, path: string): unknown => {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return body;
+  const named = Object.keys(sources).find((name) => path.startsWith(`body.${name}`)) ?? "path";
+  return Object.fromEntries(Object.entries(body).filter(([name]) => name === named || !(name in sources)));
+};
 
 const folder = temporary("sortie-bad-");
 let service: TestService;
@@ -283,7 +333,8 @@ describe("every field of every body", () => {
     const before = await written();
     const route = routeOf(id);
     for (const { path, value, why } of cases) {
-      const got = await send(route.method, `${addressOf(route)}?${query()}`, JSON.stringify(value));
+      const body = id.startsWith("squad.") ? ofOneSource(value, path) : value;
+      const got = await send(route.method, `${addressOf(route)}?${query()}`, JSON.stringify(body));
       expectRefusal(got, { status: 400, code: "invalid_request", path }, `${id} ${path}: ${why}: ${brief(value)}`);
     }
     expect(await written()).toBe(before);
@@ -304,11 +355,25 @@ describe("every field of every body", () => {
       ["task.answer", "body", goodBodies["task.answer"]],
       ["task.answer", "body.answer", { answer: long(16 * 1024) }],
       ["task.create", "body.checks[0].cwd", { ...create, checks: [{ kind: "test", run: "x", cwd: "../up" }] }],
-      ["task.create", "body.checks[0].kind", { ...create, checks: [{ kind: "visual", run: "x" }] }],
+      ["task.create", "body.checks[0].kind", { ...create, checks: [{ kind: "review", run: "x" }] }],
+      ["task.create", "body.checks[0].kind", { ...create, checks: [{ kind: "review", criteria: "x" }] }],
+      ["task.create", "body.checks[0].run", { ...create, checks: [{ kind: "file", path: "a", run: "x" }] }],
+      ["task.create", "body.checks[0].path", { ...create, checks: [{ kind: "file", path: "/a" }] }],
+      ["task.create", "body.checks[0].matches", { ...create, checks: [{ kind: "file", path: "a", matches: "(" }] }],
+      ...["https://localhost/", "http://example.org/", "http://u:p@localhost/", "localhost:80", "http://10.0.0.1"].map(
+        (url) =>
+          ["task.create", "body.checks[0].url", { ...create, checks: [{ kind: "http", start: "x", url }] }] as const,
+      ),
+      [
+        "task.create",
+        "body.checks[0].matches",
+        { ...create, checks: [{ kind: "file", path: "a", exists: false, matches: "a" }] },
+      ],
       ["task.create", "body.callbackURL", { ...create, callbackURL: "https://example.org" }],
     ] as const) {
       const route = routeOf(id);
-      const got = await send(route.method, `${addressOf(route)}?${query()}`, JSON.stringify(value));
+      const body = id.startsWith("squad.") ? ofOneSource(value, path) : value;
+      const got = await send(route.method, `${addressOf(route)}?${query()}`, JSON.stringify(body));
       expectRefusal(got, { status: 400, code: "invalid_request", path }, `${id} ${path}`);
     }
     expect(await written()).toBe(before);

@@ -4,7 +4,9 @@ import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../../src/cli/zip.ts";
+import { built, compileCache } from "../built.ts";
 import { git, makeProject, temporary, until } from "../harness.ts";
+import { textsOf, writePackage } from "../squads.ts";
 
 /**
  * The command as a user has it: `bin/sortie.js` over the built `dist`, in processes of its own, against a service that
@@ -22,13 +24,11 @@ type Ended = { code: number | null; out: string; err: string };
 type Running = { child: ChildProcess; said: () => string; ended: Promise<Ended> };
 
 const scratch = temporary("sortie-cli-");
-/** What is compiled once need not be again for each command: test/setup.ts has a folder for it. */
-const compiled = process.env["TEST_COMPILED"];
 const env = {
   PATH: process.env["PATH"] ?? "",
   HOME: scratch.path,
   SERVICE_SERVER_PASSWORD: password,
-  ...(compiled !== undefined && { NODE_COMPILE_CACHE: compiled }),
+  ...compileCache,
 };
 
 const launch = (
@@ -67,7 +67,7 @@ const greet = (from: string, to: string) => `\`\`\`diff
 \`\`\``;
 
 beforeAll(async () => {
-  execFileSync(process.execPath, [join(root, "scripts/setup.mjs")], { stdio: "pipe" });
+  await built();
   project = makeProject(join(scratch.path, "project"), { "greet.txt": "hello\n" });
   mkdirSync(join(scratch.path, "data"));
   writeFileSync(join(scratch.path, "data/config.jsonc"), '{ "permissions": { "ask": ["write(RELEASE)"] } }');
@@ -84,6 +84,40 @@ afterAll(async () => {
   const { code } = await service.ended;
   scratch[Symbol.dispose]();
   expect(code).toBe(0);
+});
+
+describe("squads", () => {
+  test("are checked, installed, listed, shown, recommended and removed", async () => {
+    const folder = writePackage(join(scratch.path, "api"), textsOf());
+    const checked = await sortie(["squad", "validate", folder]);
+    expect([checked.code, checked.out]).toEqual([
+      0,
+      expect.stringMatching(/^api 1\.0\.0 is in order \([0-9a-f]{64}\)\.\n$/),
+    ]);
+    const installed = await sortie(["squad", "install", folder, "--json"]);
+    const { squad } = JSON.parse(installed.out) as { squad: { digest: string } };
+    expect(squad).toMatchObject({ id: "api", scope: "user" });
+    const listed = await sortie(["squad", "ls"]);
+    expect([listed.code, lineWith(listed.out, "api ")]).toEqual([0, expect.stringContaining("backend-api")]);
+    expect((await sortie(["squad", "show", "api"])).out).toContain("qa: Does what qa does.");
+    const owner = await sortie(["squad", "recommend", "backend api"]);
+    expect([owner.code, owner.out]).toEqual([0, expect.stringMatching(/^owns +api +user/)]);
+    expect((await sortie(["squad", "recommend", "cooking"])).code).toBe(1);
+
+    writeFileSync(join(folder, "README.md"), "# Second\n");
+    const blind = await sortie(["squad", "install", folder]);
+    expect([blind.code, blind.err]).toEqual([1, expect.stringContaining(squad.digest)]);
+    const upgraded = await sortie(["squad", "install", folder, "--expect", squad.digest]);
+    expect([upgraded.code, upgraded.out]).toEqual([0, expect.stringContaining(`replaces ${squad.digest}`)]);
+    expect((await sortie(["squad", "rm", "api"])).code).toBe(0);
+
+    writeFileSync(join(folder, "squad.json"), "{");
+    const broken = await sortie(["squad", "validate", folder]);
+    expect([broken.code, broken.out]).toEqual([1, expect.stringContaining("squad.json:1:2: Expected valid JSON")]);
+    const refused = await sortie(["squad", "install", folder]);
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("squad.json:1:2")]);
+    expect((await sortie(["squad", "show", "api"])).code).toBe(2);
+  });
 });
 
 describe("what waits for an answer", () => {
@@ -366,6 +400,7 @@ describe("task", () => {
 
     const archived = await sortie(["task", "archive", "@last", "--output", join(scratch.path, "out.zip")]);
     expect(archived.code, archived.err).toBe(0);
+    const [head = ""] = /(?<=head )[0-9a-f]{64}/.exec(archived.out) ?? [];
     const entries = entriesOf(readFileSync(join(scratch.path, "out.zip")));
     expect(
       entries
@@ -374,6 +409,25 @@ describe("task", () => {
         .toString(),
     ).toBe("hello\n");
     expect(entries.map(({ path }) => path)).toContain("execution-flow/manifest.json");
+
+    // Without a service, in the folder where it lies.
+    const verify = (...args: string[]) => launch(["task", "verify", ...args]).ended;
+    const proven = await verify("out.zip", "--head", head);
+    expect([proven.code, proven.out.match(/^\w+ +\w+/gm)]).toEqual([
+      0,
+      ["files", "chain", "head", "events", "logs", "tree"].map((name) => `ok    ${name}`),
+    ]);
+    const other = await verify("out.zip", "--head", "0".repeat(64), "--json");
+    const findings = other.out
+      .trim()
+      .split("\n")
+      .map((text) => JSON.parse(text) as { name: string; state: string });
+    expect([other.code, findings.filter(({ state }) => state === "bad").map(({ name }) => name)]).toEqual([
+      1,
+      ["head"],
+    ]);
+    const none = await verify("none.zip");
+    expect([none.code, none.err]).toEqual([2, expect.stringMatching(/^sortie: Cannot read none\.zip: ENOENT.*\n$/)]);
 
     const lost = await sortie(["task", "archive", "@last", "-o", join(scratch.path, "no/such/folder.zip")]);
     expect(lost.code).toBe(1);
@@ -457,6 +511,7 @@ describe("doctor", () => {
       "Local models",
       "Store",
       "Sandbox",
+      "Browser",
       "Processes",
     ]);
     expect(existsSync(join(scratch.path, "new"))).toBe(false);

@@ -74,6 +74,17 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     messages: async (taskID) => (find(taskID), { messages: [], total: 0, nextAfter: null }),
     diff: async (taskID) => (find(taskID), "diff --git a b\n"),
     checkLog: async (taskID) => (find(taskID), Buffer.from("log\n")),
+    artifact: async (taskID, artifactID) => {
+      find(taskID);
+      const by = { kind: "check" as const, checkID: "x", on: "work" as const, round: 0 };
+      const bytes = Buffer.from('{"a":1}');
+      const named = { artifactID, filename: "a.json", title: "a", mime: "application/json", sha256: "", at: "" };
+      return { artifact: { ...named, bytes: bytes.length, by }, bytes };
+    },
+    preview: async (_directory, taskID) => (find(taskID), { url: null, state: "none", captures: [] }),
+    capture: async (directory, taskID, body, once) =>
+      (find(taskID), write("capture", [directory, taskID, body, once], { artifactID: "art_x" })) as never,
+    stop: () => {},
     message: async (directory, taskID, body, once) =>
       (find(taskID), write("message", [directory, taskID, body, once], { taskID, messageID: "m" })) as never,
     cancel: async (directory, taskID, body, once) =>
@@ -101,6 +112,21 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
 
   const app = createApp({
     tasks,
+    squads: {
+      catalog: {
+        find: async () => undefined,
+        scan: async () => ({ healthy: true, complete: true, revision: "r", squads: [], issues: [], warnings: [] }),
+      },
+      manager: {
+        validate: async () => ({ ok: false, issues: [] }),
+        install: async (_source, scope) => ({
+          squad: { id: "x", version: "1.0.0", digest: "d", scope },
+          replaced: null,
+        }),
+        uninstall: async () => "user",
+      },
+      admit: async (directory) => directory,
+    },
     store,
     limits: defaultLimits,
     routes: createRoutes(),
@@ -134,8 +160,16 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
   };
 };
 
-/** Sends bytes as they are and gives everything that came back until the peer closed, or `ms` passed without a byte. */
-export const raw = (port: number, text: string | Buffer, ms = 400): Promise<{ text: string; closed: boolean }> =>
+/**
+ * Sends bytes as they are and gives everything that came back until the peer closed, or `ms` passed without a byte. Where
+ * an answer is sure, `first` leaves it more time: a busy machine is slow to begin one.
+ */
+export const raw = (
+  port: number,
+  text: string | Buffer,
+  ms = 400,
+  first = ms,
+): Promise<{ text: string; closed: boolean }> =>
   new Promise((resolve) => {
     const socket = createConnection(port, "127.0.0.1");
     let got = "";
@@ -144,7 +178,7 @@ export const raw = (port: number, text: string | Buffer, ms = 400): Promise<{ te
       socket.destroy();
       resolve({ text: got, closed });
     };
-    let timer = setTimeout(() => finish(false), ms);
+    let timer = setTimeout(() => finish(false), first);
     socket.on("data", (chunk) => {
       got += chunk.toString("latin1");
       clearTimeout(timer);

@@ -191,7 +191,7 @@ describe("on the wire", () => {
     ["OPTIONS *", line("OPTIONS * HTTP/1.1"), 403],
   ];
   test.concurrent.each(cases)("%s", async (_name, bytes, status, closed) => {
-    const got = await raw(open.port, Buffer.from(bytes, "latin1"), closed === true ? 2000 : 150);
+    const got = await raw(open.port, Buffer.from(bytes, "latin1"), closed === true ? 2000 : 150, 10_000);
     expect(got.text.split("\r\n")[0]).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
     if (closed !== undefined) expect(got.closed).toBe(closed);
     if (status >= 400) {
@@ -210,7 +210,7 @@ describe("on the wire", () => {
 
   test("what is smuggled behind a refused request is not read as another", async () => {
     const second = line("GET /health HTTP/1.1");
-    const both = await raw(open.port, line("GET /health HTTP/1.1") + second, 200);
+    const both = await raw(open.port, line("GET /health HTTP/1.1") + second, 200, 10_000);
     expect(both.text.match(/HTTP\/1\.1 200 /g)).toHaveLength(2);
     const behind = await raw(open.port, line("GET /health HTTP/1.1", `${H}Host: localhost\r\n`) + second, 2000);
     expect(behind).toMatchObject({ closed: true, text: expect.stringMatching(/^HTTP\/1\.1 400 /) });
@@ -218,7 +218,7 @@ describe("on the wire", () => {
   });
 
   test("random damage to good requests never gives a 5xx, and the service lives on", { timeout: 20_000 }, async () => {
-    const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
+    const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 1_000_000);
     let state = seed;
     const random = (below: number) => {
       state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
@@ -233,14 +233,14 @@ describe("on the wire", () => {
     const one = async () => {
       const bytes = Buffer.from(models[random(models.length)] ?? "", "latin1");
       for (let count = 1 + random(3); count > 0; count -= 1) bytes[random(bytes.length)] = random(256);
-      const { text } = await raw(open.port, Buffer.concat([bytes, Buffer.from("\r\n\r\n")]), 40);
+      const { text } = await raw(open.port, Buffer.concat([bytes, Buffer.from("\r\n\r\n")]), 40, 250);
       for (const found of text.matchAll(/^HTTP\/1\.1 (\d{3})/gm)) {
         statuses.add(found[1] ?? "");
-        expect(found[1], `SEED=${seed}: ${JSON.stringify(bytes.toString("latin1"))}`).not.toMatch(/^5/);
+        expect(found[1], `TEST_SEED=${seed}: ${JSON.stringify(bytes.toString("latin1"))}`).not.toMatch(/^5/);
       }
     };
-    for (let round = 0; round < 25; round += 1) await Promise.all(Array.from({ length: 16 }, one));
-    expect(statuses.size, `SEED=${seed}`).toBeGreaterThan(3);
+    for (let round = 0; round < 8; round += 1) await Promise.all(Array.from({ length: 50 }, one));
+    expect(statuses.size, `TEST_SEED=${seed}`).toBeGreaterThan(3);
     expect((await answer("/health")).status).toBe(200);
   });
 });

@@ -8,11 +8,12 @@ import { errorCodes, ServiceError } from "../../src/errors.ts";
 import { silent } from "../../src/log.ts";
 import { knownKinds } from "../../src/model/kinds.ts";
 import { createRegistry } from "../../src/model/registry.ts";
+import { checkRequest } from "../../src/protocol/check.ts";
 import { eventData } from "../../src/protocol/event.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createRoutes } from "../../src/protocol/routes.ts";
 import * as protocol from "../../src/protocol/status.ts";
-import { checkRequest, createRequests } from "../../src/protocol/task.ts";
+import { createRequests } from "../../src/protocol/task.ts";
 import { temporary } from "../harness.ts";
 import { blocksOf, firstNames, namesIn, page, tableOf } from "./manual.ts";
 
@@ -47,7 +48,7 @@ describe("the tables of the interface", () => {
     same("PATCH /task/{taskID}", keysOf(bodies.taskPatch));
     same("POST /task/{taskID}/message", keysOf(bodies.taskMessage));
     same("POST /task/{taskID}/cancel", keysOf(bodies.taskCancel));
-    same("Checks", keysOf(checkRequest));
+    same("Checks", checkRequest.options.flatMap(keysOf).filter(once));
     same("Status record", ["error", "errorInfo", ...keysOf(protocol.taskStatus)].filter(once));
     same("GET /task/{taskID}/board", keysOf(protocol.board));
     const list = keysOf(createRoutes()["task.list"].query);

@@ -12,18 +12,18 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { entriesOf } from "../../src/cli/zip.ts";
-import { git, makeProject, readText, writeFiles } from "../harness.ts";
-import { at, createTask, expectWhole, makeLab, post, refsOf, send, settledTask, shell } from "../hostile.ts";
+import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
+import { at, createTask, expectWhole, makeLab, post, send, settledTask, shell } from "../hostile.ts";
 import type { MockTurn } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";
+import { unpack, verified } from "../zip.ts";
 
 /** Odd projects on the whole road: POST, work, check, land, ZIP. */
 
 let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
 beforeAll(async () => {
-  lab = await makeLab({ archives: 100 }, 3);
+  lab = await makeLab({ archives: 100 });
   service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config });
 });
 afterAll(async () => {
@@ -50,13 +50,19 @@ const entries = async (directory: string, taskID: string): Promise<Map<string, B
   const response = await fetch(`${service.url}${at(`/task/${taskID}/project-archive`, directory)}`);
   expect(response.status).toBe(200);
   const zip = Buffer.from(await response.arrayBuffer());
-  return new Map(entriesOf(zip).map((entry) => [entry.path, entry.read()]));
+  using folder = temporary();
+  const path = join(folder.path, "task.zip");
+  writeFileSync(path, zip);
+  const { findings } = await verified(path);
+  // What a repository can be is no tampering.
+  expect(findings.filter(({ state }) => state === "bad")).toEqual([]);
+  return unpack(zip);
 };
 const archive = async (directory: string, taskID: string) => [...(await entries(directory, taskID)).keys()];
 const manifest = async (directory: string, taskID: string) =>
   String((await entries(directory, taskID)).get("execution-flow/manifest.json"));
 
-describe.concurrent("what a repository can be", () => {
+describe.concurrent("what a repository can be", { timeout: 60_000 }, () => {
   test("a submodule stays where it is, and the archive leaves it out and says so", async () => {
     const inner = project();
     const directory = project();
@@ -152,7 +158,7 @@ describe.concurrent("what a repository can be", () => {
       m: "m\n",
     });
     const work =
-      "chmod +x a.sh; rm -r gone; rm f; mkdir -p f/g; echo in > f/g/h; rm -r d; echo was a folder > d; git mv m 'n m'; ln -s a.sh link; : > empty";
+      "chmod +x a.sh; rm -r gone; rm f; mkdir -p f/g; echo in > f/g/h; rm -r d; echo was a folder > d; mv m 'n m'; ln -s a.sh link; : > empty";
     const { taskID, ...status } = await run(directory, [shell(work)]);
     expect(status, status.error).toMatchObject(completed);
     expect(statSync(join(directory, "a.sh")).mode & 0o111).toBe(0o111);
@@ -215,9 +221,15 @@ describe.concurrent("what a repository can be", () => {
   test("the user switches branch while the Task works: the other branch is left alone", async () => {
     const directory = project();
     git(directory, "branch", "other");
-    const { lifecycleStatus, taskID, error } = await run(directory, [
-      shell(`echo n > n.txt; git -C ${directory} checkout -q other`),
-    ]);
+    const turns = [shell("echo n > n.txt"), { text: "Done.", hold: true }];
+    const taskID = await createTask(service.url, directory, lab.request(turns));
+    await until(
+      () => Promise.resolve(lab.provider.held()),
+      (held) => held > 0,
+    );
+    git(directory, "checkout", "-q", "other");
+    lab.provider.release();
+    const { lifecycleStatus, error } = await settledTask(service.url, taskID);
     expect(["completed", "failed"]).toContain(lifecycleStatus);
     expect(git(directory, "symbolic-ref", "HEAD")).toBe("refs/heads/other");
     expect(git(directory, "rev-list", "--count", "other")).toBe("1");
@@ -306,11 +318,13 @@ describe.concurrent("what a repository can be", () => {
 
   test("a large file, and ignored files that the Task made", async () => {
     const directory = project({ ".gitignore": "junk/\n*.log\n", "a.txt": "one\n" });
+    // What is larger than git may print is landed in test/contract/workspace-land.test.ts.
+    const size = process.env["MODE"] === "night" ? 80_000_000 : 20_000_000;
     const status = await run(directory, [
-      shell("head -c 80000000 /dev/zero > big.bin; mkdir junk; echo j > junk/j; echo l > x.log; echo k > kept.txt"),
+      shell(`head -c ${size} /dev/zero > big.bin; mkdir junk; echo j > junk/j; echo l > x.log; echo k > kept.txt`),
     ]);
     expect(status, status.error).toMatchObject(completed);
-    expect(statSync(join(directory, "big.bin")).size).toBe(80_000_000);
+    expect(statSync(join(directory, "big.bin")).size).toBe(size);
     expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe("big.bin\nkept.txt");
     expect(existsSync(join(directory, "junk"))).toBe(false);
     expect(existsSync(join(directory, "x.log"))).toBe(false);
@@ -328,107 +342,6 @@ describe.concurrent("what a repository can be", () => {
     expect(git(directory, "status", "--porcelain")).toBe("?? n.txt");
     const zip = await send(service.url, at(`/task/${status.taskID}/project-archive`, directory));
     expect([200, 422]).toContain(zip.status);
-  });
-});
-
-describe.concurrent("what an agent can do to Git from its worktree", () => {
-  const tricks: [name: string, command: string, lands: string | null, refs?: RegExp][] = [
-    ["its own commit", "echo n > n.txt; git add -A; git -c user.name=x -c user.email=x@x commit -qm own", "n.txt"],
-    [
-      "a commit and its revert",
-      "echo n > n.txt; git add -A; git -c user.name=x -c user.email=x@x commit -qm own; git reset -q --hard HEAD~",
-      null,
-    ],
-    [
-      "a revert as a commit",
-      "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x; echo n > n.txt; git add -A; git commit -qm own; git revert --no-edit HEAD",
-      null,
-    ],
-    ["an empty commit", "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m nothing", null],
-    ["another branch", "git checkout -q -b x; echo n > n.txt", "n.txt", /^refs\/heads\/x /],
-    ["a detached HEAD", "git checkout -q --detach; echo n > n.txt", "n.txt"],
-    ["reset past the root", "echo n > n.txt; git update-ref -d HEAD; git rm -q --cached -r .", "n.txt"],
-    ["no .git file", "rm -rf .git; echo n > n.txt", "n.txt"],
-    [
-      "a .git folder of its own",
-      "rm -rf .git; git init -q; echo n > n.txt; git add -A; git -c user.name=x -c user.email=x@x commit -qm own",
-      "n.txt",
-    ],
-    ["a .git file that points away", "echo 'gitdir: /nonexistent' > .git; echo n > n.txt", "n.txt"],
-    ["a broken index", "echo junk > $(git rev-parse --git-dir)/index; echo n > n.txt", "n.txt"],
-    ["an index lock", ": > $(git rev-parse --git-dir)/index.lock; echo n > n.txt", "n.txt"],
-    [
-      "a ref lock",
-      ": > $(git rev-parse --git-common-dir)/refs/heads/$(git symbolic-ref --short HEAD).lock; echo n > n.txt",
-      "n.txt",
-    ],
-    ["a HEAD of nonsense", "echo nonsense > $(git rev-parse --git-dir)/HEAD; echo n > n.txt", "n.txt"],
-    ["no git directory of the worktree", "rm -rf $(git rev-parse --git-dir); echo n > n.txt", "n.txt"],
-    [
-      "its branch deleted",
-      "git checkout -q --detach; git branch -D $(git branch --list --format='%(refname:short)' 'sortie/*' | head -1); echo n > n.txt",
-      "n.txt",
-    ],
-    [
-      "an unfinished merge",
-      "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x; git checkout -q --detach; echo 1 > a.txt; git commit -qam 1; A=$(git rev-parse HEAD); git checkout -q --detach HEAD~; echo 2 > a.txt; git commit -qam 2; git merge $A; echo n > n.txt; echo one > a.txt",
-      "n.txt",
-    ],
-    ["a nested repository", "git init -q nested; echo x > nested/x; echo n > n.txt", "n.txt"],
-    ["skipped files", "git update-index --skip-worktree a.txt; echo hidden > a.txt; echo n > n.txt", "a.txt\nn.txt"],
-    [
-      "marks in an index of version 4",
-      "git update-index --index-version 4; mkdir -p b/c; echo x > b/c/d; git add b; git update-index --assume-unchanged a.txt b/c/d; echo hidden > a.txt; echo hidden > b/c/d",
-      "a.txt\nb/c/d",
-    ],
-    [
-      "assumed unchanged",
-      "git update-index --assume-unchanged a.txt; echo hidden > a.txt; echo n > n.txt",
-      "a.txt\nn.txt",
-    ],
-    ["the worktree gone", "cd /; rm -rf $OLDPWD", null],
-    [
-      "a FIFO and a socket",
-      "mkfifo f; node -e 'net.createServer().listen(\"s\", () => process.kill(process.pid, 9))'; test -S s && echo n > n.txt",
-      "n.txt",
-    ],
-    ["folders nobody may read", "mkdir d; echo x > d/x; chmod 000 d; echo n > n.txt", null],
-  ];
-  // What comes after is the same for all: by day it is looked at for each third.
-  const night = process.env["MODE"] === "night";
-  const looked = tricks.map((trick, index) => ({ trick, after: night || index % 3 === 0 }));
-  test.each(looked)("$trick.0", async ({ trick: [name, command, lands, more], after: goesOn }) => {
-    const directory = project();
-    const before = refsOf(directory);
-    const config = readText(directory, ".git/config");
-    const status = await run(directory, [shell(command)]);
-    expect(["completed", "failed"]).toContain(status.lifecycleStatus);
-    expect(`${status.errorInfo?.code} ${status.error}`).not.toMatch(/^internal/);
-    if (lands !== null) {
-      expect(status, name).toMatchObject(completed);
-      expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe(lands);
-    }
-    expectWhole(directory);
-    expect(readText(directory, ".git/config")).toBe(config);
-    const landed = status.git.landedCommit;
-    const after = refsOf(directory)
-      .split("\n")
-      .filter((line) => more?.test(line) !== true)
-      .join("\n");
-    if (landed == null || status.git.landedTree === git(directory, "rev-parse", `${before.split(" ")[1]}^{tree}`))
-      expect(after).toBe(before);
-    else expect(after).toBe(`refs/heads/main ${landed}`);
-    expect(git(directory, "symbolic-ref", "HEAD")).toBe("refs/heads/main");
-    if (!goesOn) return;
-    // What is said to have happened is what happened: nothing on disk that the branch does not know.
-    await archive(directory, status.taskID);
-    const answer = await post(service.url, `/task/${status.taskID}/message`, directory, { source: "t", text: "again" });
-    expect(answer.status).toBe(202);
-    await settledTask(service.url, status.taskID);
-    expectWhole(directory);
-    const deleted = await send(service.url, at(`/task/${status.taskID}`, directory), { method: "DELETE" });
-    expect(deleted.status).toBe(200);
-    expect(git(directory, "worktree", "list", "--porcelain").match(/^worktree /gm)).toHaveLength(1);
   });
 });
 

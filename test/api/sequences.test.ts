@@ -13,6 +13,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import { silent } from "../../src/log.ts";
 import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
+import { createCatalog } from "../../src/squad/catalog.ts";
 import { createSquads } from "../../src/squad/squad.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -80,7 +81,7 @@ const open = async (folder: string) => {
     limits: defaultLimits,
     log: silent,
   });
-  const squads = createSquads(store.blobs);
+  const squads = createSquads(store.blobs, createCatalog({ dataDir: folder, external: [] }));
   const now = () => new Date();
   const tasks: Tasks = createTasks({
     store,
@@ -91,6 +92,7 @@ const open = async (folder: string) => {
     archive: () => Promise.reject(new Error("not part of this test")),
     checkDisk: () => Promise.resolve(),
     defaults: { squad: "base", landing: "commit" },
+    captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true },
     limits: defaultLimits,
     log: silent,
     now,
@@ -105,6 +107,7 @@ const open = async (folder: string) => {
       setup: undefined,
       models: { load: async () => model, standIn: async () => undefined },
       slots: createSlots(4),
+      browser: () => ({ program: undefined, bare: false }),
       web: undefined,
       limits: defaultLimits,
       permissions: { deny: [], ask: [], allow: [] },

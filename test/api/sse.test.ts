@@ -481,7 +481,7 @@ describe("the client", () => {
   };
 
   test("events resume by themselves through every cut, nothing lost or doubled", { timeout: 20_000 }, async () => {
-    const seed = Number(process.env["SEED"] ?? Date.now() % 100_000);
+    const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 100_000);
     let state = seed;
     const random = () => (state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff) / 0x7fffffff;
     const taskID = await begin();
@@ -505,7 +505,7 @@ describe("the client", () => {
       if (ids.length === all.length && frame.type !== "task.settled" && "id" in frame)
         all.push(...(await append(taskID, settled())));
     }
-    expect(ids, `SEED=${seed}`).toEqual(all);
+    expect(ids, `TEST_SEED=${seed}`).toEqual(all);
     // Cut after the last event, it learns of the end by a 204.
     expect(["task.settled", "stream.end"]).toContain(last);
     expect(proxy.connections()).toBeGreaterThan(3);

@@ -17,9 +17,9 @@ import { startService, type TestService } from "../service.ts";
  * the service promises always holds.
  */
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
+const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
 const night = process.env["MODE"] === "night";
-console.log(`under way: fast-check seed ${seed}; repeat with SEED=${seed} vitest run test/api/under-way.test.ts`);
+console.log(`under way: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/api/under-way.test.ts`);
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
 const agent = fileURLToPath(new URL("../fixtures/acp/agent.ts", import.meta.url));

@@ -32,6 +32,7 @@ import { createProcesses } from "../../src/process/process.ts";
 import type { Workspace, Workspaces } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
 import { created, settled } from "../events.ts";
+import { gitEnv } from "../harness.ts";
 
 let base: string;
 let project: string;
@@ -60,18 +61,9 @@ afterEach(async () => {
   rmSync(base, { recursive: true, force: true });
 });
 
-const env = () => ({
-  PATH: process.env["PATH"],
-  HOME: base,
-  GIT_AUTHOR_NAME: "u",
-  GIT_AUTHOR_EMAIL: "u@x",
-  GIT_COMMITTER_NAME: "u",
-  GIT_COMMITTER_EMAIL: "u@x",
-});
-
 /** git as a user would run it. */
 const plain = (...args: string[]): string =>
-  execFileSync("git", args, { cwd: project, env: env(), timeout: 10_000, stdio: ["ignore", "pipe", "pipe"] })
+  execFileSync("git", args, { cwd: project, env: gitEnv(base), timeout: 10_000, stdio: ["ignore", "pipe", "pipe"] })
     .toString("utf8")
     .trim();
 
@@ -180,6 +172,7 @@ describe("what is in it", () => {
       "execution-flow/board.json",
       "execution-flow/checks.json",
       "execution-flow/events.jsonl",
+      "execution-flow/ledger.jsonl",
       "execution-flow/messages.jsonl",
       "execution-flow/task.json",
       "project/.gitignore",
@@ -412,7 +405,7 @@ describe("T9 hostile trees", () => {
       );
       return execFileSync("git", ["hash-object", "-t", "tree", "-w", "--literally", "--stdin"], {
         cwd: project,
-        env: env(),
+        env: gitEnv(base),
         input: bytes,
       })
         .toString()
@@ -542,7 +535,7 @@ describe("T9 hostile trees", () => {
     expect(existsSync(join(base, "ran"))).toBe(false);
     // Control: `git archive` does all of it.
     const control = await unzip(
-      execFileSync("git", ["archive", "--format=zip", "HEAD"], { cwd: project, env: env(), timeout: 10_000 }),
+      execFileSync("git", ["archive", "--format=zip", "HEAD"], { cwd: project, env: gitEnv(base), timeout: 10_000 }),
     );
     expect(control.get("subst.txt")?.bytes.toString()).toBe(`${plain("rev-parse", "HEAD")}\n`);
     expect(control.has("hidden.txt")).toBe(false);

@@ -204,7 +204,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     });
     const use = (taskID: string) =>
       boxes.use(taskID, { tree: folder.path, at: folder.path, under: () => [], over: () => [] });
-    const opened = (taskID: string) => expect.poll(() => boxes.pidOf(taskID), { timeout: 5000 }).toBeGreaterThan(0);
+    const opened = (taskID: string) => expect.poll(() => boxes.pidsOf(taskID)[0], { timeout: 5000 }).toBeGreaterThan(0);
     return { boxes, use, opened, busy };
   };
 
@@ -217,7 +217,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     use("a");
     use("c");
     await opened("c");
-    expect(["a", "b", "c"].map((task) => boxes.pidOf(task) !== undefined)).toEqual([true, false, true]);
+    expect(["a", "b", "c"].map((task) => boxes.pidsOf(task)[0] !== undefined)).toEqual([true, false, true]);
     for (const task of ["a", "c"]) busy.add(task);
     const name = use("d");
     await opened("d");
@@ -228,7 +228,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     const { boxes, use, opened } = open({ idleMs: 1500 });
     const before = use("a");
     await opened("a");
-    await expect.poll(() => boxes.pidOf("a"), { timeout: 8000 }).toBe(undefined);
+    await expect.poll(() => boxes.pidsOf("a")[0], { timeout: 8000 }).toBe(undefined);
     expect(use("a")).not.toBe(before);
     await opened("a");
   });

@@ -11,7 +11,7 @@ import { backends } from "../store.ts";
 
 /** Whatever happened to a Task: the fold of its log, the state that the store tells, and the list row are one. */
 
-const seed = Number(process.env["SORTIE_SEED"] ?? Date.now() % 2 ** 31);
+const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
 const sha = "a".repeat(40);
 const usage = { inputTokens: 1, outputTokens: 2, cacheReadTokens: 0, cacheWriteTokens: 0, costUSD: 0.25 };
 

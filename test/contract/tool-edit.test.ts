@@ -8,8 +8,8 @@ import { makeToolLab } from "./tool.fixture.ts";
 const lab = makeToolLab();
 afterAll(() => lab[Symbol.asyncDispose]());
 const runs = process.env["MODE"] === "night" ? 200_000 : 3000;
-const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
-console.log(`edit: fast-check seed ${seed}; repeat with SEED=${seed} vitest run test/contract/tool-edit.test.ts`);
+const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
+console.log(`edit: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/contract/tool-edit.test.ts`);
 
 const made = (text: string, old: string, fresh: string, all = false): string => {
   const result = replaceIn(text, { old, new: fresh, all });

@@ -10,8 +10,10 @@ import { makeToolLab } from "./tool.fixture.ts";
 
 const lab = makeToolLab();
 afterAll(() => lab[Symbol.asyncDispose]());
-const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
-console.log(`patch: fast-check seed ${seed}; repeat with SEED=${seed} vitest run test/contract/tool-patch.test.ts`);
+const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
+console.log(
+  `patch: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/contract/tool-patch.test.ts`,
+);
 
 const envelope = (...lines: string[]) => ["*** Begin Patch", ...lines, "*** End Patch"].join("\n");
 

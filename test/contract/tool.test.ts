@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
-import { base } from "../../src/squad/base.ts";
+import { createCatalog } from "../../src/squad/catalog.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/select.ts";
 import { fit, type ToolContext, type ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/process/process.ts";
@@ -127,9 +127,13 @@ describe("specs", () => {
       "process",
       "git",
       "note",
+      "artifact",
       "ask",
       "web_fetch",
       "skill",
+      "slice",
+      "delegate",
+      "verdict",
     ]);
     for (const { parameters, description } of specs) {
       expect(parameters).toMatchObject({ type: "object", additionalProperties: false });
@@ -150,15 +154,21 @@ describe("specs", () => {
       "workspace",
       "log",
       "log",
+      "log",
       "none",
       "none",
+      "log",
+      "log",
+      "log",
     ]);
   });
-  test("what the base squad's model is told of its tools stays short", () => {
+  test("what the base squad's model is told of its tools stays short", async () => {
+    const base = await createCatalog({ dataDir: "/nonexistent", external: [] }).find("base");
     // Told of only where the project has skills.
-    const names = base.orchestrator.tools.filter((name) => name !== "skill");
+    const names = base?.squad.orchestrator.tools.filter((name) => name !== "skill") ?? [];
+    expect(names).toContain("web_fetch");
     const told = JSON.stringify(toolSpecs(selectTools(names)));
-    expect(Buffer.byteLength(told)).toBeLessThan(9000);
+    expect(Buffer.byteLength(told)).toBeLessThan(9500);
     expect(told).not.toContain("web_fetch");
   });
   test("an unknown name throws, also one of Object.prototype", () => {

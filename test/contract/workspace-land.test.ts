@@ -544,6 +544,7 @@ describe("a service killed while it lands", () => {
     writeFileSync(
       script,
       `import { readFileSync } from "node:fs";
+       import { flushCompileCache } from "node:module";
        import { createWorkspaces } from ${JSON.stringify(`${source}/workspace/worktree.ts`)};
        import { createProcesses } from ${JSON.stringify(`${source}/process/process.ts`)};
        import { silent } from ${JSON.stringify(`${source}/log.ts`)};
@@ -552,6 +553,7 @@ describe("a service killed while it lands", () => {
        let count = 0;
        const onStep = () => { if ((count += 1) > step) process.kill(process.pid, "SIGKILL"); };
        const workspaces = createWorkspaces({ dataDir, projectRoots: [], processes, limits: {} as never, log: silent, onStep });
+       flushCompileCache();
        const landed = await workspaces.land(await workspaces.open("task_1", prepared), plan);
        process.exit(landed.ok ? 0 : 1);`,
     );

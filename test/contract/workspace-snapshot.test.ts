@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, watch, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
+import { until } from "../harness.ts";
 import { createScene, fsck, picture, prepare, type Scene } from "./workspace.fixture.ts";
 
 let scene: Scene;
@@ -248,8 +249,17 @@ describe("landing beside uncommitted work", () => {
       paths: ["src/a.txt"],
     });
     const before = untouched();
+    const seen = new Set<string | null>();
+    const watcher = watch(workspace.root, (_, name) => seen.add(name));
     const renewed = await workspaces.renew(workspace, made, "work", []);
     expect(untouched()).toEqual(before);
+    // Killed in between it leaves nothing beside the files: a Task that is then cancelled looks at them no more.
+    await until(
+      () => Promise.resolve(seen),
+      (names) => names.has("b.txt"),
+    );
+    watcher.close();
+    expect([...seen].filter((name) => name?.startsWith(".sortie"))).toEqual([]);
     if (!renewed.ok) throw new Error("not renewed");
     expect(renewed).toMatchObject({
       paths: ["b.txt", "src/a.txt"],

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silent } from "../../src/log.ts";
@@ -25,15 +25,21 @@ export const createScene = () => {
       cwd,
       encoding: "latin1",
       timeout: 20_000,
-      env: { PATH: process.env["PATH"], HOME: base, LC_ALL: "C.UTF-8", GIT_OPTIONAL_LOCKS: "0" },
+      env: {
+        PATH: process.env["PATH"],
+        HOME: base,
+        LC_ALL: "C.UTF-8",
+        GIT_OPTIONAL_LOCKS: "0",
+        GIT_TEMPLATE_DIR: process.env["GIT_TEMPLATE_DIR"],
+      },
     });
     if (status !== 0) throw new Error(`${script}: exit ${status}: ${stderr}`);
     return stdout;
   };
-  sh(
-    "git config --global user.name User; git config --global user.email user@example.org; git config --global init.defaultBranch main",
+  writeFileSync(
+    join(base, ".gitconfig"),
+    '[user]\nname = User\nemail = user@example.org\n[init]\ndefaultBranch = main\n[advice]\ndetachedHead = false\n[protocol "file"]\nallow = always\n',
   );
-  sh("git config --global advice.detachedHead false; git config --global protocol.file.allow always");
 
   const service = (more: Partial<WorkspacesOptions> = {}) =>
     createWorkspaces({

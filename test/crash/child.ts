@@ -1,15 +1,14 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { flushCompileCache } from "node:module";
-import { loadConfig } from "../../src/config.ts";
-import { createLog, silent } from "../../src/log.ts";
-import { createService } from "../../src/service.ts";
 
 /**
  * A service process that kills itself (SIGKILL) right after it committed the event of a given version, if one is
  * given. Prints its URL on one line when it listens, and on SIGUSR2 `heap` with the megabytes that are still in use
  * after a collection.
  */
+const built = new URL("../../dist/index.js", import.meta.url).href;
+const { createLog, createService, loadConfig, silent } = (await import(built)) as typeof import("../../src/index.ts");
 const killAt = Number(process.env["TEST_KILL_AT"] ?? 0);
 const service = await createService(
   loadConfig({ port: 0 }),

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { built, compileCache } from "../built.ts";
 
 /** The service as a process of its own, to be killed. */
 export type ServiceProcess = AsyncDisposable & {
@@ -15,15 +16,14 @@ export type ServiceProcess = AsyncDisposable & {
 
 const script = fileURLToPath(new URL("./child.ts", import.meta.url));
 
-/** Half of a start is compiling, and the sweeps start the same service a hundred times: test/setup.ts has a folder for it. */
-const compiled = process.env["TEST_COMPILED"];
+await built();
 
 export const startProcess = async (env: Record<string, string>): Promise<ServiceProcess> => {
   const child = spawn(process.execPath, [script], {
     env: {
       PATH: process.env["PATH"] ?? "",
       NODE_NO_WARNINGS: "1",
-      ...(compiled !== undefined && { NODE_COMPILE_CACHE: compiled }),
+      ...compileCache,
       ...env,
     },
     stdio: ["ignore", "pipe", "pipe"],

@@ -95,6 +95,32 @@ describe.each(tiers)("T17: in tier %i", (tier) => {
     expect(events.find(({ type }) => type === "tool.finished")).toMatchObject({ data: { outcome: "interrupted" } });
   });
 
+  test("kill -9 while the server of an http check serves: nothing of it is left", { timeout: 60_000 }, async () => {
+    using root = temporary("sortie-crash-");
+    const place = await open(root.path, tier);
+    const first = await startProcess(place.env);
+    // It takes the connection and never answers.
+    const start = `sleep 300 & exec node -e 'require("net").createServer(() => {}).listen(4598, "127.0.0.1")'`;
+    const check = { kind: "http", start, url: "http://127.0.0.1:4598/" };
+    const { taskID } = await ask<{ taskID: string }>(
+      first.url,
+      `/task?directory=${encodeURIComponent(place.project)}`,
+      { request: "go", productPillar: "code", checks: [check] },
+    );
+    await until(
+      () => Promise.resolve(processesOf(place.dataDir).length),
+      (count) => count >= 4,
+    );
+    await first.kill("SIGKILL");
+    await until(
+      () => Promise.resolve(processesOf(place.dataDir)),
+      (pids) => pids.length === 0,
+      2000,
+    );
+    await using second = await startProcess(place.env);
+    await ask(second.url, `/task/${taskID}/cancel?directory=${encodeURIComponent(place.project)}`, {});
+  });
+
   test("SIGTERM: processes end with the service, and the Task goes on after the next start", {
     timeout: 60_000,
   }, async () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect } from "vitest";
@@ -27,21 +27,18 @@ const randomOf = (seed: number) => {
 const fence = "```";
 
 /** `tamper` does what must be found out, for the controls. */
-export const soak = async (
-  seed: number,
-  kills: number,
-  tamper?: (watched: Watched, marks: string) => void,
-): Promise<void> => {
-  await using lab = await makeLab({}, 3);
+export const soak = async (seed: number, kills: number, tamper?: (watched: Watched) => void): Promise<void> => {
+  await using lab = await makeLab();
   const random = randomOf(seed);
   const root = lab.folder("soak");
   const dataDir = join(root, "data");
   const outsideFolder = join(root, "outside");
   writeFiles(outsideFolder, { "a.txt": "mine\n", "b/c.txt": "mine\n" });
-  const marks = join(root, "marks");
   const plain = join(root, "plain");
   mkdirSync(plain);
-  const repositories = ["one", "two"].map((name) => makeProject(join(root, name), { "a.txt": "one\n" }));
+  const repositories = ["one", "two"].map((name) =>
+    makeProject(join(root, name), { "a.txt": "one\n", ".gitignore": "marks\n" }),
+  );
   const [one = "", two = ""] = repositories;
 
   const tasks = new Map<string, string>();
@@ -49,7 +46,7 @@ export const soak = async (
   const keys = new Map<string, { directory: string; body: Record<string, unknown> }>();
   let serial = 0;
   const work = (): MockTurn[] => {
-    const mark = (name: string) => `echo ${(serial += 1)}-${name} >> ${marks}`;
+    const mark = (name: string) => `echo ${(serial += 1)}-${name} >> marks`;
     return [
       shell(`${mark("first")}; sleep 0.1`),
       {
@@ -129,9 +126,15 @@ export const soak = async (
   for (const key of keys.keys()) await create(last.url, key);
   expect(tasks.size).toBe(keys.size);
   const watched = { url: last.url, dataDir, tasks, messages, outside };
-  tamper?.(watched, marks);
+  tamper?.(watched);
   await invariants(watched);
-  const lines = existsSync(marks) ? readText(marks).trimEnd().split("\n") : [];
+  const worktrees = join(dataDir, "worktrees");
+  const trees = [plain, ...readdirSync(worktrees).map((name) => join(worktrees, name))];
+  const lines = trees
+    .map((tree) => join(tree, "marks"))
+    .filter((file) => existsSync(file))
+    .flatMap((file) => readText(file).trimEnd().split("\n"));
+  if (kills > 2) expect(lines, "effects").not.toEqual([]);
   expect(lines.length, "an effect repeated by us").toBe(new Set(lines).size);
   for (const repository of repositories) expectWhole(repository);
   const list = await send(last.url, `/tasks?limit=200&directory=${encodeURIComponent(one)}`);

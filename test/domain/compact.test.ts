@@ -189,7 +189,7 @@ const opened = (events: readonly Recorded[]): Conversation => {
 
 const plain = (chat: Conversation) => ({ ...chat, outputs: [...chat.outputs] });
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
+const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
 console.info(`compaction: fast-check seed ${seed}`);
 
 describe("a summary", () => {

@@ -28,7 +28,7 @@ let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
 const tasks = new Map<string, string>();
 beforeAll(async () => {
-  lab = await makeLab({ streams: 500, streamsPerClient: 500, streamsPerTask: 100, archives: 100 }, 3);
+  lab = await makeLab({ streams: 500, streamsPerClient: 500, streamsPerTask: 100, archives: 100 });
   service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config, SERVICE_MAX_RUNNING: "5" });
 });
 afterAll(async () => {
@@ -262,15 +262,23 @@ test("300 Tasks at five places: all end, never more than five at once", { timeou
 });
 
 test("in place on one directory and on one inside it: one at a time", { timeout: 60_000 }, async () => {
-  const directory = lab.folder("place");
+  // In tier 1 a command would not see the other directory.
+  await using place = await makeLab({}, 3);
+  await using bare = await startService(join(place.root, "data"), {
+    SERVICE_CONFIG: place.config,
+    SERVICE_MAX_RUNNING: "5",
+  });
+  const directory = place.folder("place");
   mkdirSync(directory);
   const sub = join(directory, "sub");
   mkdirSync(sub);
   const guard = `cd ${directory}; mkdir busy || { echo overlap >> overlaps; exit 1; }; sleep 0.15; rmdir busy`;
   const ids = await Promise.all(
-    Array.from({ length: 8 }, (_, index) => create(index % 2 === 0 ? directory : sub, lab.request([shell(guard)]))),
+    Array.from({ length: 8 }, (_, index) =>
+      createTask(bare.url, index % 2 === 0 ? directory : sub, place.request([shell(guard)])),
+    ),
   );
-  for (const taskID of ids) expect(await settled(taskID)).toMatchObject(completed);
+  for (const taskID of ids) expect(await settledTask(bare.url, taskID, 60_000)).toMatchObject(completed);
   expect(readdirSync(directory)).toEqual(["sub"]);
   // The control: the guard sees two at once.
   expect(() =>
@@ -283,7 +291,8 @@ test("readers that leave and come back see every event once", { timeout: 120_000
   const directory = project();
   const read = async (taskID: string): Promise<number[]> => {
     const ids: number[] = [];
-    for (let tries = 0; tries < 200; tries += 1) {
+    const end = performance.now() + 100_000;
+    while (performance.now() < end) {
       const abort = new AbortController();
       const timer = setTimeout(() => abort.abort(), 20 + Math.random() * 250);
       try {

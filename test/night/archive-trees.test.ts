@@ -11,20 +11,16 @@ import { createArchiver } from "../../src/task/archive.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import { createWorkspaces } from "../../src/workspace/worktree.ts";
 import { created } from "../events.ts";
-import { temporary } from "../harness.ts";
+import { gitEnv, temporary } from "../harness.ts";
+import { seededRandom } from "../random.ts";
 
 /**
  * T9: archives of 60 hostile and 300 random trees, made by plumbing so that every name can be there, read back by two
  * readers of other people's: each is a whole ZIP, every entry stays inside, and no secret is in the execution flow.
  */
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
-let state = seed;
-const random = (below: number): number => {
-  state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
-  return Math.floor((state / 0x80000000) * below);
-};
-const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T;
+const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
+const { below: random, pick } = seededRandom(seed);
 
 const canary = "canary-9f8e7d6c5b4a39281706f5e4d3c2b1a0";
 
@@ -81,21 +77,14 @@ const oddBytes = (): Buffer =>
 
 describe("T9 archives of hostile and random trees", () => {
   test("all are read by unzip and Python, and stay inside", async () => {
-    console.log(`T9: SEED=${seed}`);
+    console.log(`T9: TEST_SEED=${seed}`);
     using folder = temporary("sortie-trees-");
     const project = join(folder.path, "project");
     const zips = join(folder.path, "zips");
     const dataDir = join(folder.path, "data");
     mkdirSync(project);
     mkdirSync(zips);
-    const env = {
-      PATH: process.env["PATH"],
-      HOME: folder.path,
-      GIT_AUTHOR_NAME: "u",
-      GIT_AUTHOR_EMAIL: "u@x",
-      GIT_COMMITTER_NAME: "u",
-      GIT_COMMITTER_EMAIL: "u@x",
-    };
+    const env = gitEnv(folder.path);
     const git = (input: Buffer | string, ...args: string[]): string =>
       execFileSync("git", args, { cwd: project, env, input, stdio: ["pipe", "pipe", "pipe"] })
         .toString()

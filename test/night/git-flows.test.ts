@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createGit } from "../../src/workspace/git.ts";
 import { createTask, makeLab, send, settledTask, shell } from "../hostile.ts";
-import { git, makeProject, temporary } from "../harness.ts";
+import { git, gitEnv, makeProject, temporary } from "../harness.ts";
 import { startService } from "../service.ts";
 
 /**
@@ -93,14 +93,7 @@ describe("T7 the git matrix", () => {
           if (side === "ours") await ours.run(command, { timeoutMs: 10_000 }).catch(() => undefined);
           else
             try {
-              const env = {
-                PATH: process.env["PATH"],
-                HOME: folder.path,
-                GIT_AUTHOR_NAME: "u",
-                GIT_AUTHOR_EMAIL: "u@x",
-                GIT_COMMITTER_NAME: "u",
-                GIT_COMMITTER_EMAIL: "u@x",
-              };
+              const env = gitEnv(folder.path);
               execFileSync("git", command, { cwd: root, env, stdio: "ignore", timeout: 10_000 });
             } catch {}
           if (existsSync(mark)) ran[side].push(`${vector}: ${command.join(" ")}`);

@@ -10,10 +10,21 @@ import { startMockProvider, textOf } from "../mock-provider.ts";
 
 const turns = 2_000;
 
+const secondsOf = (pid: number | undefined): number => {
+  const fields =
+    readFileSync(`/proc/${pid ?? "self"}/stat`, "utf8")
+      .split(") ")[1]
+      ?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+};
+
 test("a Task of 2,000 turns stays flat in time per step and memory", { timeout: 600_000 }, async () => {
   using root = temporary("sortie-long-");
   const times: number[] = [];
   const bytes: number[] = [];
+  /** Seconds of processor that the service had used at each request: what else this machine does is not in them. */
+  const used: number[] = [];
+  let pid: number | undefined;
   let summaries = 0;
   const provider = await startMockProvider(
     ({ body }) => {
@@ -23,6 +34,7 @@ test("a Task of 2,000 turns stays flat in time per step and memory", { timeout: 
         return { text: "Everything up to here was read and understood; go on with the next part.", usage };
       }
       times.push(performance.now());
+      used.push(secondsOf(pid));
       bytes.push(JSON.stringify(body).length);
       return times.length <= turns
         ? { calls: [{ tool: "read", input: { path: "a.txt", offset: times.length, limit: 40 } }], usage }
@@ -40,8 +52,8 @@ test("a Task of 2,000 turns stays flat in time per step and memory", { timeout: 
     SERVICE_CONFIG: config,
     HOME: root.path,
   });
-  const memory = () =>
-    Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${service.child.pid}/status`, "utf8"))?.[1]) / 1024;
+  pid = service.child.pid;
+  const memory = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
   const client = createServiceClient({ baseUrl: service.url, directory });
   const { data } = await client.task.create({
     body: {
@@ -63,11 +75,13 @@ test("a Task of 2,000 turns stays flat in time per step and memory", { timeout: 
     usage: { toolCalls: turns, modelCalls: turns + 1 + summaries },
   });
   expect(summaries).toBeGreaterThan(10);
-  const gaps = times.slice(1).map((time, index) => time - (times[index] ?? time));
-  const typical = (from: number) => gaps.slice(from, from + 200).toSorted((a, b) => a - b)[100] ?? 0;
+  const over = (values: readonly number[], from: number) => (values[from + 300] ?? 0) - (values[from] ?? 0);
+  const [first, last] = [400, turns - 320];
   const figures = {
-    early: typical(100),
-    late: typical(turns - 220),
+    early: over(used, first),
+    late: over(used, last),
+    earlyMs: over(times, first) / 300,
+    lateMs: over(times, last) / 300,
     earlyMB: early,
     lateMB: late,
     earlyHeap,
@@ -76,7 +90,8 @@ test("a Task of 2,000 turns stays flat in time per step and memory", { timeout: 
     longest: Math.max(...bytes),
   };
   console.log(`2,000 turns: ${JSON.stringify(figures)}`);
-  // The requests of both stretches lie anywhere between two summaries.
+  // The requests of both stretches, 300 each, lie anywhere between two summaries.
+  expect(figures.early).toBeGreaterThan(0.1);
   expect(figures.late).toBeLessThan(figures.early * 2);
   // What is in use, to the megabyte: 5 kB kept of each turn would be found. The rest of the memory is the collector's,
   // which takes what it likes at first.

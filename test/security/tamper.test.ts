@@ -51,7 +51,6 @@ describe("C7 fingerprint", () => {
   test.each(Object.entries(tricks))(
     "%s: found, put back, and the Task ends with the evidence",
     async (_name, trick) => {
-      if (service.sandbox.tier === 1) return;
       const project = makeProject(lab.folder(), { "a.txt": "a" });
       const before = readFileSync(join(project, ".git/config"), "utf8");
       const command = `M=${marker(project)}; G=${project}/.git; ${trick}; echo more > b.txt`;
@@ -88,7 +87,6 @@ describe("C7 fingerprint", () => {
     expect((await settledTask(service.url, good)).lifecycleStatus).toBe("completed");
     expect(git(project, "config", "user.name")).not.toBe("");
 
-    if (service.sandbox.tier === 1) return;
     const turns = [shell(`git config alias.x '!false'; echo c > c.txt`), { text: "Done." }, { text: "Done." }];
     const bad = await createTask(service.url, project, lab.request(turns));
     expect((await settledTask(service.url, bad)).errorInfo?.code).toBe("git_tampered");

@@ -3,7 +3,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { EventStreamData, EventStreamErrors, EventStreamResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
+import type { EventStreamData, EventStreamErrors, EventStreamResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -173,6 +173,43 @@ export class Task extends HeyApiClient {
     }
     
     /**
+     * A file that was kept beside the result; the board lists them
+     */
+    public artifact<ThrowOnError extends boolean = false>(options: Options<TaskArtifactData, ThrowOnError>): RequestResult<TaskArtifactResponses, TaskArtifactErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<TaskArtifactResponses, TaskArtifactErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/task/{taskID}/artifacts/{artifactID}',
+            ...options
+        });
+    }
+    
+    /**
+     * Whether a picture of what the Task has made can be taken, and those that were
+     */
+    public preview<ThrowOnError extends boolean = false>(options: Options<TaskPreviewData, ThrowOnError>): RequestResult<TaskPreviewResponses, TaskPreviewErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<TaskPreviewResponses, TaskPreviewErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/task/{taskID}/preview',
+            ...options
+        });
+    }
+    
+    /**
+     * Take a picture of a page that the Task's server serves
+     */
+    public capture<ThrowOnError extends boolean = false>(options: Options<TaskCaptureData, ThrowOnError>): RequestResult<TaskCaptureResponses, TaskCaptureErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<TaskCaptureResponses, TaskCaptureErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/task/{taskID}/preview/capture',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
      * The Task's events, live (SSE), or a page of its log
      */
     public events<ThrowOnError extends boolean = false>(options: Options<TaskEventsData, ThrowOnError>): RequestResult<TaskEventsResponses, TaskEventsErrors, ThrowOnError> {
@@ -253,6 +290,82 @@ export class Event_ extends HeyApiClient {
     }
 }
 
+export class Squad extends HeyApiClient {
+    /**
+     * The squads that a project sees, and what is wrong with others
+     */
+    public list<ThrowOnError extends boolean = false>(options?: Options<SquadListData, ThrowOnError>): RequestResult<SquadListResponses, SquadListErrors, ThrowOnError> {
+        return (options?.client ?? this.client).get<SquadListResponses, SquadListErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/squads',
+            ...options
+        });
+    }
+    
+    /**
+     * The squads that fully own a phase
+     */
+    public recommend<ThrowOnError extends boolean = false>(options: Options<SquadRecommendData, ThrowOnError>): RequestResult<SquadRecommendResponses, SquadRecommendErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<SquadRecommendResponses, SquadRecommendErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/squads/recommend',
+            ...options
+        });
+    }
+    
+    /**
+     * Uninstall a squad; Tasks that began with it keep it
+     */
+    public remove<ThrowOnError extends boolean = false>(options: Options<SquadRemoveData, ThrowOnError>): RequestResult<SquadRemoveResponses, SquadRemoveErrors, ThrowOnError> {
+        return (options.client ?? this.client).delete<SquadRemoveResponses, SquadRemoveErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/squad/{id}',
+            ...options
+        });
+    }
+    
+    /**
+     * A squad with its texts, as the project sees it
+     */
+    public get<ThrowOnError extends boolean = false>(options: Options<SquadGetData, ThrowOnError>): RequestResult<SquadGetResponses, SquadGetErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<SquadGetResponses, SquadGetErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/squad/{id}',
+            ...options
+        });
+    }
+    
+    /**
+     * Say what is wrong with a package
+     */
+    public validate<ThrowOnError extends boolean = false>(options: Options<SquadValidateData, ThrowOnError>): RequestResult<SquadValidateResponses, SquadValidateErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<SquadValidateResponses, SquadValidateErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/squad/validate',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Install or upgrade a package, whole or not at all
+     */
+    public install<ThrowOnError extends boolean = false>(options: Options<SquadInstallData, ThrowOnError>): RequestResult<SquadInstallResponses, SquadInstallErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<SquadInstallResponses, SquadInstallErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/squad/install',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+}
+
 export class Service extends HeyApiClient {
     /**
      * Whether the service works, and with what
@@ -329,6 +442,11 @@ export class Api extends HeyApiClient {
     private _event?: Event_;
     get event(): Event_ {
         return this._event ??= new Event_({ client: this.client });
+    }
+    
+    private _squad?: Squad;
+    get squad(): Squad {
+        return this._squad ??= new Squad({ client: this.client });
     }
     
     private _service?: Service;

@@ -41,6 +41,12 @@ export type Attachment = {
 export type Check = {
     id?: string;
     name?: string;
+    timeoutSeconds?: number;
+    required?: boolean;
+    /**
+     * Also run on the base tree before the work
+     */
+    baseline?: boolean;
     kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck';
     /**
      * Shell command; exit 0 passes unless `expect` says otherwise
@@ -50,12 +56,6 @@ export type Check = {
     env?: {
         [key: string]: string;
     };
-    timeoutSeconds?: number;
-    required?: boolean;
-    /**
-     * Also run on the base tree before the work
-     */
-    baseline?: boolean;
     expect?: {
         exitCode?: number;
         /**
@@ -63,6 +63,87 @@ export type Check = {
          */
         stdoutMatches?: string;
     };
+} | {
+    id?: string;
+    name?: string;
+    timeoutSeconds?: number;
+    required?: boolean;
+    /**
+     * Also run on the base tree before the work
+     */
+    baseline?: boolean;
+    kind: 'file';
+    path: string;
+    /**
+     * false: nothing may stand there
+     */
+    exists?: boolean;
+    /**
+     * Regular expression
+     */
+    matches?: string;
+} | {
+    id?: string;
+    name?: string;
+    timeoutSeconds?: number;
+    required?: boolean;
+    /**
+     * Also run on the base tree before the work
+     */
+    baseline?: boolean;
+    kind: 'http';
+    /**
+     * Shell command that serves until it is ended
+     */
+    start: string;
+    cwd?: string;
+    env?: {
+        [key: string]: string;
+    };
+    url: string;
+    expect?: {
+        status?: number;
+        /**
+         * Regular expression
+         */
+        bodyMatches?: string;
+    };
+} | {
+    id?: string;
+    name?: string;
+    timeoutSeconds?: number;
+    required?: boolean;
+    /**
+     * How it should look: a PNG among the attachments, or of the project. true: also seen on the base tree
+     */
+    baseline?: boolean | string;
+    kind: 'visual';
+    /**
+     * Shell command that serves until it is ended
+     */
+    start: string;
+    cwd?: string;
+    env?: {
+        [key: string]: string;
+    };
+    url: string;
+    /**
+     * Default: the baseline's size, else 1280×720
+     */
+    viewport?: Viewport;
+    /**
+     * CSS selector of what must be on the page
+     */
+    waitFor?: string;
+    /**
+     * Of the pixels, how many may differ
+     */
+    maxDiffRatio?: number;
+};
+
+export type Viewport = {
+    width: number;
+    height: number;
 };
 
 export type Budget = {
@@ -82,6 +163,17 @@ export type TaskPatch = {
 export type TaskDelete = {
     surface?: string;
     reason?: string;
+};
+
+export type TaskCapture = {
+    /**
+     * A page of the Task's server; default: the one its check names
+     */
+    url?: string;
+    /**
+     * Default: 1280×720
+     */
+    viewport?: Viewport;
 };
 
 export type TaskMessage = {
@@ -107,6 +199,57 @@ export type TaskAnswer = {
      */
     answer?: string;
     source?: string;
+};
+
+export type SquadValidate = {
+    /**
+     * Absolute path of a package's folder on the service's machine
+     */
+    path?: string;
+    /**
+     * A ZIP of the package, in base64
+     */
+    zip?: string;
+    git?: {
+        /**
+         * Absolute path of the package's folder in a local repository
+         */
+        path: string;
+        /**
+         * a branch, a tag or a commit
+         */
+        ref: string;
+    };
+    /**
+     * Default user
+     */
+    scope?: 'user' | 'project';
+};
+
+export type SquadInstall = {
+    /**
+     * Absolute path of a package's folder on the service's machine
+     */
+    path?: string;
+    /**
+     * A ZIP of the package, in base64
+     */
+    zip?: string;
+    git?: {
+        /**
+         * Absolute path of the package's folder in a local repository
+         */
+        path: string;
+        /**
+         * a branch, a tag or a commit
+         */
+        ref: string;
+    };
+    scope: 'user' | 'project';
+    /**
+     * What an upgrade replaces; absent: nothing is there yet
+     */
+    expectedDigest?: string;
 };
 
 export type TaskCreated = {
@@ -252,15 +395,22 @@ export type PendingAsk = {
 export type CheckState = {
     id: string;
     name: string;
-    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck';
+    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck' | 'file' | 'http' | 'visual';
     required: boolean;
     origin: 'request' | 'project';
     state: 'pending' | 'running' | 'passed' | 'failed' | 'error';
+    /**
+     * It failed first, and passed when it was run once more on the same tree
+     */
     flaky: boolean;
     /**
      * The result is of an earlier tree
      */
     stale: boolean;
+    /**
+     * What defines it and the Task changed: it also ran with that as it was before, and both count
+     */
+    redefined: Array<string>;
     exitCode: number | null;
     durationMs: number | null;
     commit: string | null;
@@ -386,32 +536,7 @@ export type TaskDetail = {
         bytes: number;
         sha256: string;
     }>;
-    requestedChecks: Array<{
-        id: string;
-        name: string;
-        kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck';
-        /**
-         * Shell command; exit 0 passes unless `expect` says otherwise
-         */
-        run: string;
-        cwd?: string;
-        env?: {
-            [key: string]: string;
-        };
-        timeoutSeconds: number;
-        required: boolean;
-        /**
-         * Also run on the base tree before the work
-         */
-        baseline: boolean;
-        expect?: {
-            exitCode?: number;
-            /**
-             * Regular expression
-             */
-            stdoutMatches?: string;
-        };
-    }>;
+    requestedChecks: Array<CheckSpec>;
 };
 
 export type Goal = {
@@ -423,6 +548,51 @@ export type Goal = {
         title: string;
         objective: string;
         acceptance: Array<string>;
+    };
+    execution: {
+        state: 'waiting' | 'running' | 'finished';
+        sessionIDs: Array<string>;
+        /**
+         * Sessions that were begun for it, the Orchestrator's included
+         */
+        attempts: number;
+        startedAt: string | null;
+        endedAt: string | null;
+    };
+    /**
+     * Recorded by the service; the newest of each kind
+     */
+    evidence: Array<{
+        /**
+         * Of the call, check or commit
+         */
+        id: string;
+        kind: 'change' | 'command' | 'check';
+        summary: string;
+        sessionID: string | null;
+        commit: string | null;
+        /**
+         * The files or the contract changed since: kept, and not counted
+         */
+        stale: boolean;
+        /**
+         * ISO-8601, UTC, milliseconds
+         */
+        at: string;
+    }>;
+    review: {
+        verdict: 'accepted' | 'rejected' | 'inconclusive' | null;
+        revision: number | null;
+        reviewer: string | null;
+        notes: string | null;
+        stale: boolean;
+        at: string | null;
+    };
+    settlement: {
+        state: 'open' | 'accepted' | 'dropped';
+        revision: number | null;
+        commit: string | null;
+        at: string | null;
     };
 };
 
@@ -446,12 +616,84 @@ export type SessionInvocationTopology = {
     edges: Array<{
         from: string;
         to: string;
-        callID: string;
+        /**
+         * null: a review by the service
+         */
+        callID: string | null;
         /**
          * ISO-8601, UTC, milliseconds
          */
         at: string;
     }>;
+};
+
+export type CheckSpec = {
+    id: string;
+    name: string;
+    timeoutSeconds: number;
+    required: boolean;
+    baseline: boolean;
+    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck';
+    run: string;
+    cwd?: string;
+    env?: {
+        [key: string]: string;
+    };
+    expect?: {
+        exitCode?: number;
+        stdoutMatches?: string;
+    };
+} | {
+    id: string;
+    name: string;
+    timeoutSeconds: number;
+    required: boolean;
+    baseline: boolean;
+    kind: 'file';
+    path: string;
+    exists: boolean;
+    matches?: string;
+} | {
+    id: string;
+    name: string;
+    timeoutSeconds: number;
+    required: boolean;
+    baseline: boolean;
+    kind: 'http';
+    start: string;
+    cwd?: string;
+    env?: {
+        [key: string]: string;
+    };
+    url: string;
+    expect: {
+        status: number;
+        bodyMatches?: string;
+    };
+} | {
+    id: string;
+    name: string;
+    timeoutSeconds: number;
+    required: boolean;
+    baseline: boolean;
+    kind: 'visual';
+    start: string;
+    cwd?: string;
+    env?: {
+        [key: string]: string;
+    };
+    url: string;
+    viewport: ViewportOutput;
+    waitFor?: string;
+    maxDiffRatio: number;
+    /**
+     * The baseline's bytes as they were when the Task was created
+     */
+    against?: {
+        name: string;
+        sha256: string;
+        bytes: number;
+    };
 };
 
 export type TaskStatus = {
@@ -581,7 +823,7 @@ export type TaskBoard = {
         endedAt: string | null;
     }>;
     checks: Array<CheckState>;
-    artifacts: Array<unknown>;
+    artifacts: Array<Artifact>;
     git: {
         baseCommit: string | null;
         headCommit: string | null;
@@ -636,6 +878,37 @@ export type Message = {
     eventID: number;
 };
 
+export type Artifact = {
+    artifactID: string;
+    filename: string;
+    title: string;
+    mime: string;
+    bytes: number;
+    sha256: string;
+    by: {
+        kind: 'call';
+        sessionID: string;
+        callID: string;
+    } | {
+        kind: 'check';
+        checkID: string;
+        on: 'base' | 'work';
+        round: number;
+    } | {
+        kind: 'capture';
+        url: string;
+        viewport: ViewportOutput;
+    };
+    /**
+     * The delivery slice that it is evidence for
+     */
+    sliceID?: string;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    at: string;
+};
+
 export type TimelineEntry = {
     id: number;
     type: string;
@@ -650,6 +923,23 @@ export type MessagePage = {
     messages: Array<Message>;
     total: number;
     nextAfter: number | null;
+};
+
+export type Preview = {
+    /**
+     * The page of the Task's server, as its sandbox sees it; null: no check starts one
+     */
+    url: string | null;
+    /**
+     * none: no check starts a server. unavailable: no Chromium, or nothing committed. busy: not now
+     */
+    state: 'none' | 'unavailable' | 'busy' | 'ready';
+    captures: Array<Artifact>;
+};
+
+export type CaptureAccepted = {
+    artifactID: string;
+    eventID: number;
 };
 
 export type StreamFrame = TaskEvent | LiveEvent | {
@@ -688,23 +978,7 @@ export type TaskEvent = {
          * The Git common directory's real path, else the directory's
          */
         project: string;
-        checks: Array<{
-            id: string;
-            name: string;
-            kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck';
-            run: string;
-            cwd?: string;
-            env?: {
-                [key: string]: string;
-            };
-            timeoutSeconds: number;
-            required: boolean;
-            baseline: boolean;
-            expect?: {
-                exitCode?: number;
-                stdoutMatches?: string;
-            };
-        }>;
+        checks: Array<CheckSpec>;
         attachments: Array<AttachmentRef>;
         metadata: {
             [key: string]: JsonValue;
@@ -1032,6 +1306,38 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'artifact.recorded';
+    data: {
+        artifactID: string;
+        filename: string;
+        title: string;
+        mime: string;
+        bytes: number;
+        sha256: string;
+        by: {
+            kind: 'call';
+            sessionID: string;
+            callID: string;
+        } | {
+            kind: 'check';
+            checkID: string;
+            on: 'base' | 'work';
+            round: number;
+        } | {
+            kind: 'capture';
+            url: string;
+            viewport: ViewportOutput;
+        };
+        /**
+         * The delivery slice that it is evidence for
+         */
+        sliceID?: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'conversation.compacted';
     data: {
         sessionID: string;
@@ -1148,6 +1454,142 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'slice.defined';
+    data: {
+        sliceID: string;
+        weight: 'blocking' | 'advisory';
+        contract: {
+            revision: number;
+            title: string;
+            objective: string;
+            acceptance: Array<string>;
+        };
+        sessionID: string;
+        callID: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'slice.revised';
+    data: {
+        sliceID: string;
+        weight: 'blocking' | 'advisory';
+        contract: {
+            revision: number;
+            title: string;
+            objective: string;
+            acceptance: Array<string>;
+        };
+        sessionID: string;
+        callID: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'slice.ordered';
+    data: {
+        sliceIDs: Array<string>;
+        sessionID: string;
+        callID: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'slice.dropped';
+    data: {
+        sliceID: string;
+        reason: string;
+        sessionID: string;
+        callID: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'slice.settled';
+    data: {
+        sliceID: string;
+        revision: number;
+        commit: string | null;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'session.started';
+    data: {
+        sessionID: string;
+        parentSessionID: string;
+        agent: string;
+        model: string;
+        purpose: 'work' | 'review';
+        /**
+         * The call that delegated to it
+         */
+        callID: string | null;
+        sliceIDs: Array<string>;
+        brief: LongText;
+        /**
+         * It works in files of its own, made from this commit of the Task's
+         */
+        fork?: {
+            name: string;
+            commit: string;
+            tree: string;
+        };
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'session.ended';
+    data: {
+        sessionID: string;
+        outcome: 'finished' | 'failed' | 'stopped';
+        reason: string | null;
+        /**
+         * What became of the files of its own
+         */
+        joined?: {
+            files: number;
+            /**
+             * Both changed these: nothing was taken over, its branch is kept
+             */
+            conflicts: Array<string>;
+            branch: string | null;
+        };
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'review.finished';
+    data: {
+        reviewID: string;
+        sliceID: string;
+        revision: number;
+        sessionID: string;
+        reviewer: string;
+        verdict: 'accepted' | 'rejected' | 'inconclusive';
+        notes: string;
+        commit: string | null;
+        tree: string | null;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'tree.committed';
     data: {
         commit: string;
@@ -1160,6 +1602,15 @@ export type TaskEvent = {
             path: string;
             reason: string;
         }>;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'checks.found';
+    data: {
+        checks: Array<CheckSpec>;
     };
 } | {
     id: number;
@@ -1198,6 +1649,14 @@ export type TaskEvent = {
          * Why it did not pass: exit code, time-out, output does not match
          */
         reason: string | null;
+        /**
+         * What defines it and the Task changed: it also ran with that as it was before, and both count
+         */
+        redefined?: Array<string>;
+        /**
+         * It failed, and passed when it was run once more on the same tree
+         */
+        flaky?: true;
     };
 } | {
     id: number;
@@ -1436,6 +1895,170 @@ export type AnswerAccepted = {
     eventID: number;
 };
 
+export type SquadCatalog = {
+    /**
+     * Read to the end, with no issue
+     */
+    healthy: boolean;
+    complete: boolean;
+    /**
+     * Changes with every package and issue
+     */
+    revision: string;
+    squads: Array<Squad>;
+    issues: Array<SquadIssue>;
+    warnings: Array<SquadIssue>;
+};
+
+export type Squad = {
+    id: string;
+    version: string;
+    digest: string;
+    scope: 'builtin' | 'user' | 'project';
+    name: string;
+    summary: string;
+    notFor: string;
+    pillars: Array<'code' | 'work'>;
+    owns: {
+        domains: Array<string>;
+        phases: Array<string>;
+    };
+    /**
+     * The Orchestrator first
+     */
+    agents: Array<{
+        name: string;
+        description: string;
+        tools: Array<string>;
+        delegates: Array<string>;
+        model: string | null;
+        /**
+         * acp:<name>: a program of the configuration; null: the service
+         */
+        runtime: string | null;
+    }>;
+    skills: Array<{
+        name: string;
+        description: string;
+    }>;
+};
+
+export type SquadIssue = {
+    scope: 'builtin' | 'user' | 'project';
+    /**
+     * The folder's name; empty for the scope as a whole
+     */
+    squad: string;
+    /**
+     * Empty for the package as a whole
+     */
+    file: string;
+    line?: number;
+    column?: number;
+    code: string;
+    message: string;
+};
+
+export type SquadRecommendation = {
+    phase: string;
+    productPillar: 'code' | 'work';
+    /**
+     * Of the catalog it was read from
+     */
+    revision: string;
+    /**
+     * Squads that fully own the phase, by their own `owns`; the first is recommended
+     */
+    owners: Array<{
+        id: string;
+        version: string;
+        digest: string;
+        scope: 'builtin' | 'user' | 'project';
+        name: string;
+        reasons: Array<string>;
+    }>;
+    /**
+     * Squads whose words resemble the phase; none of them owns it
+     */
+    related: Array<{
+        id: string;
+        version: string;
+        digest: string;
+        scope: 'builtin' | 'user' | 'project';
+        name: string;
+        reasons: Array<string>;
+    }>;
+};
+
+export type SquadDetail = {
+    id: string;
+    version: string;
+    digest: string;
+    scope: 'builtin' | 'user' | 'project';
+    name: string;
+    summary: string;
+    notFor: string;
+    pillars: Array<'code' | 'work'>;
+    owns: {
+        domains: Array<string>;
+        phases: Array<string>;
+    };
+    agents: Array<{
+        name: string;
+        description: string;
+        tools: Array<string>;
+        delegates: Array<string>;
+        model: string | null;
+        /**
+         * acp:<name>: a program of the configuration; null: the service
+         */
+        runtime: string | null;
+        instructions: string;
+    }>;
+    skills: Array<{
+        name: string;
+        description: string;
+        text: string;
+    }>;
+    readme: string | null;
+    files: Array<{
+        path: string;
+        bytes: number;
+    }>;
+};
+
+export type SquadRemoved = {
+    id: string;
+    scope: 'user' | 'project';
+    removed: true;
+};
+
+export type SquadValidation = {
+    valid: boolean;
+    issues: Array<{
+        /**
+         * Empty for the package as a whole
+         */
+        file: string;
+        line?: number;
+        column?: number;
+        code: string;
+        message: string;
+    }>;
+    /**
+     * null unless valid
+     */
+    squad: Squad | null;
+};
+
+export type SquadInstalled = {
+    squad: SquadRef;
+    /**
+     * Digest of what stood there; the same: nothing was written
+     */
+    replaced: string | null;
+};
+
 export type Health = {
     healthy: boolean;
     version: string;
@@ -1499,7 +2122,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'squad_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -1518,6 +2141,11 @@ export type BudgetOutput = {
     maxTokens?: number;
     maxSteps?: number;
     maxMinutes?: number;
+};
+
+export type ViewportOutput = {
+    width: number;
+    height: number;
 };
 
 export type JsonValue = string | number | boolean | null | Array<JsonValue> | {
@@ -2203,6 +2831,213 @@ export type TaskCheckLogResponses = {
 
 export type TaskCheckLogResponse = TaskCheckLogResponses[keyof TaskCheckLogResponses];
 
+export type TaskArtifactData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        taskID: string;
+        artifactID: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/task/{taskID}/artifacts/{artifactID}';
+};
+
+export type TaskArtifactErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * No such Task
+     */
+    404: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type TaskArtifactError = TaskArtifactErrors[keyof TaskArtifactErrors];
+
+export type TaskArtifactResponses = {
+    /**
+     * Its bytes, to be saved
+     */
+    200: Blob | File;
+};
+
+export type TaskArtifactResponse = TaskArtifactResponses[keyof TaskArtifactResponses];
+
+export type TaskPreviewData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        taskID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/task/{taskID}/preview';
+};
+
+export type TaskPreviewErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * No such Task
+     */
+    404: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type TaskPreviewError = TaskPreviewErrors[keyof TaskPreviewErrors];
+
+export type TaskPreviewResponses = {
+    /**
+     * The preview
+     */
+    200: Preview;
+};
+
+export type TaskPreviewResponse = TaskPreviewResponses[keyof TaskPreviewResponses];
+
+export type TaskCaptureData = {
+    body?: TaskCapture;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        taskID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/task/{taskID}/preview/capture';
+};
+
+export type TaskCaptureErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * No such Task
+     */
+    404: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type TaskCaptureError = TaskCaptureErrors[keyof TaskCaptureErrors];
+
+export type TaskCaptureResponses = {
+    /**
+     * Taken; an artifact
+     */
+    200: CaptureAccepted;
+};
+
+export type TaskCaptureResponse = TaskCaptureResponses[keyof TaskCaptureResponses];
+
 export type TaskEventsData = {
     body?: never;
     headers?: {
@@ -2689,6 +3524,410 @@ export type EventStreamResponses = {
 };
 
 export type EventStreamResponse = EventStreamResponses[keyof EventStreamResponses];
+
+export type SquadListData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/squads';
+};
+
+export type SquadListErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type SquadListError = SquadListErrors[keyof SquadListErrors];
+
+export type SquadListResponses = {
+    /**
+     * The catalog
+     */
+    200: SquadCatalog;
+};
+
+export type SquadListResponse = SquadListResponses[keyof SquadListResponses];
+
+export type SquadRecommendData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query: {
+        /**
+         * Words, or domain/phase
+         */
+        phase: string;
+        /**
+         * Default code
+         */
+        productPillar?: 'code' | 'work';
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/squads/recommend';
+};
+
+export type SquadRecommendErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type SquadRecommendError = SquadRecommendErrors[keyof SquadRecommendErrors];
+
+export type SquadRecommendResponses = {
+    /**
+     * Owners first to last, with reasons
+     */
+    200: SquadRecommendation;
+};
+
+export type SquadRecommendResponse = SquadRecommendResponses[keyof SquadRecommendResponses];
+
+export type SquadRemoveData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        id: string;
+    };
+    query?: {
+        /**
+         * Default: the project's before the user's
+         */
+        scope?: 'user' | 'project';
+        /**
+         * the digest of a package, 64 hex digits
+         */
+        expectedDigest?: string;
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/squad/{id}';
+};
+
+export type SquadRemoveErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type SquadRemoveError = SquadRemoveErrors[keyof SquadRemoveErrors];
+
+export type SquadRemoveResponses = {
+    /**
+     * Removed
+     */
+    200: SquadRemoved;
+};
+
+export type SquadRemoveResponse = SquadRemoveResponses[keyof SquadRemoveResponses];
+
+export type SquadGetData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        id: string;
+    };
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/squad/{id}';
+};
+
+export type SquadGetErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type SquadGetError = SquadGetErrors[keyof SquadGetErrors];
+
+export type SquadGetResponses = {
+    /**
+     * The squad
+     */
+    200: SquadDetail;
+};
+
+export type SquadGetResponse = SquadGetResponses[keyof SquadGetResponses];
+
+export type SquadValidateData = {
+    body: SquadValidate;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/squad/validate';
+};
+
+export type SquadValidateErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type SquadValidateError = SquadValidateErrors[keyof SquadValidateErrors];
+
+export type SquadValidateResponses = {
+    /**
+     * Whether it could be installed
+     */
+    200: SquadValidation;
+};
+
+export type SquadValidateResponse = SquadValidateResponses[keyof SquadValidateResponses];
+
+export type SquadInstallData = {
+    body: SquadInstall;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/squad/install';
+};
+
+export type SquadInstallErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type SquadInstallError = SquadInstallErrors[keyof SquadInstallErrors];
+
+export type SquadInstallResponses = {
+    /**
+     * It stands
+     */
+    200: SquadInstalled;
+};
+
+export type SquadInstallResponse = SquadInstallResponses[keyof SquadInstallResponses];
 
 export type ServiceHealthData = {
     body?: never;

@@ -3,7 +3,8 @@ import type { Facts, PromptMessage } from "../model.ts";
 import { forms, type Instruction } from "./forms.ts";
 import { type Parsed, parse } from "./grammar.ts";
 import { targetOf } from "./inventory.ts";
-import type { Call, Result, World } from "./step.ts";
+import { asItsBlock } from "./review.ts";
+import { type Call, done, failed, one, type Result, type Step, type World } from "./step.ts";
 import { carryOut } from "./steps.ts";
 
 /**
@@ -40,34 +41,52 @@ export const plan = (
   const reports: string[] = [];
   const written = new Set<string>();
   let at = 0;
-  for (const [index, instruction] of instructions.entries()) {
-    const step = carryOut(instruction, { facts, written, codemods });
+  const writes = instructions.flatMap((instruction) => (instruction.kind === "write" ? [instruction.path] : []));
+  const work: { said: string; instruction?: Instruction }[] = instructions.map((instruction) => ({
+    said: instruction.said,
+    instruction,
+  }));
+  // Each file that the request spells out can be judged by itself.
+  if (writes.length > 1 && tools.includes("slice")) work.unshift({ said: "the plan" });
+  for (const [index, { said, instruction }] of work.entries()) {
+    const step = instruction === undefined ? planSlices(writes) : carryOut(instruction, { facts, written, codemods });
     let now = step.next();
     while (now.done !== true) {
       const turn = turns[at];
       if (turn === undefined) {
         const wanted = now.value.find(({ tool }) => !tools.includes(tool));
-        if (stopping) return { kind: "done", report: stopped(reports, instructions.slice(index)) };
+        if (stopping) return { kind: "done", report: stopped(reports, work.slice(index)) };
         return wanted === undefined
           ? { kind: "calls", calls: now.value }
-          : instructionFailed(`${instruction.said}: this agent has no tool "${wanted.tool}"`, reports);
+          : instructionFailed(`${said}: this agent has no tool "${wanted.tool}"`, reports);
       }
       at += 1;
       const expected = now.value.map(({ tool }) => tool).join(" ");
       const got = turn.map(({ tool }) => tool).join(" ");
       if (expected !== got)
         return instructionFailed(
-          `${instruction.said}: expected calls of ${expected} in the conversation, got ${got}; send the instructions again`,
+          `${said}: expected calls of ${expected} in the conversation, got ${got}; send the instructions again`,
           reports,
         );
       now = step.next([...turn]);
     }
-    if (!now.value.ok) return instructionFailed(`${instruction.said}: ${now.value.why}`, reports);
+    if (!now.value.ok) return instructionFailed(`${said}: ${now.value.why}`, reports);
+    if (instruction === undefined) continue;
     reports.push(now.value.report);
     for (const path of writtenBy(instruction, facts)) written.add(path);
   }
   return { kind: "done", report: stopping ? stopped(reports, []) : reports.join("\n") };
 };
+
+function* planSlices(paths: readonly string[]): Step {
+  const define = [...new Set(paths)].map((path) => ({
+    title: `Write ${path}`.slice(0, 120),
+    objective: "The file that the request spells out in a block.",
+    acceptance: [asItsBlock(path)],
+  }));
+  const planned = yield* one({ tool: "slice", input: { define } });
+  return planned.outcome === "ok" ? done("") : failed(planned.output);
+}
 
 const writtenBy = (instruction: Instruction, facts: Facts): string[] => {
   switch (instruction.kind) {
@@ -129,7 +148,7 @@ const present = (messages: readonly PromptMessage[]): { asked: User[]; turns: Re
   return { asked, turns };
 };
 
-const stopped = (reports: readonly string[], left: readonly Instruction[]): string =>
+const stopped = (reports: readonly string[], left: readonly { said: string }[]): string =>
   [...reports, ...(left.length === 0 ? [] : [`Not done: ${left.map(({ said }) => said).join("; ")}.`])].join("\n") ||
   "Nothing was done.";
 

@@ -1,5 +1,6 @@
 import { type Model, noUsage } from "../model.ts";
 import { plan } from "./plan.ts";
+import { review } from "./review.ts";
 import type { World } from "./step.ts";
 
 /**
@@ -16,6 +17,12 @@ export const createRulesModel = (codemods: World["codemods"] = {}): Model => ({
     const { messages, facts, tools, signal } = request;
     return new Promise((resolve) => {
       signal.throwIfAborted();
+      if (tools.length === 1 && tools[0]?.name === "verdict") {
+        const brief = messages.find(({ role }) => role === "user");
+        const calls = [review(brief?.role === "user" ? brief.text : "")];
+        resolve({ ok: true, text: "", calls, finish: "calls", usage: noUsage });
+        return;
+      }
       const next = plan(
         messages,
         facts,

@@ -1,4 +1,4 @@
-import type { CheckSpec } from "../../protocol/task.ts";
+import { type CommandCheck, isCommand } from "../../protocol/check.ts";
 import { bump } from "./bump.ts";
 import { codemod, fix } from "./fix.ts";
 import type { Instruction, Runnable } from "./forms.ts";
@@ -52,7 +52,7 @@ export function carryOut(instruction: Instruction, world: World): Step {
 // ---- run -----------------------------------------------------------------------------------------------------------
 
 /** A check of the request, or the project's own command, which is only a line. */
-type Command = Pick<CheckSpec, "run"> & Partial<CheckSpec>;
+type Command = Pick<CommandCheck, "run"> & Partial<CommandCheck>;
 
 const kinds: Record<Exclude<Runnable, "checks">, { kind: keyof Facts["detected"]; named: RegExp }> = {
   tests: { kind: "test", named: /\btests?\b/i },
@@ -62,7 +62,9 @@ const kinds: Record<Exclude<Runnable, "checks">, { kind: keyof Facts["detected"]
 };
 
 /** The request's own checks come before what the project's manifest names. */
-const commandsFor = (what: Runnable, { checks, detected }: Facts): Command[] | { why: string } => {
+const commandsFor = (what: Runnable, facts: Facts): Command[] | { why: string } => {
+  const { detected } = facts;
+  const checks = facts.checks.filter(isCommand);
   if (what === "checks") {
     if (checks.length > 0) return [...checks];
     return detected.test === undefined

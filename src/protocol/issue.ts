@@ -1,6 +1,5 @@
 import { z } from "zod";
 import type { Issue } from "../errors.ts";
-import { quote } from "./guard.ts";
 
 /**
  * zod's issues in our words: where (`body.checks[0].run`), what was expected and what came. A schema's own message
@@ -15,7 +14,7 @@ export const issuesOf = (
 
 const translate = (issue: z.core.$ZodIssue, schema: z.ZodType | undefined, input: unknown, at: string): Issue[] => {
   const got = valueAt(input, issue.path);
-  const here = schemaAt(schema, issue.path);
+  const here = schemaAt(schema, issue.path, input);
   const place = issue.path.reduce<string>(
     (path, key) => (typeof key === "number" ? `${path}[${key}]` : `${path}.${String(key)}`),
     at,
@@ -47,6 +46,8 @@ const translate = (issue: z.core.$ZodIssue, schema: z.ZodType | undefined, input
       }));
     }
     case "invalid_union":
+      if (issue.errors.length === 0 && !isDefault(issue.message))
+        return [{ path: place, message: issue.message, code: "invalid_value" }];
       return translateUnion(issue, here, got, place, one);
     case "invalid_key":
       return issue.issues.flatMap((inner) => {
@@ -134,16 +135,30 @@ const valueAt = (input: unknown, path: readonly PropertyKey[]): unknown =>
   );
 
 /** The schema of a field, through what wraps it; undefined where the way is not plain. */
-const schemaAt = (schema: z.ZodType | undefined, path: readonly PropertyKey[]): z.ZodType | undefined => {
-  let here = unwrap(schema);
-  for (const key of path) {
+const schemaAt = (
+  schema: z.ZodType | undefined,
+  path: readonly PropertyKey[],
+  input: unknown,
+): z.ZodType | undefined => {
+  let here = memberOf(unwrap(schema), input);
+  for (const [depth, key] of path.entries()) {
     if (here instanceof z.ZodObject) here = unwrap(here.shape[String(key)] as z.ZodType | undefined);
     else if (here instanceof z.ZodArray) here = unwrap(here.element as z.ZodType);
     else if (here instanceof z.ZodRecord) here = unwrap(here.valueType as z.ZodType);
     else return undefined;
+    here = memberOf(here, valueAt(input, path.slice(0, depth + 1)));
   }
   return here;
 };
+
+/** Of several forms the one that the value names. */
+const memberOf = (schema: z.ZodType | undefined, value: unknown): z.ZodType | undefined =>
+  schema instanceof z.ZodDiscriminatedUnion
+    ? (schema.options as z.ZodObject[]).find(
+        (option) =>
+          option.shape[schema.def.discriminator]?.safeParse(valueAt(value, [schema.def.discriminator])).success,
+      )
+    : schema;
 
 const unwrap = (schema: z.ZodType | undefined): z.ZodType | undefined => {
   let here = schema;
@@ -163,3 +178,6 @@ const show = (value: unknown): string => {
   if (Array.isArray(value)) return `an array of ${value.length}`;
   return "an object";
 };
+
+/** Foreign text in a message: quoted, and short. */
+export const quote = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);

@@ -1,0 +1,139 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { messageOf } from "../errors.ts";
+import { loopbackUp } from "../process/sandbox.ts";
+import type { CheckPlace } from "../workspace/workspace.ts";
+import { quote, toolPath } from "./command.ts";
+import { connectTo, portOf, ports, takenBy } from "./port.ts";
+import { openDevTools } from "./devtools.ts";
+import { type Seen, see, type Sight } from "./page.ts";
+
+/**
+ * A server and a browser beside it, started together and ended together: in one sandbox, and so in one network, which
+ * nothing else is in where the sandbox has one of its own. The browser is the machine's; none is ever downloaded.
+ */
+
+export type Browser = {
+  /** Where the program is; undefined: this machine has none. */
+  program: string | undefined;
+  /** Its own sandbox cannot be had in ours, nor as root. */
+  bare: boolean;
+};
+
+export type Visit = Sight & {
+  start: string;
+  cwd?: string | undefined;
+  env?: Readonly<Record<string, string>> | undefined;
+};
+
+export type Visited = {
+  /** `error`: no fault of the page's. */
+  shot: { png: Buffer } | { failed: string /** Its time was over. */; late?: true } | { error: string };
+  /** What the server wrote last, and what the page's scripts threw. */
+  log: string;
+};
+
+export const noBrowser =
+  "Expected Chromium on this machine, got none. Install it (Debian, Ubuntu: `apt-get install chromium`), or name one as `browser` in config.jsonc, and restart the service";
+
+/** A server that goes into the background ends its command; it may answer a moment later. */
+const graceMs = 1000;
+const leaveMs = 2000;
+
+export const visit = async (
+  where: Visit,
+  place: CheckPlace,
+  browser: Browser,
+  { signal, timeoutMs, network }: { signal: AbortSignal; timeoutMs: number; network: boolean },
+): Promise<Visited> => {
+  const { program } = browser;
+  if (program === undefined) return { shot: { error: noBrowser }, log: "" };
+  const url = new URL(where.url);
+  using _port = network ? await ports(portOf(url), signal) : undefined;
+  const late = AbortSignal.timeout(timeoutMs);
+  const mark = randomBytes(8).toString("hex");
+  const run = script(where, place.inside, { ...browser, program }, { mark, network });
+  const until = AbortSignal.any([signal, late]);
+  const talking = await place.talk({ run, env: where.env ?? {}, home: "passing", network, signal: until });
+  try {
+    const tools = openDevTools(talking);
+    let stage = "the browser did not start";
+    let endedAt: number | undefined;
+    const ended = (): string | undefined => {
+      const code = new RegExp(`${mark} server (\\d+)`).exec(talking.stderr())?.[1];
+      if (code === undefined) return undefined;
+      endedAt ??= performance.now();
+      return performance.now() - endedAt > graceMs ? `the server ended (exit ${code})` : undefined;
+    };
+    const at = (what: string) => {
+      stage = what;
+    };
+    const seen = await see(tools, where, { at, ended }).catch((error: unknown) => {
+      signal.throwIfAborted();
+      return { stage, error };
+    });
+    if (!("stage" in seen)) {
+      await Promise.race([tools.send("Browser.close").catch(() => {}), pause(leaveMs)]);
+      return { shot: seen.shot, log: logOf(talking.stderr(), mark, seen) };
+    }
+    if (late.aborted)
+      return {
+        shot: { failed: `${seen.stage} within ${timeoutMs / 1000} s`, late: true },
+        log: logOf(talking.stderr(), mark),
+      };
+    await Promise.race([talking.gone, pause(leaveMs)]);
+    const log = logOf(talking.stderr(), mark);
+    if (talking.stderr().includes(`${mark} taken`)) return { shot: { error: takenBy(url) }, log };
+    return { shot: { error: `the browser (${program}) could not be used: ${messageOf(seen.error)}` }, log };
+  } finally {
+    talking.kill();
+    await talking.gone;
+  }
+};
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+const logOf = (stderr: string, mark: string, seen?: Seen): string => {
+  const server = stderr.replace(new RegExp(`^${mark} .*\\n`, "gm"), "").trimEnd();
+  const thrown = (seen?.errors ?? []).map((error) => `the page threw: ${error}`).join("\n");
+  return [server, thrown].filter((part) => part !== "").join("\n");
+};
+
+/** The same on every machine, and nothing asked of the world outside. */
+const flags = [
+  "--headless",
+  "--remote-debugging-pipe",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-default-apps",
+  "--disable-dev-shm-usage",
+  "--disable-extensions",
+  "--disable-gpu",
+  "--disable-sync",
+  "--font-render-hinting=none",
+  "--force-color-profile=srgb",
+  "--hide-scrollbars",
+  "--mute-audio",
+  "--no-default-browser-check",
+  "--no-first-run",
+  "--no-proxy-server",
+  "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.*, EXCLUDE [::1]",
+];
+
+/** Ends itself with all it started once the browser has: also when nobody is left who could end it. */
+const script = (
+  { start, cwd, url }: Visit,
+  root: string,
+  { program, bare }: { program: string; bare: boolean },
+  { mark, network }: { mark: string; network: boolean },
+): string => `${network ? "" : `${loopbackUp} 2>/dev/null`}
+cd -- ${quote(cwd === undefined ? root : join(root, cwd))} || exit 1
+if (${connectTo(new URL(url))}); then echo "${mark} taken" >&2; exit 1; fi
+profile=$HOME/profile
+{ ( export HOME=/tmp
+    ${toolPath(root, cwd)}
+    eval ${quote(start)} )
+  echo "${mark} server $?"; } </dev/null >&2 2>&1 &
+${[program, ...flags, ...(bare ? ["--no-sandbox"] : [])].map(quote).join(" ")} --user-data-dir="$profile" \\
+  3<&0 4>&1 </dev/null >/dev/null 2>"$profile.log" || tail -n 5 "$profile.log" >&2
+kill -9 0`;

@@ -1,0 +1,93 @@
+import type { Readable, Writable } from "node:stream";
+
+/**
+ * The DevTools protocol over a browser's pipe: JSON with a zero byte behind each message. A pipe and no socket, because the
+ * browser runs in a network of its own, which nothing of ours reaches.
+ */
+
+export interface DevTools {
+  /** Rejects when the browser refuses, or is gone. `session`: of a page; absent: the browser's own. */
+  send: (method: string, params?: object, session?: string) => Promise<Record<string, unknown>>;
+  /** Hears what the browser says by itself. */
+  on: (method: string, listener: (params: Record<string, unknown>) => void) => void;
+}
+
+/** The browser ended, or said what is no message. */
+export class BrowserGone extends Error {}
+
+type Message = {
+  id?: number;
+  method?: string;
+  params?: Record<string, unknown>;
+  result?: Record<string, unknown>;
+  error?: { message?: string };
+};
+
+/** Of one message: a screenshot in base64, several times over. */
+const maxMessage = 96 * 1024 * 1024;
+
+export const openDevTools = ({ stdin, stdout }: { stdin: Writable; stdout: Readable }): DevTools => {
+  const waiting = new Map<
+    number,
+    { resolve: (value: Record<string, unknown>) => void; reject: (error: Error) => void }
+  >();
+  const listeners = new Map<string, (params: Record<string, unknown>) => void>();
+  let parts: Buffer[] = [];
+  let held = 0;
+  let serial = 0;
+  let lost: BrowserGone | undefined;
+
+  const lose = (why: string) => {
+    if (lost !== undefined) return;
+    lost = new BrowserGone(why);
+    for (const { reject } of waiting.values()) reject(lost);
+    waiting.clear();
+    parts = [];
+  };
+  const hear = (text: string) => {
+    const message = JSON.parse(text) as Message;
+    if (message.id === undefined) {
+      listeners.get(message.method ?? "")?.(message.params ?? {});
+      return;
+    }
+    const call = waiting.get(message.id);
+    waiting.delete(message.id);
+    if (message.error === undefined) call?.resolve(message.result ?? {});
+    else call?.reject(new Error(message.error.message ?? "refused"));
+  };
+  stdout.on("data", (chunk: Buffer) => {
+    if (lost !== undefined) return;
+    let from = 0;
+    try {
+      for (let end = chunk.indexOf(0); end >= 0; end = chunk.indexOf(0, from)) {
+        const text = Buffer.concat([...parts, chunk.subarray(from, end)]).toString("utf8");
+        parts = [];
+        held = 0;
+        from = end + 1;
+        hear(text);
+      }
+    } catch {
+      return lose("the browser said what is no message");
+    }
+    const rest = chunk.subarray(from);
+    held += rest.length;
+    if (rest.length > 0) parts.push(rest);
+    if (held > maxMessage) lose(`the browser sent a message of more than ${maxMessage} bytes`);
+  });
+  stdout.once("close", () => lose("the browser ended"));
+
+  return {
+    send(method, params = {}, session) {
+      if (lost !== undefined) return Promise.reject(lost);
+      const id = (serial += 1);
+      const call = { id, method, params, ...(session === undefined ? {} : { sessionId: session }) };
+      return new Promise((resolve, reject) => {
+        waiting.set(id, { resolve, reject });
+        stdin.write(`${JSON.stringify(call)}\0`);
+      });
+    },
+    on(method, listener) {
+      listeners.set(method, listener);
+    },
+  };
+};

@@ -1,0 +1,62 @@
+import type { FileCheck } from "../protocol/check.ts";
+import { FileRefused } from "../workspace/files.ts";
+import type { CheckPlace } from "../workspace/workspace.ts";
+import type { CheckOptions, CheckResult } from "./check.ts";
+import { isFound, searchMs } from "./match.ts";
+
+/** Whether a file is there, and whether a text stands in it. Nothing is started. */
+
+/** A larger file is not searched. */
+const maxSearched = 16 * 1024 * 1024;
+
+export const runFileCheck = async (
+  check: FileCheck,
+  { files }: CheckPlace,
+  { signal }: CheckOptions,
+): Promise<CheckResult> => {
+  const begun = performance.now();
+  const { state, reason } = await judge(check, files).catch((error: unknown): Verdict => {
+    if (error instanceof FileRefused) return { state: "error", reason: error.message };
+    throw error;
+  });
+  signal.throwIfAborted();
+  const told = reason ?? `${check.path}: as expected`;
+  return {
+    state,
+    exitCode: null,
+    durationMs: performance.now() - begun,
+    output: `${told}\n`,
+    tail: told,
+    reason,
+    final: true,
+  };
+};
+
+type Verdict = Pick<CheckResult, "state" | "reason">;
+
+const failed = (reason: string): Verdict => ({ state: "failed", reason });
+const passed: Verdict = { state: "passed", reason: null };
+
+const judge = async (
+  { path, exists, matches, timeoutSeconds }: FileCheck,
+  files: CheckPlace["files"],
+): Promise<Verdict> => {
+  const text = await files.read(path, matches === undefined ? 0 : maxSearched).then(
+    ({ bytes }) => bytes.toString("utf8"),
+    (error: unknown) => {
+      if (!(error instanceof FileRefused)) throw error;
+      if (error.kind === "missing") return undefined;
+      // A folder is there as well as a file; and without a pattern nothing is read.
+      if (matches === undefined && (error.kind === "too-big" || error.kind === "not-a-file")) return "";
+      throw error;
+    },
+  );
+  if (!exists) return text === undefined ? passed : failed(`Expected nothing at ${path}, got something there`);
+  if (text === undefined) return failed(`Expected a file at ${path}, got nothing there`);
+  if (matches === undefined) return passed;
+  const found = await isFound(matches, text, Math.min(searchMs, timeoutSeconds * 1000));
+  if (found === true) return passed;
+  return failed(
+    found === false ? `Expected ${path} to match /${matches}/, got no match` : `${path} ${found} /${matches}/`,
+  );
+};

@@ -1,0 +1,146 @@
+import { posix } from "node:path";
+
+/** What a shell command calls, read without running it: good enough for how checks are written, and linear. */
+
+export type Called = { words: string[]; folder: string };
+
+/** Words before the command itself. */
+const wrappers = new Set(["exec", "env", "time", "command", "nice", "nohup", "sudo", "!", "then", "do", "if", "else"]);
+const shells = new Set(["sh", "bash", "dash", "zsh", "ksh", "source", "."]);
+const runtimes = new Set(["node", "python", "python3", "ruby", "perl", "php", "deno", "tsx", "ts-node", "bun"]);
+const managers = new Set(["npm", "pnpm", "yarn", "bun"]);
+
+/** The simple commands of a line or a script, each with the folder that a `cd` before it leads to. */
+export const commandsIn = (text: string, from: string): Called[] => {
+  let folder = from;
+  return text.split(/[;&|\n()]/).flatMap((part) => {
+    const all = part
+      .split(/\s/)
+      .map((word) => word.replaceAll(/["'`]/g, ""))
+      .filter((word) => word !== "");
+    let at = 0;
+    for (let word = all[at]; word !== undefined; word = all[(at += 1)]) {
+      if (word === "timeout") at += 1;
+      else if (!wrappers.has(word) && !/^[A-Za-z_]\w*=/.test(word)) break;
+    }
+    const words = all.slice(at);
+    const [first = "", to] = words;
+    if (first === "cd" && to !== undefined) {
+      folder = posix.join(folder, to);
+      return [];
+    }
+    return first === "" ? [] : [{ words, folder }];
+  });
+};
+
+/** The file that a command runs as a script. */
+export const scriptIn = ([first = "", ...rest]: readonly string[]): string | undefined => {
+  if (first.includes("/") && !first.startsWith("/")) return first;
+  if (!shells.has(first) && !runtimes.has(first)) return undefined;
+  const script = rest.find((word) => !word.startsWith("-") && word !== "run");
+  return script === undefined || script.startsWith("/") ? undefined : script;
+};
+
+const ownWords = ["check", "verify", "validate", "lint", "assert", "smoke", "accept", "ci"];
+const scriptFolders = new Set(["scripts", "script", "ci", ".ci", "tools", "hack", ".github"]);
+
+/**
+ * Whether a script named by a check is the check's own, and not what is checked: its name says so, or its folder is one
+ * for scripts. Files of tests are written by whoever does the work.
+ */
+export const isOfCheck = (path: string): boolean => {
+  const name = posix.basename(path).toLowerCase();
+  if (/[._-](?:test|spec)\.\w+$/.test(name) || /^test_.*\.py$/.test(name)) return false;
+  if (
+    posix
+      .dirname(path)
+      .split("/")
+      .some((folder) => scriptFolders.has(folder))
+  )
+    return true;
+  const words = name.split(/[^a-z]/);
+  const shell = name.endsWith(".sh") || !name.includes(".");
+  return (
+    ownWords.some((own) => words.some((word) => word === own || word === `${own}s`)) ||
+    (shell && words.some((word) => word === "test" || word === "tests"))
+  );
+};
+
+/** The package.json script that a package manager is told to run, and the folder it is told to look in. */
+export const packageIn = ([first = "", ...rest]: readonly string[]): { name: string; folder: string } | undefined => {
+  if (!managers.has(first)) return undefined;
+  let folder = ".";
+  const args: string[] = [];
+  for (let at = 0; at < rest.length; at += 1) {
+    const word = rest[at] ?? "";
+    if (["--prefix", "-C", "--dir", "--cwd"].includes(word)) folder = rest[(at += 1)] ?? ".";
+    else if (word === "--") break;
+    else if (!word.startsWith("-")) args.push(word);
+  }
+  const [verb, name] = args;
+  if (verb === "run" || verb === "run-script") return name === undefined ? undefined : { name, folder };
+  if (verb === undefined) return undefined;
+  if (first === "npm")
+    return verb === "test" || verb === "t" || verb === "start"
+      ? { name: verb === "t" ? "test" : verb, folder }
+      : undefined;
+  return { name: verb, folder };
+};
+
+export const scriptsOf = (manifest: string): Record<string, string> => {
+  try {
+    const { scripts } = JSON.parse(manifest) as { scripts?: unknown };
+    if (typeof scripts !== "object" || scripts === null) return {};
+    return Object.fromEntries(
+      Object.entries(scripts).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+    );
+  } catch {
+    return {};
+  }
+};
+
+/** The targets that make is told to bring up to date. */
+export const makeIn = ([first = "", ...rest]: readonly string[]): { targets: string[]; folder: string } | undefined => {
+  if (first !== "make" && first !== "gmake") return undefined;
+  const at = rest.findIndex((word) => word === "-C" || word === "--directory");
+  const folder = at >= 0 ? (rest[at + 1] ?? ".") : ".";
+  const targets = rest.filter(
+    (word, index) => !word.startsWith("-") && !word.includes("=") && (at < 0 || index !== at + 1),
+  );
+  return { targets, folder };
+};
+
+/** Rules of these targets and of what they need, as text; without targets, of the first one. */
+export const recipesOf = (makefile: string, targets: readonly string[]): string[] => {
+  const rules = new Map<string, { text: string; needs: string[] }>();
+  let open: string[] = [];
+  let first: string | undefined;
+  for (const line of makefile.split("\n")) {
+    const colon = line.indexOf(":");
+    const isRule = !/^[\s#]/.test(line) && colon > 0 && line[colon + 1] !== "=" && !line.slice(0, colon).includes("=");
+    if (isRule) {
+      open = line
+        .slice(0, colon)
+        .split(/\s/)
+        .filter((name) => name !== "");
+      const needs = (line.slice(colon + 1).split(";")[0] ?? "").split(/\s/).filter((name) => name !== "");
+      for (const name of open)
+        rules.set(name, { text: `${line}\n`, needs: [...(rules.get(name)?.needs ?? []), ...needs] });
+      first ??= open.find((name) => !name.startsWith("."));
+    } else if (line.startsWith("\t"))
+      for (const name of open) {
+        const rule = rules.get(name);
+        // Signs for make itself: do not show it, go on when it fails.
+        if (rule !== undefined) rule.text += `${line.slice(1).replace(/^[@+-]+/, "")}\n`;
+      }
+    else if (line.trim() !== "" && !line.startsWith("#")) open = [];
+  }
+  const wanted = targets.length > 0 ? [...targets] : first === undefined ? [] : [first];
+  const seen = new Set<string>();
+  for (let name = wanted.shift(); name !== undefined; name = wanted.shift()) {
+    if (seen.has(name)) continue;
+    seen.add(name);
+    wanted.push(...(rules.get(name)?.needs ?? []));
+  }
+  return [...seen].flatMap((name) => rules.get(name)?.text ?? []);
+};

@@ -1,0 +1,122 @@
+import { hash } from "node:crypto";
+import { type Entry, entryOf, hashOf, startOf } from "../domain/ledger.ts";
+import { bad, type Finding, ok } from "./finding.ts";
+import { line } from "./print.ts";
+import { faultOf, flow, ledgerLine, type ManifestFile, parseFrame, type Story, tell } from "./story.ts";
+import type { Unzip } from "./unzip.ts";
+
+/** The ledger of an archive: by itself, and against the events that it is a fold of. */
+
+/** No event is as long, also when what was redacted made it longer. */
+const lineBytes = 1024 * 1024;
+
+const sha256 = (text: string): string => hash("sha256", text);
+
+/** The ledger by itself: each entry's hash, and that it follows the one before. */
+export async function* chain(
+  zip: Unzip,
+  { taskID, ledger }: ManifestFile,
+  noted: string | undefined,
+): AsyncGenerator<Finding, void, undefined> {
+  let { entries, head } = startOf(taskID, sha256);
+  let wrong = 0;
+  let notedAt: number | undefined;
+  const fault = (text: string) => {
+    wrong += 1;
+    return bad("chain", text);
+  };
+  try {
+    for await (const text of zip.lines(`${flow}ledger.jsonl`, lineBytes)) {
+      const entry = ledgerLine.parse(JSON.parse(text)) as unknown as Entry;
+      entries += 1;
+      const what = `ledger entry ${entry.seq} (${labelOf(entry)})`;
+      if (entry.seq !== entries || entry.prev !== head)
+        yield fault(`${what}: it does not follow the entry before it, ${entries - 1}`);
+      if (hashOf(entry, sha256) !== entry.hash) yield fault(`${what}: its hash is of another content`);
+      [entries, head] = [entry.seq, entry.hash];
+      if (head === noted) notedAt = entries;
+    }
+  } catch (error) {
+    yield fault(`ledger entry ${entries + 1}: ${faultOf(error)}`);
+  }
+  if (entries !== ledger.entries || head !== ledger.head)
+    yield fault(
+      `expected ${ledger.entries} entries up to ${ledger.head} by the manifest, got ${entries} up to ${head}`,
+    );
+  if (wrong === 0) yield ok("chain", `${entries} ledger entries, unbroken, head ${head}`);
+  if (noted === undefined) return;
+  yield notedAt === undefined
+    ? bad("head", `${noted} is the hash of no entry: the ledger is not the one that was noted`)
+    : ok("head", `the noted one is that of entry ${notedAt}: nothing up to there was changed since`);
+}
+
+/** Each entry against the events, folded anew. Returns whether the events could be read to their end. */
+export async function* events(
+  zip: Unzip,
+  { taskID }: ManifestFile,
+  story: Story,
+): AsyncGenerator<Finding, boolean, undefined> {
+  const kinds = new Map<string, number>();
+  let wrong = 0;
+  const fault = (text: string) => {
+    wrong += 1;
+    return bad("events", text);
+  };
+  let place = startOf(taskID, sha256);
+  let last = 0;
+  const written = zip.lines(`${flow}ledger.jsonl`, lineBytes);
+  const read = async (): Promise<Entry | undefined> => {
+    const next = await written.next();
+    return next.done === true ? undefined : (ledgerLine.parse(JSON.parse(next.value)) as unknown as Entry);
+  };
+  const alone = (entry: Entry) => fault(`ledger entry ${entry.seq} (${labelOf(entry)}): no event says so`);
+  try {
+    let entry = await read();
+    for await (const text of zip.lines(`${flow}events.jsonl`, lineBytes)) {
+      const frame = parseFrame(text);
+      if (frame.taskID !== taskID || frame.id <= last)
+        yield fault(`event ${frame.id}: expected one of ${taskID} after event ${last}, got one of ${frame.taskID}`);
+      last = frame.id;
+      const expected = entryOf(frame, place, sha256);
+      tell(story, frame);
+      if (expected === undefined) continue;
+      place = { entries: expected.seq, head: expected.hash };
+      kinds.set(expected.kind, (kinds.get(expected.kind) ?? 0) + 1);
+      for (; entry !== undefined && entry.eventID < frame.id; entry = await read()) yield alone(entry);
+      if (entry?.eventID !== frame.id) {
+        yield fault(`event ${frame.id} (${labelOf(expected)}): it has no entry in the ledger`);
+        continue;
+      }
+      for (const text of differences(entry, expected)) yield fault(text);
+      entry = await read();
+    }
+    for (; entry !== undefined; entry = await read()) yield alone(entry);
+    if (last === 0) yield fault("there are none");
+  } catch (error) {
+    yield fault(`after event ${last}: ${faultOf(error)}`);
+    return false;
+  } finally {
+    await written.return(undefined);
+  }
+  const counted = [...kinds].map(([kind, count]) => `${count} ${kind}`).join(", ");
+  if (wrong === 0) yield ok("events", `every entry is what the events say, none is missing: ${counted || "none yet"}`);
+  return true;
+}
+
+/** In words: what an entry is about. */
+const labelOf = (entry: Entry): string => {
+  const of = new Map<string, unknown>(Object.entries(entry));
+  const name = ["checkID", "tool", "sliceID", "artifactID", "commit"].map((key) => of.get(key)).find(Boolean);
+  return typeof name === "string" ? `${entry.kind} ${line(name, 60)}` : entry.kind;
+};
+
+const differences = (got: Entry, expected: Entry): string[] => {
+  const [a, b] = [got, expected].map(({ seq: _s, prev: _p, hash: _h, ...rest }) => rest as Record<string, unknown>);
+  const keys = [...new Set([...Object.keys(a ?? {}), ...Object.keys(b ?? {})])];
+  return keys
+    .filter((key) => JSON.stringify(a?.[key]) !== JSON.stringify(b?.[key]))
+    .map(
+      (key) =>
+        `ledger entry ${got.seq} (${labelOf(expected)}): its ${key} is ${JSON.stringify(a?.[key])}, event ${expected.eventID} says ${JSON.stringify(b?.[key])}`,
+    );
+};

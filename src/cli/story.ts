@@ -1,0 +1,120 @@
+import { z } from "zod";
+import { messageOf } from "../errors.ts";
+import { logName, logOf } from "../domain/ledger.ts";
+import { type EventData, eventData, type EventType, type Frame } from "../protocol/event.ts";
+
+/** What an archive's events say that its other files are compared with. The files are a stranger's: parsed, not trusted. */
+
+export const flow = "execution-flow/";
+
+export type Story = {
+  /** Trees by their commit. */
+  trees: Map<string, string>;
+  /** How each check last ended on the work, and on which tree. */
+  checks: Map<string, { state: string; tree: string | null }>;
+  landed: { commit: string; ref: string } | undefined;
+  /** The project is the top of a plain repository; a folder of one has no tree of its own in the events. */
+  top: boolean;
+  /** How the Task stands after the last event. */
+  lifecycleStatus: string;
+  /** Hashes by file of the archive, and by artifact. */
+  logs: Map<string, string>;
+  artifacts: Map<string, string>;
+};
+
+export const begin = (): Story => ({
+  trees: new Map(),
+  checks: new Map(),
+  landed: undefined,
+  top: false,
+  lifecycleStatus: "active",
+  logs: new Map(),
+  artifacts: new Map(),
+});
+
+export const tell = (story: Story, frame: Frame): void => {
+  const log = logOf(frame);
+  if (log !== undefined) story.logs.set(logName(frame), log.sha256);
+  story.lifecycleStatus = frame.type === "task.settled" ? frame.data.lifecycleStatus : "active";
+  switch (frame.type) {
+    case "task.created":
+      story.top = frame.data.project === `${frame.data.directory}/.git`;
+      break;
+    case "workspace.prepared": {
+      const { baseCommit, baseTree } = frame.data;
+      if (baseCommit !== null && baseTree !== null) story.trees.set(baseCommit, baseTree);
+      break;
+    }
+    case "tree.committed":
+    case "landing.conflicted":
+      story.trees.set(frame.data.commit, frame.data.tree);
+      break;
+    case "workspace.rebased":
+      story.trees.set(frame.data.baseCommit, frame.data.baseTree).set(frame.data.commit, frame.data.tree);
+      break;
+    case "landing.finished":
+      story.trees.set(frame.data.commit, frame.data.tree);
+      story.landed = frame.data;
+      break;
+    case "check.finished":
+      if (frame.data.on === "work") story.checks.set(frame.data.checkID, frame.data);
+      break;
+    case "artifact.recorded":
+      story.artifacts.set(frame.data.artifactID, frame.data.sha256);
+      break;
+    default:
+  }
+};
+
+const head = z.object({ entries: z.number().int(), head: z.string() });
+
+export const manifestFile = z.object({
+  taskID: z.string(),
+  commit: z.string().nullable(),
+  source: z.enum(["worktree", "directory", "commit"]),
+  complete: z.boolean(),
+  ledger: head,
+  files: z.array(
+    z.object({
+      name: z.string(),
+      path: z.string().optional(),
+      bytes: z.number(),
+      sha256: z.string(),
+      mode: z.string().optional(),
+      artifactID: z.string().optional(),
+    }),
+  ),
+  omitted: z.array(z.object({ path: z.string(), reason: z.string() })),
+});
+
+export type ManifestFile = z.infer<typeof manifestFile>;
+
+export const ledgerLine = z.looseObject({
+  seq: z.number(),
+  eventID: z.number(),
+  kind: z.string(),
+  prev: z.string(),
+  hash: z.string(),
+});
+
+const eventLine = z.object({
+  id: z.number(),
+  type: z.string(),
+  taskID: z.string(),
+  at: z.string(),
+  data: z.unknown(),
+});
+
+/** Rejects what is no event; the data of a type that this version does not know is left as it is. */
+export const parseFrame = (line: string): Frame => {
+  const event = eventLine.parse(JSON.parse(line));
+  const known = Object.hasOwn(eventData, event.type) ? eventData[event.type as EventType] : undefined;
+  const data = (known === undefined ? event.data : known.parse(event.data)) as EventData[EventType];
+  return { ...event, data } as Frame;
+};
+
+/** In one line: what was expected of a stranger's file. */
+export const faultOf = (error: unknown): string =>
+  error instanceof z.ZodError
+    ? error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ")
+    : messageOf(error);

@@ -1,0 +1,208 @@
+import { messageOf } from "../errors.ts";
+import { chain, events } from "./chain.ts";
+import { Exit, exit } from "./exit.ts";
+import { bad, type Finding, markOf, note, ok } from "./finding.ts";
+import { line, type Screen } from "./print.ts";
+import { begin, faultOf, flow, type ManifestFile, manifestFile, type Story } from "./story.ts";
+import { type Blob, treeOf } from "./tree.ts";
+import { openZip, type Unzip } from "./unzip.ts";
+
+/**
+ * `sortie task verify`: what a Task's archive proves by itself, without the service. Who rewrites all of it together is
+ * found only by a head that was noted before.
+ */
+
+const manifestName = `${flow}manifest.json`;
+const manifestBytes = 256 * 1024 * 1024;
+/** Of one kind; what follows is counted. */
+const shown = 20;
+
+/** Resolves to the exit code: 0 without a `bad` finding. */
+export const verify = async (
+  path: string,
+  { head }: { head?: string },
+  screen: Screen,
+  emit: ((value: Finding) => void) | undefined,
+): Promise<number> => {
+  const count = new Map<string, number>();
+  const say = (finding: Finding) => {
+    if (emit !== undefined) emit(finding);
+    else screen.say(`${markOf(finding, screen)}  ${finding.name.padEnd(8)} ${line(finding.text, 1000)}`);
+  };
+  for await (const finding of examine(path, head)) {
+    if (finding.state === "bad") {
+      const before = count.get(finding.name) ?? 0;
+      count.set(finding.name, before + 1);
+      if (before >= shown) continue;
+    }
+    say(finding);
+  }
+  for (const [name, times] of count) if (times > shown) say(bad(name, `and ${times - shown} more`));
+  return count.size === 0 ? exit.completed : exit.failed;
+};
+
+/** The head of an archive's ledger, as its manifest has it. */
+export const headOf = async (path: string): Promise<ManifestFile["ledger"]> => {
+  using zip = await openZip(path);
+  return (await manifestIn(zip)).ledger;
+};
+
+const manifestIn = async (zip: Unzip): Promise<ManifestFile> => {
+  const text = await zip.text(manifestName, manifestBytes);
+  if (text === undefined) throw new Error("it is not there");
+  return manifestFile.parse(JSON.parse(text));
+};
+
+async function* examine(path: string, head: string | undefined): AsyncGenerator<Finding, void, undefined> {
+  let zip: Unzip;
+  try {
+    zip = await openZip(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== undefined)
+      throw new Exit(exit.usage, `Cannot read ${path}: ${messageOf(error)}`);
+    yield bad("zip", `it cannot be read, cut or damaged: ${messageOf(error)}`);
+    return;
+  }
+  using opened = zip;
+  let manifest: ManifestFile;
+  try {
+    manifest = await manifestIn(opened);
+  } catch (error) {
+    yield bad("manifest", `${manifestName}: ${faultOf(error)}`);
+    return;
+  }
+  const blobs: Found = { list: [], converted: false };
+  yield* files(opened, manifest, blobs);
+  yield* chain(opened, manifest, head);
+  const story = begin();
+  if (!(yield* events(opened, manifest, story))) return;
+  yield* logs(manifest, story);
+  yield treeProof(manifest, story, blobs);
+}
+
+type Found = { list: Blob[]; converted: boolean };
+
+const algorithmOf = ({ commit }: ManifestFile) => (commit?.length === 64 ? "sha256" : "sha1");
+
+/** Every file as the manifest names it, and none beside. */
+async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGenerator<Finding, void, undefined> {
+  let [wrong, bytes] = [0, 0];
+  const fault = (name: string, text: string) => {
+    wrong += 1;
+    return bad("files", `${name}: ${text}`);
+  };
+  const named = new Map(manifest.files.map((file) => [file.name, file]));
+  if (named.size !== manifest.files.length) yield fault(manifestName, "it names a file twice");
+  const modes = new Map<string, number>();
+  for (const { name, mode } of zip.entries) {
+    if (modes.has(name)) yield fault(name, "it is in the ZIP twice");
+    else if (!named.has(name) && name !== manifestName) yield fault(name, "the manifest does not name it");
+    modes.set(name, mode);
+  }
+  for (const file of named.values()) {
+    const mode = modes.get(file.name);
+    if (mode === undefined) {
+      yield fault(file.name, "it is missing");
+      continue;
+    }
+    if (file.mode !== undefined && mode.toString(8) !== file.mode)
+      yield fault(file.name, `expected mode ${file.mode}, got ${mode.toString(8)}`);
+    try {
+      const got = await zip.digest(file.name, file.bytes, algorithmOf(manifest));
+      if (got.sha256 !== file.sha256 || got.bytes !== file.bytes)
+        yield fault(
+          file.name,
+          `expected SHA-256 ${file.sha256}, ${file.bytes} bytes, got ${got.sha256}, ${got.bytes} bytes`,
+        );
+      bytes += got.bytes;
+      if (file.mode === undefined) continue;
+      const path = file.path ?? file.name.replace(/^project\//, "");
+      found.list.push({ path, mode: gitMode(file.mode), object: got.object });
+      found.converted ||= got.converted || /(^|\/)\.gitattributes$/.test(path);
+    } catch (error) {
+      yield fault(file.name, `it cannot be read: ${messageOf(error)}`);
+    }
+  }
+  if (wrong === 0)
+    yield ok("files", `${named.size} files, ${bytes} bytes, each with the SHA-256 of the manifest, and no other file`);
+}
+
+/** A link's has all permissions in the ZIP, and none in Git. */
+const gitMode = (mode: string): string => (mode.startsWith("12") ? "120000" : mode);
+
+/** Logs, outputs and artifacts in the archive are those that the ledger has the hashes of. */
+function* logs({ files: listed, omitted }: ManifestFile, story: Story): Generator<Finding, void, undefined> {
+  const named = new Map(listed.map((file) => [file.name, file.sha256]));
+  const artifacts = new Map(listed.map((file) => [file.artifactID, file.sha256]));
+  const left = new Set(omitted.map(({ path }) => path));
+  let [wrong, there, out] = [0, 0, 0];
+  const compare = (what: string, expected: string, got: string | undefined): Finding | undefined => {
+    if (got === expected) there += 1;
+    else if (got === undefined && left.has(what)) out += 1;
+    else {
+      wrong += 1;
+      return bad("logs", `${what}: expected SHA-256 ${expected} by the ledger, got ${got ?? "no such file"}`);
+    }
+    return undefined;
+  };
+  for (const [name, expected] of story.logs) {
+    const fault = compare(name, expected, named.get(name));
+    if (fault !== undefined) yield fault;
+  }
+  for (const name of named.keys())
+    if (name.startsWith(`${flow}logs/`) && !story.logs.has(name)) {
+      wrong += 1;
+      yield bad("logs", `${name}: no event names it`);
+    }
+  for (const [artifactID, expected] of story.artifacts) {
+    // Those that are gone are named by their file.
+    const got = artifacts.get(artifactID);
+    const gone = got === undefined && omitted.some(({ path }) => path.startsWith(`${flow}artifacts/`));
+    if (gone) out += 1;
+    else {
+      const fault = compare(artifactID, expected, got);
+      if (fault !== undefined) yield fault;
+    }
+  }
+  if (wrong > 0) return;
+  const rest = out === 0 ? "" : `; ${out} left out, see omitted in the manifest`;
+  yield ok("logs", `${there} logs, outputs and artifacts are what the ledger has the hashes of${rest}`);
+}
+
+/**
+ * Which tree `project/` is, what was checked on it, where it went. A worktree may still hold what the user had not
+ * committed, which a landing leaves out: then it is a tree that was committed before.
+ */
+const treeProof = (manifest: ManifestFile, story: Story, { list, converted }: Found): Finding => {
+  const { commit } = manifest;
+  const expected = commit === null ? undefined : story.trees.get(commit);
+  if (commit === null || expected === undefined || !story.top)
+    return note("tree", `project/ has no tree that the events name: ${list.length} files, commit ${commit ?? "none"}`);
+  const got = treeOf(list, algorithmOf(manifest));
+  const same = got === expected ? commit : [...story.trees].findLast(([, tree]) => tree === got)?.[0];
+  if (same !== undefined) {
+    const passed = [...story.checks].filter(([, { state, tree: on }]) => state === "passed" && on === got);
+    const checked = passed.length === 0 ? "" : `; passed on it: ${passed.map(([id]) => id).join(", ")}`;
+    const { landed } = story;
+    const as = landed?.commit === same ? "" : ` as ${landed?.commit}`;
+    const where = landed === undefined ? "" : `; landed${as} on ${landed.ref}`;
+    return ok("tree", `project/ is Git tree ${got} of commit ${same}${checked}${where}`);
+  }
+  const excuse = excuseOf(manifest, story, { got, converted });
+  const text = `expected project/ to be Git tree ${expected} of commit ${commit}, got ${got ?? "none"}`;
+  return excuse === undefined ? bad("tree", text) : note("tree", `${text}; ${excuse}`);
+};
+
+/** Why `project/` need not be a tree that the events name. */
+const excuseOf = (
+  { source, complete, omitted }: ManifestFile,
+  { lifecycleStatus }: Story,
+  { got, converted }: { got: string | undefined; converted: boolean },
+): string | undefined => {
+  if (got === undefined) return "a name is not UTF-8";
+  if (source === "directory") return "the Task worked in the user's own directory";
+  if (!complete || omitted.some(({ path }) => !path.startsWith(flow))) return "files are left out";
+  if (source === "commit") return undefined;
+  if (lifecycleStatus !== "completed") return "the Task has not completed";
+  return converted ? "Git converts files of this project on checkout" : undefined;
+};

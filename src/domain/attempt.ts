@@ -1,0 +1,83 @@
+import type { Budget } from "../protocol/status.ts";
+import type { Recorded } from "./event.ts";
+import { asking } from "./session.ts";
+import { isOpen, wholeOf } from "./slices.ts";
+import { isIdle, isLeft, rootOf, staysOnBranch, type TaskState } from "./task.ts";
+
+/** An attempt at a Task: what a message begins anew, the time that counts for it, and what was warned of. */
+
+/**
+ * A message is read with the next request; a queued one once the agent has finished what it does. A message to a
+ * settled Task begins a new attempt; after a landing it begins from a new base.
+ */
+export const received = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
+  state.lifecycle === "active"
+    ? event.data.disposition === "queued" && !isIdle(state)
+      ? { queued: true }
+      : {
+          input: event.version,
+          round: event.data.source === "checks" || event.data.source === "review" ? state.round + 1 : state.round,
+        }
+    : {
+        ...asking(state, rootOf(state), state.wanted),
+        slices: again(state, event),
+        input: event.version,
+        queued: false,
+        lifecycle: "active",
+        attempt: state.attempt + 1,
+        attemptStartedAt: null,
+        time: { ms: 0, since: null },
+        warned: withoutTime(state.warned),
+        settledAt: null,
+        error: null,
+        errorInfo: null,
+        tampered: null,
+        // What made it fail may be mended; it begins again, as after a kill.
+        setup: state.setup?.finished?.state === "failed" ? { ...state.setup, finished: null } : state.setup,
+        round: 0,
+        landingRound: 0,
+        moves: 0,
+        // What made a check red may be mended outside the tree: a new attempt is checked anew.
+        results: {},
+        ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...fresh, workspace: null }),
+      };
+
+/** What comes after everything was accepted is a slice of its own. */
+const again = ({ slices }: TaskState, { data }: Recorded & { type: "message.received" }): TaskState["slices"] => {
+  // What a review said of an attempt that ended is no reason against the next.
+  if (slices.some(isOpen)) return slices.map((slice) => (isOpen(slice) ? { ...slice, review: null } : slice));
+  const text = typeof data.text === "string" ? data.text : data.text.head;
+  const title = (text.trim().split("\n")[0] ?? "").slice(0, 80);
+  return [...slices, wholeOf(data.messageID, title, data.text, [])];
+};
+
+export const timeUntil = ({ time }: TaskState, at: string): number =>
+  time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
+
+/** The warnings that still hold under another budget. */
+export const kept = ({ warned }: TaskState, budget: Budget): TaskState["warned"] =>
+  Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget[name as keyof Budget] === cap));
+
+/** Each attempt has its own time. */
+const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
+  Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
+
+/** Landing renews the base: what comes after it starts from a new workspace. */
+export const fresh = {
+  tree: null,
+  touched: false,
+  results: {},
+  landed: null,
+  landingRound: 0,
+  moves: 0,
+  conflicts: [],
+  left: [],
+};
+
+/** The time of the attempt stands still while the Task is left to whoever answers. */
+export const left = (state: TaskState, at: string): TaskState =>
+  isLeft(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
+
+/** It goes on once something is done again, also within one run: an external agent stays while it waits. */
+export const taken = (state: TaskState, at: string): TaskState =>
+  state.time.since === null && !isLeft(state) ? { ...state, time: { ...state.time, since: at } } : state;

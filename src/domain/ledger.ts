@@ -1,0 +1,119 @@
+import type { BlobRef, Frame, LongText } from "../protocol/event.ts";
+
+/**
+ * The ledger: what the log holds as evidence (calls, checks, reviews, settlements, trees, landings, artifacts, ends), each
+ * entry bound to the one before it by its hash. A fold of the events as the archive has them, stored nowhere else.
+ *
+ * hash = SHA-256 of the UTF-8 text `sortie ledger 1`, newline, `prev`, newline, the entry's canonical JSON without `prev` and
+ * `hash`; hexadecimal. `prev` of the first entry is the SHA-256 of `sortie ledger 1`, newline, the Task's id.
+ */
+
+/** Hexadecimal, of the text's UTF-8 bytes. */
+export type Sha256 = (text: string) => string;
+
+/** Where the chain stands: `entries` so far, and the last hash. */
+export type Head = { entries: number; head: string };
+
+export type Entry = { seq: number; eventID: number; at: string } & Evidence & { prev: string; hash: string };
+
+const domain = "sortie ledger 1";
+
+export const startOf = (taskID: string, sha256: Sha256): Head => ({ entries: 0, head: sha256(`${domain}\n${taskID}`) });
+
+export const hashOf = (entry: Entry, sha256: Sha256): string => {
+  const { prev, hash: _hash, ...rest } = entry;
+  return sha256(`${domain}\n${prev}\n${canonical(rest)}`);
+};
+
+/** The next entry; undefined for an event that is no evidence. */
+export const entryOf = (frame: Frame, { entries, head }: Head, sha256: Sha256): Entry | undefined => {
+  const evidence = evidenceOf(frame, sha256);
+  if (evidence === undefined) return undefined;
+  const entry = { seq: entries + 1, eventID: frame.id, at: frame.at, ...evidence, prev: head, hash: "" };
+  return { ...entry, hash: hashOf(entry, sha256) };
+};
+
+export const ledgerOf = (taskID: string, frames: Iterable<Frame>, sha256: Sha256): Head & { ledger: Entry[] } => {
+  const ledger: Entry[] = [];
+  let { entries, head } = startOf(taskID, sha256);
+  for (const frame of frames) {
+    const entry = entryOf(frame, { entries, head }, sha256);
+    if (entry === undefined) continue;
+    ledger.push(entry);
+    [entries, head] = [entry.seq, entry.hash];
+  }
+  return { ledger, entries, head };
+};
+
+type Evidence = NonNullable<ReturnType<typeof evidenceOf>>;
+
+/** What of an event can be shown to hold, or be disputed. */
+const evidenceOf = (frame: Frame, sha256: Sha256) => {
+  switch (frame.type) {
+    case "tool.finished": {
+      const { callID, sessionID, tool, outcome, exitCode, output, full } = frame.data;
+      const whole = full?.sha256 ?? textHash(output, sha256);
+      return { kind: "call", callID, sessionID, tool, outcome, exitCode, output: whole } as const;
+    }
+    case "check.finished": {
+      const { checkID, on, round, state, flaky = false, exitCode, commit, tree, log } = frame.data;
+      const ran = { checkID, on, round, state, flaky, exitCode, commit, tree, log: log.sha256 };
+      return { kind: "check", ...ran } as const;
+    }
+    case "review.finished": {
+      const { reviewID, sliceID, revision, verdict, reviewer, sessionID, commit, tree } = frame.data;
+      return { kind: "review", reviewID, sliceID, revision, verdict, reviewer, sessionID, commit, tree } as const;
+    }
+    case "slice.settled": {
+      const { sliceID, revision, commit } = frame.data;
+      return { kind: "settlement", state: "accepted", sliceID, revision, commit } as const;
+    }
+    case "slice.dropped": {
+      const { sliceID } = frame.data;
+      return { kind: "settlement", state: "dropped", sliceID, revision: null, commit: null } as const;
+    }
+    case "tree.committed": {
+      const { commit, tree, parent } = frame.data;
+      return { kind: "tree", commit, tree, parent } as const;
+    }
+    case "workspace.rebased": {
+      const { commit, tree, baseCommit } = frame.data;
+      return { kind: "tree", commit, tree, parent: baseCommit } as const;
+    }
+    case "landing.finished": {
+      const { commit, tree, ref } = frame.data;
+      return { kind: "landing", commit, tree, ref } as const;
+    }
+    case "artifact.recorded": {
+      const { artifactID, filename, bytes, sha256: hash } = frame.data;
+      return { kind: "artifact", artifactID, filename, bytes, sha256: hash } as const;
+    }
+    case "task.settled": {
+      const { lifecycleStatus } = frame.data;
+      return { kind: "end", lifecycleStatus } as const;
+    }
+    default:
+      return undefined;
+  }
+};
+
+const textHash = (text: LongText, sha256: Sha256): string =>
+  typeof text === "string" ? sha256(text) : text.blob.sha256;
+
+/** The whole output of a call or a check, where it is not in the event itself. */
+export const logOf = ({ type, data }: Frame): BlobRef | undefined => {
+  if (type === "check.finished") return data.log;
+  if (type !== "tool.finished") return undefined;
+  return data.full ?? (typeof data.output === "string" ? undefined : data.output.blob);
+};
+
+/** By the event, whose number stays when entries around it are gone. */
+export const logName = (frame: Pick<Frame, "id">): string => `execution-flow/logs/${frame.id}.txt`;
+
+/** RFC 8785: keys in the order of their UTF-16 code units, no white space. */
+export const canonical = (value: unknown): string => {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const fields = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${canonical(field)}`).join(",")}}`;
+};

@@ -1,0 +1,79 @@
+import type { EventData } from "../protocol/event.ts";
+import type { Goal } from "../protocol/status.ts";
+import type { Recorded } from "./event.ts";
+import { specsOf } from "./checks.ts";
+import { isOpen, type Slice } from "./slices.ts";
+import type { TaskState } from "./task.ts";
+
+/** Evidence: what the service itself saw of the work, by slice, and whether it still speaks of what is there. */
+
+/** Something the service saw. It speaks of the revisions that it was seen under, and of the files as they were then. */
+export type Proof = {
+  id: string;
+  kind: Goal["evidence"][number]["kind"];
+  summary: string;
+  sessionID: string | null;
+  commit: string | null;
+  tree: string | null;
+  edits: number;
+  /** Revision by slice. */
+  of: Record<string, number>;
+  at: string;
+};
+
+/** The newest are kept in the fold; the log and the ledger have all. */
+const kept = { change: 3, command: 12, check: 24 } as const;
+
+/** Seen under the contract as it stands, on the files as they are. */
+export const isFresh = (state: TaskState, slice: Slice, proof: Proof): boolean =>
+  proof.of[slice.sliceID] === slice.contract.revision &&
+  proof.edits === state.edits &&
+  (proof.kind !== "check" || proof.tree === null || proof.tree === (state.tree?.tree ?? state.workspace?.baseTree));
+
+/** Seen on the files as they are now. */
+export const isProven = (state: TaskState, slice: Slice): boolean =>
+  state.proofs.some((proof) => isFresh(state, slice, proof));
+
+/** Slices that a session works on; the Orchestrator on all that nobody else was given. */
+const slicesOf = (state: TaskState, sessionID: string | null): Slice[] => {
+  const session = state.sessions.find((each) => each.sessionID === sessionID);
+  const own = session?.sliceIDs ?? [];
+  return state.slices.filter((slice) => isOpen(slice) && (own.length === 0 || own.includes(slice.sliceID)));
+};
+
+/** The fold with something more that was seen. */
+export const proven = (
+  state: TaskState,
+  seen: Omit<Proof, "edits" | "of"> & { edits?: number },
+): Pick<TaskState, "proofs"> => {
+  const of = Object.fromEntries(
+    slicesOf(state, seen.sessionID).map(({ sliceID, contract }) => [sliceID, contract.revision]),
+  );
+  if (Object.keys(of).length === 0) return { proofs: state.proofs };
+  const proofs = [...state.proofs.filter(({ id }) => id !== seen.id), { edits: state.edits, ...seen, of }];
+  const same = proofs.filter(({ kind }) => kind === seen.kind);
+  const gone = same.slice(0, Math.max(0, same.length - kept[seen.kind]));
+  return { proofs: proofs.filter((proof) => !gone.includes(proof)) };
+};
+
+/** A command, in the words of the evidence. */
+export const labelOf = (tool: string, input: EventData["tool.started"]["input"]): { label?: string } => {
+  const command = typeof input === "object" && input !== null && "command" in input ? input.command : undefined;
+  if (tool !== "shell" || typeof command !== "string") return {};
+  const [line = ""] = command.trim().split("\n");
+  return { label: line.length > 100 ? `${line.slice(0, 100)}…` : line };
+};
+
+export const ran = (state: TaskState, event: Recorded & { type: "tool.finished" }, label: string) => {
+  const { callID, sessionID, exitCode } = event.data;
+  if (exitCode === null) return {};
+  const summary = `\`${label}\` exit ${exitCode}`;
+  return proven(state, { id: callID, kind: "command", summary, sessionID, commit: null, tree: null, at: event.at });
+};
+
+export const checked = (state: TaskState, event: Recorded & { type: "check.finished" }) => {
+  const { checkID, state: result, reason, commit, tree } = event.data;
+  const name = specsOf(state).find(({ id }) => id === checkID)?.name ?? checkID;
+  const summary = `${name} ${result}${reason === null ? "" : `: ${reason.slice(0, 100)}`}`;
+  return proven(state, { id: checkID, kind: "check", summary, sessionID: null, commit, tree, at: event.at });
+};

@@ -1,0 +1,101 @@
+import type { ModelUsage } from "../protocol/event.ts";
+import type { Usage } from "../protocol/status.ts";
+import type { ModelRef } from "./agent.ts";
+import { noUsage } from "./begin.ts";
+import { advance, type Circle, noCircle } from "./circle.ts";
+import type { Recorded } from "./event.ts";
+import { rootOf, type Session, type TaskState } from "./task.ts";
+
+/** What the sessions of a Task become: the Orchestrator's, and those it delegates to or the service has review. */
+
+export const inSession = (
+  { sessions }: TaskState,
+  sessionID: string,
+  change: (session: Session) => Partial<Session>,
+): Pick<TaskState, "sessions"> => ({
+  sessions: sessions.map((session) => (session.sessionID === sessionID ? { ...session, ...change(session) } : session)),
+});
+
+/** A session goes on with a model; the Orchestrator's is the Task's. */
+export const asking = (state: TaskState, sessionID: string, model: ModelRef): Partial<TaskState> => ({
+  ...(sessionID === rootOf(state) ? { model } : {}),
+  ...inSession(state, sessionID, () => ({ model })),
+});
+
+export const started = ({ edits }: TaskState, { data, at }: Recorded & { type: "session.started" }): Session => ({
+  sessionID: data.sessionID,
+  parentSessionID: data.parentSessionID,
+  agent: data.agent,
+  kind: "agent",
+  model: data.model,
+  usage: noUsage,
+  startedAt: at,
+  callID: data.callID,
+  purpose: data.purpose,
+  sliceIDs: data.sliceIDs,
+  fork: data.fork ?? null,
+  edits,
+  reply: null,
+  circle: noCircle,
+  end: null,
+});
+
+/** A reply of the Orchestrator's is the Task's; what it cost is told of either. */
+export const replied = (state: TaskState, event: Recorded & { type: "reply.finished" }): Partial<TaskState> => {
+  const { sessionID, read, finish, failure, usage, calls } = event.data;
+  const reply = { read, finish, failure };
+  const paid = spent(state, sessionID, usage, { model: 1, tool: calls.length });
+  return sessionID === rootOf(state)
+    ? { ...paid, reply, ...(state.queued && finish !== "calls" ? { queued: false, input: event.version } : {}) }
+    : { ...paid, ...inSession({ ...state, ...paid }, sessionID, () => ({ reply })) };
+};
+
+/** Each session has circles of its own. */
+export const circled = (
+  state: TaskState,
+  event: Recorded & { type: "tool.finished" },
+  mark: number,
+): Partial<TaskState> => {
+  const { sessionID, callID } = event.data;
+  const last = state.open.every((call) => call.sessionID !== sessionID || call.callID === callID);
+  return sessionID === rootOf(state)
+    ? { circle: advance(state.circle, mark, event.data, last) }
+    : inSession(state, sessionID, ({ circle }) => ({ circle: advance(circle, mark, event.data, last) }));
+};
+
+/** What a model call cost, on the Task and on its session. */
+export const spent = (
+  state: TaskState,
+  sessionID: string,
+  call: ModelUsage,
+  calls: { model: number; tool: number },
+) => {
+  const add = (sum: Usage): Usage => ({
+    inputTokens: sum.inputTokens + call.inputTokens,
+    outputTokens: sum.outputTokens + call.outputTokens,
+    cacheReadTokens: sum.cacheReadTokens + call.cacheReadTokens,
+    cacheWriteTokens: sum.cacheWriteTokens + call.cacheWriteTokens,
+    costUSD: sum.costUSD === null || call.costUSD === null ? null : sum.costUSD + call.costUSD,
+    modelCalls: sum.modelCalls + calls.model,
+    toolCalls: sum.toolCalls + calls.tool,
+  });
+  return {
+    usage: add(state.usage),
+    sessions: state.sessions.map((session) =>
+      session.sessionID === sessionID ? { ...session, usage: add(session.usage) } : session,
+    ),
+  };
+};
+
+/** Of one session. */
+export const circleOf = (state: TaskState, sessionID: string): Circle =>
+  sessionID === rootOf(state)
+    ? state.circle
+    : (state.sessions.find((each) => each.sessionID === sessionID)?.circle ?? noCircle);
+
+export const findSession = (state: TaskState, sessionID: string): Session => {
+  const session = state.sessions.find((each) => each.sessionID === sessionID);
+  if (session === undefined)
+    throw new Error(`Expected the session ${sessionID} in the log of ${state.taskID}, got none.`);
+  return session;
+};

@@ -1,0 +1,219 @@
+import type { EventData, LongText } from "../protocol/event.ts";
+import type { Goal } from "../protocol/status.ts";
+import type { Recorded } from "./event.ts";
+import { isFresh, isProven } from "./proof.ts";
+import { isChanged, type Session, type TaskState } from "./task.ts";
+
+/**
+ * Delivery slices: what a Task consists of, each with a contract, what was seen of it, what a review said, and whether
+ * the service accepts it. The first one stands from the beginning and is the whole request; a plan revises it.
+ */
+
+export type Slice = {
+  sliceID: string;
+  weight: "blocking" | "advisory";
+  contract: Goal["contract"];
+  /** Nobody has planned: it is the request itself, and ends with the Task. */
+  whole: boolean;
+  review: (EventData["review.finished"] & { edits: number; at: string }) | null;
+  settlement: Goal["settlement"];
+  /** The attempt that it was accepted in. */
+  acceptedIn: number | null;
+};
+
+const none: Goal["settlement"] = { state: "open", revision: null, commit: null, at: null };
+
+const headOf = (text: LongText, length: number): string => {
+  const head = (typeof text === "string" ? text : text.head).trim();
+  return head.length <= length ? head : `${head.slice(0, length)}…`;
+};
+
+/** The slice that a request or a follow-up is, before anybody has planned. */
+export const wholeOf = (id: string, title: string, request: LongText, checks: readonly { name: string }[]) => ({
+  sliceID: id.replace(/^[a-z]+_/, "slice_"),
+  weight: "blocking" as const,
+  contract: {
+    revision: 1,
+    title,
+    objective: headOf(request, 400),
+    acceptance: checks.map(({ name }) => `\`${name}\` passes`),
+  },
+  whole: true,
+  review: null,
+  settlement: none,
+  acceptedIn: null,
+});
+
+export const isOpen = ({ settlement }: Slice): boolean => settlement.state === "open";
+
+/** What a Task in a worktree changed is judged before it lands; in place every edit is final at once, unless it was planned. */
+export const needsReview = (state: TaskState, { whole }: Slice): boolean => !whole || isChanged(state);
+
+/** A review by somebody else of the contract as it stands and of the files as they are. */
+export const isReviewed = (state: TaskState, { review, contract }: Slice): boolean =>
+  review !== null && review.revision === contract.revision && review.edits === state.edits;
+
+/** What can be accepted now: the service's own word, which needs evidence and another session's. */
+export const isAcceptable = (state: TaskState, slice: Slice): boolean =>
+  isOpen(slice) && isReviewed(state, slice) && slice.review?.verdict === "accepted" && isProven(state, slice);
+
+type Fact = Extract<Recorded, { type: `slice.${string}` | "review.finished" }>;
+
+/** The slices after a fact about them. */
+export const reslice = (state: TaskState, event: Fact): Pick<TaskState, "slices"> => {
+  const change = (sliceID: string, how: (slice: Slice) => Slice) => ({
+    slices: state.slices.map((slice) => (slice.sliceID === sliceID ? how(slice) : slice)),
+  });
+  switch (event.type) {
+    case "slice.defined": {
+      const { sliceID, weight, contract } = event.data;
+      return {
+        slices: [
+          ...state.slices,
+          { sliceID, weight, contract, whole: false, review: null, settlement: none, acceptedIn: null },
+        ],
+      };
+    }
+    case "slice.revised": {
+      const { sliceID, weight, contract } = event.data;
+      return change(sliceID, (slice) => ({
+        ...slice,
+        weight,
+        contract,
+        whole: false,
+        settlement: none,
+        acceptedIn: null,
+      }));
+    }
+    case "slice.ordered": {
+      const at = (slice: Slice) => {
+        const place = event.data.sliceIDs.indexOf(slice.sliceID);
+        return place < 0 ? state.slices.length : place;
+      };
+      return { slices: state.slices.toSorted((a, b) => at(a) - at(b)) };
+    }
+    case "slice.dropped":
+      return change(event.data.sliceID, (slice) => ({
+        ...slice,
+        whole: false,
+        settlement: { state: "dropped", revision: slice.contract.revision, commit: null, at: event.at },
+      }));
+    case "slice.settled": {
+      const { sliceID, revision, commit } = event.data;
+      return change(sliceID, (slice) => ({
+        ...slice,
+        settlement: { state: "accepted", revision, commit, at: event.at },
+        acceptedIn: state.attempt,
+      }));
+    }
+    case "review.finished":
+      return change(event.data.sliceID, (slice) => ({
+        ...slice,
+        review: { ...event.data, edits: state.edits, at: event.at },
+      }));
+  }
+};
+
+/** Files changed after they were accepted: what has not landed is to be judged again. */
+export const reopen = (state: TaskState): Pick<TaskState, "slices"> => ({
+  slices: state.slices.map((slice) =>
+    slice.settlement.state === "accepted" && slice.acceptedIn === state.attempt && state.landed === null
+      ? { ...slice, settlement: none, acceptedIn: null }
+      : slice,
+  ),
+});
+
+/** Blocking slices that nobody has accepted on the files as they are. Only once there is none, all are settled. */
+export const refusedOf = (state: TaskState): Slice[] =>
+  state.slices.filter(
+    (slice) => isOpen(slice) && slice.weight === "blocking" && needsReview(state, slice) && !isAcceptable(state, slice),
+  );
+
+/** A Task that completed has done what nobody was there to judge. */
+export const settleWhole = (state: TaskState, at: string): Slice[] =>
+  state.slices.map((slice) =>
+    slice.weight === "blocking" && isOpen(slice)
+      ? {
+          ...slice,
+          settlement: {
+            state: "accepted",
+            revision: slice.contract.revision,
+            commit: state.landed?.commit ?? state.tree?.commit ?? null,
+            at,
+          },
+          acceptedIn: state.attempt,
+        }
+      : slice,
+  );
+
+/** The sessions that worked on a slice: those it was given to, else the Orchestrator's. */
+const workersOf = (state: TaskState, { sliceID }: Slice): Session[] => {
+  const given = state.sessions.filter(({ purpose, sliceIDs }) => purpose === "work" && sliceIDs.includes(sliceID));
+  return given.length > 0 || state.startedAt === null ? given : state.sessions.slice(0, 1);
+};
+
+const isWorking = (state: TaskState, session: Session): boolean => state.lifecycle === "active" && session.end === null;
+
+const executionOf = (state: TaskState, slice: Slice): Goal["execution"] => {
+  const workers = workersOf(state, slice);
+  const running = isOpen(slice) && workers.some((session) => isWorking(state, session));
+  const ends = workers.map(({ end }) => end?.at ?? state.settledAt).filter((at) => at !== null);
+  return {
+    state: running ? "running" : workers.length === 0 ? "waiting" : "finished",
+    sessionIDs: workers.map(({ sessionID }) => sessionID),
+    attempts: workers.length,
+    startedAt: workers[0]?.callID == null ? (workers.length === 0 ? null : state.startedAt) : workers[0].startedAt,
+    endedAt: running ? null : (slice.settlement.at ?? ends.toSorted().at(-1) ?? null),
+  };
+};
+
+const reviewOf = (state: TaskState, slice: Slice): Goal["review"] => {
+  const { review } = slice;
+  if (review === null) return { verdict: null, revision: null, reviewer: null, notes: null, stale: false, at: null };
+  const { verdict, revision, reviewer, notes, at } = review;
+  return { verdict, revision, reviewer, notes, stale: isOpen(slice) && !isReviewed(state, slice), at };
+};
+
+export const goalsOf = (state: TaskState): Goal[] =>
+  state.slices.map((slice, index) => ({
+    sliceID: slice.sliceID,
+    order: index + 1,
+    weight: slice.weight,
+    contract: slice.contract,
+    execution: executionOf(state, slice),
+    evidence: state.proofs.flatMap((proof) => {
+      if (proof.of[slice.sliceID] === undefined) return [];
+      const { id, kind, summary, sessionID, commit, at } = proof;
+      // What was accepted was accepted with it, whatever came later.
+      const stale = slice.settlement.state !== "accepted" && !isFresh(state, slice, proof);
+      return [{ id, kind, summary, sessionID, commit, stale, at }];
+    }),
+    review: reviewOf(state, slice),
+    settlement: slice.settlement,
+  }));
+
+export type Columns = Record<"todo" | "doing" | "reviewing" | "done" | "blocked", string[]>;
+
+/** Where each slice stands on the board. */
+export const columnsOf = (state: TaskState): Columns => {
+  const columns: Columns = { todo: [], doing: [], reviewing: [], done: [], blocked: [] };
+  for (const slice of state.slices) columns[columnOf(state, slice)].push(slice.sliceID);
+  return columns;
+};
+
+const columnOf = (state: TaskState, slice: Slice): keyof Columns => {
+  if (!isOpen(slice)) return "done";
+  if (state.lifecycle !== "active") return "blocked";
+  const judged = state.sessions.some(
+    ({ purpose, end, sliceIDs }) => purpose === "review" && end === null && sliceIDs.includes(slice.sliceID),
+  );
+  if (judged || isAcceptable(state, slice)) return "reviewing";
+  const { sessionIDs, state: execution } = executionOf(state, slice);
+  if (execution === "waiting") return "todo";
+  // The Orchestrator does one thing after another, in the plan's order.
+  const own = sessionIDs[0] === state.sessions[0]?.sessionID;
+  const before = state.slices.slice(0, state.slices.indexOf(slice));
+  return own && before.some((other) => isOpen(other) && workersOf(state, other)[0] === state.sessions[0])
+    ? "todo"
+    : "doing";
+};

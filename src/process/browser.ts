@@ -1,0 +1,14 @@
+import { existsSync } from "node:fs";
+import { findProgram } from "./sandbox.ts";
+
+const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
+
+/** The operator's browser, else the first one on PATH; undefined: none is there. */
+export const findBrowser = (named: string | undefined, path: string): string | undefined => {
+  if (named !== undefined) return existsSync(named) ? named : undefined;
+  for (const name of names) {
+    const found = findProgram(name, path);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+};

@@ -1,0 +1,75 @@
+import { z } from "zod";
+import { longText } from "./text.ts";
+
+/** Facts about how a squad divides a Task: delivery slices, the sessions that work on them, what reviews say. */
+
+const contract = z.object({
+  revision: z.number().int(),
+  title: z.string(),
+  objective: z.string(),
+  acceptance: z.array(z.string()),
+});
+
+const weight = z.enum(["blocking", "advisory"]);
+
+const by = { sessionID: z.string(), callID: z.string() };
+
+export const sliceEvents = {
+  /** A part of the Task with a contract of its own. The first one stands from the beginning: the whole request. */
+  "slice.defined": z.object({
+    sliceID: z.string(),
+    weight,
+    contract,
+    ...by,
+  }),
+  /** What was found of it under the contract before no longer counts. */
+  "slice.revised": z.object({ sliceID: z.string(), weight, contract, ...by }),
+  "slice.ordered": z.object({ sliceIDs: z.array(z.string()), ...by }),
+  "slice.dropped": z.object({ sliceID: z.string(), reason: z.string(), ...by }),
+  /** The service accepts it: reviewed, with evidence, its checks green. */
+  "slice.settled": z.object({
+    sliceID: z.string(),
+    revision: z.number().int(),
+    commit: z.string().nullable(),
+  }),
+  /** Another agent's session: delegated by a call, or a review by the service. Its brief is all that it knows. */
+  "session.started": z.object({
+    sessionID: z.string(),
+    parentSessionID: z.string(),
+    agent: z.string(),
+    model: z.string(),
+    purpose: z.enum(["work", "review"]),
+    callID: z.string().nullable().describe("The call that delegated to it"),
+    sliceIDs: z.array(z.string()),
+    brief: longText,
+    fork: z
+      .object({ name: z.string(), commit: z.string(), tree: z.string() })
+      .exactOptional()
+      .describe("It works in files of its own, made from this commit of the Task's"),
+  }),
+  "session.ended": z.object({
+    sessionID: z.string(),
+    outcome: z.enum(["finished", "failed", "stopped"]),
+    reason: z.string().nullable(),
+    joined: z
+      .object({
+        files: z.number().int(),
+        conflicts: z.array(z.string()).describe("Both changed these: nothing was taken over, its branch is kept"),
+        branch: z.string().nullable(),
+      })
+      .exactOptional()
+      .describe("What became of the files of its own"),
+  }),
+  /** What a session that did not write it says of a slice. */
+  "review.finished": z.object({
+    reviewID: z.string(),
+    sliceID: z.string(),
+    revision: z.number().int(),
+    sessionID: z.string(),
+    reviewer: z.string(),
+    verdict: z.enum(["accepted", "rejected", "inconclusive"]),
+    notes: z.string(),
+    commit: z.string().nullable(),
+    tree: z.string().nullable(),
+  }),
+} as const;

@@ -1,0 +1,14 @@
+import { z } from "zod";
+
+/** Texts in events: long ones are blobs, so that no event exceeds 64 KiB. */
+
+export const sha256 = z.string().length(64);
+
+export const blobRef = z.object({ sha256, bytes: z.number().int() }).meta({ id: "BlobRef" });
+
+export const longText = z
+  .union([z.string(), z.object({ blob: blobRef, head: z.string().describe("The first characters") })])
+  .meta({ id: "LongText" });
+
+export type BlobRef = z.infer<typeof blobRef>;
+export type LongText = z.infer<typeof longText>;

@@ -1,0 +1,153 @@
+import { hash } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { createFiles, type Files } from "../workspace/files.ts";
+import { findExternal } from "./external.ts";
+import type { Contents } from "./folder.ts";
+import { bounds } from "./manifest.ts";
+import { digestOf, type Issue, type PackageFile } from "./package.ts";
+import { type Parsed, parsePackage } from "./parse.ts";
+import { type Found, readPackage, type ScopedIssue, type ScopeScan, scanScope } from "./scope.ts";
+import type { Scope } from "./squad.ts";
+
+/**
+ * Which squads a project sees. Packages lie in three scopes: the product's own, the data folder's, the project's
+ * `.sortie/squads`. A broken one is an issue and hides nothing else.
+ */
+
+export type Scan = {
+  /** Scanned to the end, with no issue. */
+  healthy: boolean;
+  complete: boolean;
+  /** Changes with every package and every issue. */
+  revision: string;
+  squads: Found[];
+  issues: ScopedIssue[];
+  warnings: ScopedIssue[];
+};
+
+export interface Catalog {
+  /** The squad that a project means by this id; without a directory only what every project sees. */
+  find(id: string, directory?: string): Promise<Found | undefined>;
+  scan(directory?: string): Promise<Scan>;
+  /** One package of one scope, whether it is shadowed or not. */
+  read(scope: "user" | "project", id: string, directory?: string): Promise<Contents | undefined>;
+  /** Whether the product or the configuration has this id. */
+  isBuiltin(id: string): Promise<boolean>;
+}
+
+export type CatalogOptions = {
+  dataDir: string;
+  external: readonly string[];
+  /** The folder that holds the product's own `squads`. */
+  product?: string;
+};
+
+const productFolder = fileURLToPath(new URL("../..", import.meta.url));
+
+/** An id as packages have it; others are nobody's. */
+export const isName = (id: string): boolean => /^[a-z0-9-]{1,64}$/.test(id);
+
+const empty: ScopeScan = { found: [], issues: [], warnings: [], complete: true };
+
+export const createCatalog = ({ dataDir, external, product = productFolder }: CatalogOptions): Catalog => {
+  const filesOf = (scope: Scope, directory: string | undefined): Files | undefined => {
+    const root = { builtin: product, user: dataDir, project: directory }[scope];
+    return root === undefined ? undefined : createFiles(root, () => false);
+  };
+
+  const parse = createParse(external);
+  const open = (scope: Scope, contents: Contents): Found | Issue[] => {
+    if (!contents.ok) return contents.issues;
+    const { files } = contents;
+    const digest = digestOf(files);
+    const parsed = parse(scope, digest, files);
+    return parsed.ok ? { squad: parsed.squad, scope, digest, files } : parsed.issues;
+  };
+
+  const scanOf = async (scope: Scope, directory: string | undefined): Promise<ScopeScan> => {
+    const files = filesOf(scope, directory);
+    return files === undefined ? empty : scanScope(files, scope, (contents) => open(scope, contents));
+  };
+
+  let builtin: Promise<ScopeScan> | undefined;
+  /** Part of the product: read once. */
+  const builtins = () => (builtin ??= scanOf("builtin", undefined));
+  const externals = external.map(findExternal);
+
+  const read: Catalog["read"] = async (scope, id, directory) => {
+    const files = filesOf(scope, directory);
+    return files === undefined ? undefined : readPackage(files, scope, id);
+  };
+
+  return {
+    read,
+
+    async isBuiltin(id) {
+      return [...(await builtins()).found, ...externals].some(({ squad }) => squad.id === id);
+    },
+
+    async find(id, directory) {
+      const own = [...(await builtins()).found, ...externals].find(({ squad }) => squad.id === id);
+      if (own !== undefined || !isName(id)) return own;
+      for (const scope of ["project", "user"] as const) {
+        const contents = await read(scope, id, directory);
+        const opened = contents === undefined ? [] : open(scope, contents);
+        if (!Array.isArray(opened) && opened.squad.id === id) return opened;
+      }
+      return undefined;
+    },
+
+    async scan(directory) {
+      const own = await builtins();
+      const user = await scanOf("user", undefined);
+      const project = await scanOf("project", directory);
+      return together([own, user, project], [...own.found, ...externals, ...project.found, ...user.found]);
+    },
+  };
+};
+
+/** `ranked`: of two with one id, the first is the one that counts. */
+const together = (parts: readonly ScopeScan[], ranked: readonly Found[]): Scan => {
+  const issues = parts.flatMap((part) => part.issues);
+  const warnings = parts.flatMap((part) => part.warnings);
+  const squads = new Map<string, Found>();
+  for (const found of ranked) {
+    const { squad, scope } = found;
+    const first = squads.get(squad.id);
+    const at = { scope, squad: squad.id, file: "squad.json" };
+    if (first === undefined) squads.set(squad.id, found);
+    else if (first.scope === "project")
+      warnings.push({ ...at, code: "shadowed", message: "The project's squad of this id takes its place here" });
+    else
+      issues.push({ ...at, code: "builtin_id", message: `Expected another id than the product's own "${squad.id}"` });
+  }
+  const complete = parts.every((part) => part.complete);
+  const facts = ranked.map(({ squad, scope, digest }) => [scope, squad.id, digest]);
+  return {
+    healthy: complete && issues.length === 0,
+    complete,
+    revision: hash("sha256", JSON.stringify([facts, issues, warnings]), "hex").slice(0, 16),
+    squads: [...squads.values()].toSorted((one, next) => (one.squad.id < next.squad.id ? -1 : 1)),
+    issues,
+    warnings,
+  };
+};
+
+/** Parses what it has not parsed yet; remembers as much as one scope may hold. */
+const createParse = (external: readonly string[]) => {
+  const known = new Map<string, Parsed>();
+  let bytes = 0;
+  return (scope: Scope, digest: string, files: readonly PackageFile[]): Parsed => {
+    const key = `${scope} ${digest}`;
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    bytes += files.reduce((sum, file) => sum + file.bytes.length, 0);
+    if (bytes > bounds.scopeBytes) {
+      known.clear();
+      bytes = 0;
+    }
+    const parsed = parsePackage(files, { scope, external });
+    known.set(key, parsed);
+    return parsed;
+  };
+};

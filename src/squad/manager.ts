@@ -1,0 +1,183 @@
+import type { SquadRef } from "../domain/agent.ts";
+import { ServiceError } from "../errors.ts";
+import { lockName } from "../store/lock.ts";
+import { createFiles, FileRefused } from "../workspace/files.ts";
+import { type Catalog, isName } from "./catalog.ts";
+import type { Contents } from "./folder.ts";
+import { digestOf, type Issue, placeOf } from "./package.ts";
+import { parsePackage } from "./parse.ts";
+import { folderOf, type Found } from "./scope.ts";
+import { type Inspect, readSource, type Source } from "./source.ts";
+import { createWriter, leftOvers, type Writer } from "./writer.ts";
+
+/** Installs, upgrades and removes packages: checked whole before anything is written, one writer for each id. */
+
+export type InstallScope = "user" | "project";
+export type Checked = { ok: true; found: Found } | { ok: false; issues: Issue[] };
+export type Installed = { squad: SquadRef; replaced: string | null };
+
+export interface Manager {
+  validate(source: Source, scope: InstallScope): Promise<Checked>;
+  /** `expected`: the digest of what it replaces; undefined: nothing. Refuses with `squad_invalid` or `squad_changed`. */
+  install(source: Source, scope: InstallScope, directory?: string, expected?: string): Promise<Installed>;
+  /** Refuses with `squad_not_found`, or `squad_changed` where another digest was expected. */
+  uninstall(id: string, scope?: InstallScope, directory?: string, expected?: string): Promise<InstallScope>;
+  /** Puts right what writes of a killed service left in the data folder. */
+  tidy(): Promise<void>;
+}
+
+export type ManagerOptions = {
+  catalog: Catalog;
+  dataDir: string;
+  external: readonly string[];
+  inspect: Inspect;
+  /** The search path for git. */
+  path?: string | undefined;
+};
+
+const lockMs = 10_000;
+
+export const createManager = ({ catalog, dataDir, external, inspect, path }: ManagerOptions): Manager => {
+  const rootOf = async (scope: InstallScope, directory: string | undefined): Promise<string> => {
+    if (scope === "user") return createFiles(dataDir).root;
+    if (directory !== undefined) return (await inspect(directory)).directory;
+    throw new ServiceError(
+      "directory_required",
+      "Give the project directory for the scope project: `?directory=/abs/path` or header `x-service-directory`.",
+    );
+  };
+
+  /** Alone with one id of one folder of packages, which a killed write no longer troubles. */
+  const alone = async <T>(
+    root: string,
+    scope: InstallScope,
+    id: string,
+    work: (writer: Writer) => Promise<T>,
+  ): Promise<T> => {
+    using _lock = await lockOf(root, scope, id);
+    const writer = createWriter(root, folderOf[scope].split("/"));
+    try {
+      await writer.settle(id);
+      return await work(writer);
+    } catch (error) {
+      throw refusalOf(error, scope);
+    }
+  };
+
+  /** Puts right what writes of killed services left of any id; before a lock is taken, since this takes each. */
+  const tidy = async (root: string, scope: InstallScope): Promise<void> => {
+    const { entries } = await createFiles(root, () => false)
+      .list(folderOf[scope])
+      .catch(() => ({ entries: [] }));
+    const names = entries.map((entry) => entry.path.slice(folderOf[scope].length + 1));
+    for (const id of leftOvers(names)) await alone(root, scope, id, () => Promise.resolve());
+  };
+
+  const check = async (source: Source, scope: InstallScope): Promise<Checked> => {
+    const contents = await readSource(source, inspect, path);
+    if (!contents.ok) return contents;
+    const { files } = contents;
+    const parsed = parsePackage(files, { scope, external });
+    if (!parsed.ok) return parsed;
+    const { squad } = parsed;
+    if (await catalog.isBuiltin(squad.id)) {
+      const message = `id: Expected another id than the product's own "${squad.id}"`;
+      return { ok: false, issues: [{ file: "squad.json", code: "builtin_id", message }] };
+    }
+    return { ok: true, found: { squad, scope, digest: digestOf(files), files } };
+  };
+
+  return {
+    validate: check,
+
+    async install(source, scope, directory, expected) {
+      const root = await rootOf(scope, directory);
+      const checked = await check(source, scope);
+      if (!checked.ok) throw invalid(checked.issues);
+      const { squad, digest, files = [] } = checked.found;
+      await tidy(root, scope);
+      const ref: SquadRef = { id: squad.id, version: squad.version, digest, scope };
+      return alone(root, scope, squad.id, async (writer) => {
+        const standing = standingOf(await catalog.read(scope, squad.id, root));
+        // Also what a sender sees who did not get the first answer.
+        if (standing === digest) return { squad: ref, replaced: digest };
+        if (standing !== (expected ?? null)) throw changed(squad.id, expected, standing);
+        await writer.put(squad.id, files);
+        return { squad: ref, replaced: standing };
+      });
+    },
+
+    async uninstall(id, scope, directory, expected) {
+      if (!isName(id)) throw notFound(id);
+      if (await catalog.isBuiltin(id))
+        throw new ServiceError(
+          "invalid_request",
+          `Expected a squad of the scope user or project, got "${id}", which is the product's or the configuration's.`,
+        );
+      const scopes: InstallScope[] =
+        scope !== undefined ? [scope] : directory === undefined ? ["user"] : ["project", "user"];
+      for (const one of scopes) {
+        const root = await rootOf(one, directory);
+        if ((await catalog.read(one, id, root)) === undefined) continue;
+        const removed = await alone(root, one, id, async (writer) => {
+          const contents = await catalog.read(one, id, root);
+          if (contents === undefined) return false;
+          const standing = standingOf(contents);
+          if (expected !== undefined && standing !== expected) throw changed(id, expected, standing);
+          await writer.remove(id);
+          return true;
+        });
+        if (removed) return one;
+      }
+      throw notFound(id);
+    },
+
+    tidy: async () => tidy(await rootOf("user", undefined), "user"),
+  };
+};
+
+/** A disk that is full, a folder that is none: no fault of ours, and no file path of the data folder for the caller. */
+const refusalOf = (error: unknown, scope: InstallScope): unknown => {
+  if (error instanceof FileRefused) return new ServiceError("directory_invalid", `${error.message}.`);
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (error instanceof ServiceError || typeof code !== "string" || !/^E[A-Z]+$/.test(code)) return error;
+  const message = `Expected the squads of the scope ${scope} to be writable, got ${code}. Nothing was changed.`;
+  return new ServiceError("store_unavailable", message, { cause: error });
+};
+
+/** The digest of what stands there; null: nothing; undefined: something that has none. */
+const standingOf = (contents: Contents | undefined): string | null | undefined =>
+  contents === undefined ? null : contents.ok ? digestOf(contents.files) : undefined;
+
+const changed = (id: string, expected: string | undefined, standing: string | null | undefined): ServiceError => {
+  const wanted = expected === undefined ? `no squad "${id}" here yet (or its digest as expectedDigest)` : expected;
+  const got = standing === null ? "none" : (standing ?? "a package that cannot be read; remove it first");
+  return new ServiceError("squad_changed", `Expected ${wanted}, got ${got}.`, {
+    details: { digest: standing ?? null },
+  });
+};
+
+/** An ill-formed id is one that nobody has. */
+export const notFound = (id: string): ServiceError =>
+  new ServiceError(
+    "squad_not_found",
+    `Expected the id of a squad that is installed here, got ${JSON.stringify(id.slice(0, 80))}.`,
+  );
+
+export const invalid = (issues: readonly Issue[]): ServiceError => {
+  const [first] = issues;
+  const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : "";
+  return new ServiceError(
+    "squad_invalid",
+    `${first === undefined ? "" : `${placeOf(first)}: ${first.message}`}${more}`,
+    {
+      issues: issues.map((issue) => ({ path: placeOf(issue), message: issue.message, code: issue.code })),
+    },
+  );
+};
+
+const lockOf = async (root: string, scope: InstallScope, id: string): Promise<Disposable> => {
+  const lock = await lockName(`squad ${scope} ${id} ${root}`, lockMs);
+  if (lock !== undefined) return lock;
+  throw new ServiceError("store_unavailable", `Expected the squad "${id}" to be free, got another change under way.`);
+};

@@ -1,0 +1,111 @@
+import { z } from "zod";
+
+/** What `squad.json` and the front matter of a package's Markdown may say. `schemas/squad.json` is made from here. */
+
+/** The one place for the bounds of a package, and of a folder of them. Bytes and counts. */
+export const bounds = {
+  files: 64,
+  fileBytes: 64 * 1024,
+  bytes: 1024 * 1024,
+  agents: 32,
+  skills: 16,
+  /** Of one scope; a scan that meets more is not complete. */
+  packages: 1000,
+  scopeBytes: 64 * 1024 * 1024,
+  /** A ZIP as it is sent, and how much larger than it its files may be. */
+  zipBytes: 2 * 1024 * 1024,
+  zipRatio: 100,
+} as const;
+
+/** `acp-<name>` is an external agent of the configuration. */
+export const reserved = /^acp-/;
+
+const kebab = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
+/** semver.org's own expression. */
+const semver =
+  /^(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?$/;
+
+const name = z.string().regex(kebab).max(64).describe("small letters, digits and single hyphens");
+const names = (most: number, of = name) =>
+  z
+    .array(of)
+    .max(most)
+    .superRefine((list, context) => {
+      const twice = list.find((one, at) => list.indexOf(one) !== at);
+      if (twice !== undefined) context.addIssue({ code: "custom", message: `Expected "${twice}" once, got it twice` });
+    });
+const text = (most: number) => z.string().trim().min(1).max(most);
+
+const toolName = z
+  .string()
+  .regex(/^[a-z][a-z0-9_]*$/)
+  .max(64)
+  .describe("a tool's name");
+
+/** A phase may be written as `domain/phase`. */
+const phase = z
+  .string()
+  .regex(/^[a-z0-9]+(?:-[a-z0-9]+)*(?:\/[a-z0-9]+(?:-[a-z0-9]+)*)?$/)
+  .max(129)
+  .describe("small letters, digits and single hyphens, or domain/phase");
+
+export const manifest = z
+  .strictObject({
+    $schema: z.string().max(300).optional(),
+    id: name.describe("the folder's name: small letters, digits and single hyphens"),
+    version: z.string().max(64).regex(semver).describe("a version as of semver.org, such as 1.0.0"),
+    name: text(80),
+    summary: text(300).describe("One or two sentences: what it is for"),
+    notFor: text(1000).describe("What it is not for, and when not to use it"),
+    pillars: z
+      .array(z.enum(["code", "work"]))
+      .min(1)
+      .max(2),
+    owns: z
+      .strictObject({
+        domains: z.array(name).max(32).optional().describe("Every phase of these is this squad's"),
+        phases: z.array(phase).max(64).optional(),
+      })
+      .describe("What the squad fully owns; nothing else makes it an owner"),
+    agents: names(bounds.agents).describe("Names of the agents besides the Orchestrator: agents/<name>.md"),
+    skills: names(bounds.skills).describe("Names of the skills: skills/<name>/SKILL.md"),
+  })
+  .meta({ title: "squad.json of a Sortie squad package" });
+
+export type Manifest = z.infer<typeof manifest>;
+
+/** The front matter of `agents/<name>.md`; the handbook is the text below it. */
+export const agentHead = z.strictObject({
+  name,
+  description: text(300),
+  tools: names(64, toolName),
+  delegates: names(bounds.agents).optional(),
+  model: z
+    .string()
+    .max(200)
+    .regex(/^[^/\s]+\/\S+$/)
+    .describe("a model as provider/model")
+    .optional(),
+  runtime: z
+    .string()
+    .regex(/^acp:[a-z0-9][a-z0-9-]{0,31}$/)
+    .describe("an external agent as acp:<name>")
+    .optional(),
+});
+
+/** The front matter of `SKILL.md`, by the Agent Skills standard (agentskills.io/specification). */
+export const skillHead = z.strictObject({
+  name,
+  description: text(1024),
+  license: text(200).optional(),
+  compatibility: text(500).optional(),
+  metadata: z.record(z.string(), z.string()).optional(),
+  "allowed-tools": z
+    .never({
+      error: "Expected no allowed-tools: what an agent may do is said in its own file and by the operator's rules",
+    })
+    .optional(),
+});
+
+/** The published JSON schema of `squad.json`. */
+export const manifestSchema = (): string => `${JSON.stringify(z.toJSONSchema(manifest, { io: "input" }), null, 2)}\n`;

@@ -1,0 +1,99 @@
+import { ServiceError } from "../errors.ts";
+import type { Scan } from "./catalog.ts";
+import { placeOf } from "./package.ts";
+import type { Found } from "./scope.ts";
+import type { Scope } from "./squad.ts";
+
+/**
+ * Which squad should do a phase of work. An owner is one that says so in its own `owns`; words that resemble are told
+ * apart from that and never make one. Read from a whole and healthy catalog only: a squad that cannot be read may be
+ * the owner.
+ */
+
+export type Candidate = { found: Found; reasons: string[] };
+export type Recommendation = { phase: string; owners: Candidate[]; related: Candidate[] };
+
+export const recommend = (scan: Scan, phase: string, pillar: "code" | "work"): Recommendation => {
+  if (!scan.healthy) throw unhealthy(scan);
+  const wanted = slugOf(phase);
+  const squads = scan.squads.filter(({ squad }) => squad.pillars.includes(pillar));
+  const owners = squads.flatMap((found) => {
+    const owned = ownedBy(found, wanted);
+    return owned === undefined ? [] : [{ found, ...owned }];
+  });
+  const related = squads.flatMap((found) => {
+    const words = owners.some((owner) => owner.found === found) ? [] : sharedWords(found, wanted);
+    return words.length === 0 ? [] : [{ found, words }];
+  });
+  return {
+    phase: wanted,
+    owners: owners
+      .toSorted((one, other) => one.rank - other.rank || byPlace(one.found, other.found))
+      .map(({ found, reasons }) => ({ found, reasons })),
+    related: related
+      .toSorted((one, other) => other.words.length - one.words.length || byPlace(one.found, other.found))
+      .map(({ found, words }) => ({
+        found,
+        reasons: [`Its words: ${words.join(", ")}. It does not say that it owns the phase.`],
+      })),
+  };
+};
+
+const unhealthy = ({ issues, complete }: Scan): ServiceError => {
+  const [first] = issues;
+  const what = first === undefined ? "" : `: ${first.scope} ${first.squad} ${placeOf(first)}: ${first.message}`;
+  return new ServiceError(
+    "squad_invalid",
+    `Expected a healthy and complete catalog, got ${complete ? "" : "an incomplete one with "}${issues.length} issues${what}.`,
+    {
+      issues: issues.map((issue) => ({
+        path: `${issue.scope}/${issue.squad}/${placeOf(issue)}`,
+        message: issue.message,
+        code: issue.code,
+      })),
+    },
+  );
+};
+
+/** As `owns` writes it: each part in small letters, digits and single hyphens. */
+const slugOf = (phase: string): string =>
+  phase
+    .split("/")
+    .map((part) =>
+      part
+        .toLowerCase()
+        .split(/[^a-z0-9]+/)
+        .filter((word) => word !== "")
+        .join("-"),
+    )
+    .filter((part) => part !== "")
+    .join("/");
+
+/** The closer its words are to the phase, the lower the rank. */
+const ownedBy = ({ squad: { owns } }: Found, phase: string): { rank: number; reasons: string[] } | undefined => {
+  const [domain = ""] = phase.split("/");
+  if (owns.phases.includes(phase)) return { rank: 0, reasons: [`It owns the phase ${phase}.`] };
+  if (owns.domains.includes(domain)) return { rank: 1, reasons: [`It owns the domain ${domain} with every phase.`] };
+  return undefined;
+};
+
+const scopes: readonly Scope[] = ["project", "user", "builtin"];
+
+/** The nearer to the project first, then the more special, then by id. */
+const byPlace = (one: Found, other: Found): number =>
+  scopes.indexOf(one.scope) - scopes.indexOf(other.scope) ||
+  breadth(one) - breadth(other) ||
+  (one.squad.id < other.squad.id ? -1 : 1);
+
+const breadth = ({ squad: { owns } }: Found): number => owns.domains.length + owns.phases.length;
+
+const sharedWords = ({ squad }: Found, phase: string): string[] => {
+  const { id, name, summary, owns } = squad;
+  const words = new Set(
+    [id, name, summary, ...owns.domains, ...owns.phases]
+      .join(" ")
+      .toLowerCase()
+      .split(/[^a-z0-9]+/),
+  );
+  return [...new Set(phase.split(/[-/]/))].filter((word) => word.length > 2 && words.has(word));
+};

@@ -1,0 +1,113 @@
+import { FileRefused, type Files } from "../workspace/files.ts";
+import { folderStamp } from "../workspace/walk.ts";
+import { type Contents, readFolder, reasonOf } from "./folder.ts";
+import { bounds } from "./manifest.ts";
+import type { Issue, PackageFile } from "./package.ts";
+import type { Scope, Squad } from "./squad.ts";
+
+/** The packages of one scope: each lies in a folder of its id. */
+
+/** Below the product, the data folder, the project. */
+export const folderOf: Readonly<Record<Scope, string>> = {
+  builtin: "squads",
+  user: "squads",
+  project: ".sortie/squads",
+};
+
+/** A squad that can be used. `files`: undefined for one that is made from the configuration. */
+export type Found = { squad: Squad; scope: Scope; digest: string; files: readonly PackageFile[] | undefined };
+
+/** `squad`: the folder's name; "" where it is the scope as a whole. */
+export type ScopedIssue = Issue & { scope: Scope; squad: string };
+
+export type ScopeScan = { found: Found[]; issues: ScopedIssue[]; warnings: ScopedIssue[]; complete: boolean };
+
+/** While an upgrade takes the place of a package, the one before stands here: see writer.ts. */
+export const previousOf = (id: string): string => `.previous~${id}`;
+
+/** `open`: from a package's files to the squad, or what is wrong with them. */
+export const scanScope = async (
+  files: Files,
+  scope: Scope,
+  open: (contents: Contents) => Found | Issue[],
+): Promise<ScopeScan> => {
+  const scan: ScopeScan = { found: [], issues: [], warnings: [], complete: true };
+  const stop = (code: string, message: string) => {
+    scan.issues.push({ scope, squad: "", file: "", code, message });
+    scan.complete = false;
+  };
+  /** Folders whose package says it is another squad. */
+  const strays: { folder: string; id: string }[] = [];
+  try {
+    const { entries, truncated } = await files.list(folderOf[scope], { limit: 2 * bounds.packages });
+    const kinds = new Map(entries.map(({ path, kind }) => [path.slice(folderOf[scope].length + 1), kind]));
+    const room = { packages: bounds.packages, bytes: bounds.scopeBytes };
+    for (const [entry, kind] of kinds) {
+      const name = cutOff(entry, kinds) ?? entry;
+      if (name.startsWith(".")) continue;
+      const at = { scope, squad: name, file: "" };
+      if (kind === "link") scan.issues.push({ ...at, code: "link", message: "Expected a folder, got a symbolic link" });
+      else if (kind !== "directory")
+        scan.warnings.push({ ...at, code: "not_a_package", message: "Expected folders of packages only, got a file" });
+      else if (room.packages > 0 && room.bytes > 0) {
+        const contents = await readPackage(files, scope, name);
+        if (contents === undefined) continue;
+        room.packages -= 1;
+        if (contents.ok) room.bytes -= contents.files.reduce((sum, { bytes }) => sum + bytes.length, 0);
+        const opened = open(contents);
+        if (Array.isArray(opened)) scan.issues.push(...opened.map((issue) => ({ ...at, ...issue })));
+        else if (opened.squad.id === name) scan.found.push(opened);
+        else strays.push({ folder: name, id: opened.squad.id });
+      } else {
+        stop(
+          "too_many_packages",
+          `Expected at most ${bounds.packages} packages of ${bounds.scopeBytes} bytes, got more`,
+        );
+        break;
+      }
+    }
+    if (truncated && scan.complete)
+      stop("too_many_packages", "Expected fewer entries in the folder of packages, got more");
+  } catch (error) {
+    // A scope that nobody has made is an empty one.
+    const gone = error instanceof FileRefused && error.kind === "missing";
+    if (!gone || scope === "builtin") stop("not_readable", reasonOf(error));
+  }
+  for (const { folder, id } of strays) {
+    const ids = [...scan.found.map(({ squad }) => squad.id), ...strays.map((stray) => stray.id)];
+    const twice = ids.filter((one) => one === id).length > 1;
+    const code = twice ? "duplicate_id" : "id_mismatch";
+    const message = `id: Expected the name of its folder, "${folder}", got "${id}"${twice ? ", which another folder has too" : ""}`;
+    scan.issues.push({ scope, squad: folder, file: "squad.json", code, message });
+  }
+  return scan;
+};
+
+/** The id, where an upgrade was cut off between its two renames. */
+const cutOff = (entry: string, kinds: ReadonlyMap<string, unknown>): string | undefined => {
+  const id = entry.startsWith(previousOf("")) ? entry.slice(previousOf("").length) : undefined;
+  return id === undefined || kinds.has(id) ? undefined : id;
+};
+
+/**
+ * The package of an id, also while an upgrade takes its place: the one before is moved aside, then the new one in. Read
+ * again when that came in between, so that nobody gets files of both.
+ */
+export const readPackage = async (files: Files, scope: Scope, id: string): Promise<Contents | undefined> => {
+  const stamp = (name: string) => folderStamp(files.root, [...folderOf[scope].split("/"), name]);
+  for (let tries = 0; ; tries += 1) {
+    const before = stamp(id);
+    const name = before === undefined ? previousOf(id) : id;
+    const contents = await readFolder(files, `${folderOf[scope]}/${name}`);
+    if (stamp(id) === before && (contents !== undefined || before === undefined)) return contents;
+    if (tries >= readsAtMost) return { ok: false, issues: [changing] };
+  }
+};
+
+const readsAtMost = 20;
+
+const changing: Issue = {
+  file: "",
+  code: "changing",
+  message: "Expected a package that stands still, got changes with every read",
+};

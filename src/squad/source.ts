@@ -1,0 +1,78 @@
+import { ServiceError } from "../errors.ts";
+import { createFiles } from "../workspace/files.ts";
+import { createGit, GitError } from "../workspace/git.ts";
+import { readerInCommit, trackedInCommit } from "../workspace/tracked.ts";
+import type { Project } from "../workspace/workspace.ts";
+import { type Contents, readFolder } from "./folder.ts";
+import { bounds } from "./manifest.ts";
+import { checkListed, type Listed, type PackageFile } from "./package.ts";
+import { readZip } from "./zip.ts";
+
+/** Where a package comes from when it is installed. Nothing of it is run, and no work tree is made of it. */
+
+export type Source = {
+  path?: string | undefined;
+  zip?: string | undefined;
+  git?: { path: string; ref: string } | undefined;
+};
+
+/** What a caller may name as a folder; refuses with directory_*. */
+export type Inspect = (directory: string) => Promise<Project>;
+
+export const readSource = async ({ path, zip, git }: Source, inspect: Inspect, gitPath?: string): Promise<Contents> => {
+  if (path !== undefined) {
+    const { directory } = await inspect(path);
+    return (
+      (await readFolder(
+        createFiles(directory, () => false),
+        "",
+      )) ?? nothingThere
+    );
+  }
+  if (git !== undefined) return readTree(await inspect(git.path), git.ref, gitPath);
+  const bytes = Buffer.from(zip ?? "", "base64");
+  if (bytes.toString("base64") !== zip) {
+    const message = "Expected canonical base64, got other text";
+    const issues = [{ path: "body.zip", message, code: "custom" }];
+    throw new ServiceError("invalid_request", `body.zip: ${message}`, { issues });
+  }
+  return readZip(bytes);
+};
+
+const nothingThere: Contents = {
+  ok: false,
+  issues: [{ file: "", code: "missing", message: "Expected a folder, got nothing there" }],
+};
+
+/** The folder as a commit has it, read from the objects. */
+const readTree = async ({ directory, git }: Project, ref: string, path: string | undefined): Promise<Contents> => {
+  if (git === undefined)
+    throw new ServiceError("not_a_git_worktree", `${directory} is not a Git worktree. Give path instead of git.`);
+  const run = createGit(git.toplevel, path === undefined ? {} : { path });
+  const no = (message: string): Contents => ({ ok: false, issues: [{ file: "", code: "not_readable", message }] });
+  const never = new AbortController().signal;
+  try {
+    const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
+    const { exitCode, stdout } = await run.run(args, { ok: [0, 1, 128] });
+    if (exitCode !== 0) return no(`Expected a branch, a tag or a commit of the repository, got "${ref}"`);
+    const entries = await trackedInCommit(run, stdout.toString("latin1").trim(), git.prefix, never);
+    const issues = checkListed(
+      entries.map((entry) => ({ path: entry.path, kind: kindOf(entry.mode), bytes: entry.bytes ?? 0 })),
+    );
+    if (issues.length > 0) return { ok: false, issues };
+    using reader = readerInCommit(run, entries, never);
+    const files: PackageFile[] = [];
+    for (const entry of entries) {
+      const found = await reader.read(entry, bounds.fileBytes);
+      if (found.kind !== "bytes") return no(`Expected ${entry.path} in the repository, got nothing`);
+      files.push({ path: entry.path, bytes: Buffer.from(found.bytes) });
+    }
+    return { ok: true, files };
+  } catch (error) {
+    if (error instanceof GitError) return no(`Expected a folder that the commit has: ${error.message.slice(0, 300)}`);
+    throw error;
+  }
+};
+
+const kindOf = (mode: string): Listed["kind"] =>
+  mode === "120000" ? "link" : mode === "100644" || mode === "100755" ? "file" : "other";

@@ -1,0 +1,74 @@
+import { crc32 } from "node:zlib";
+import type { Entry, ZipFile } from "yauzl";
+import { messageOf } from "../errors.ts";
+import type { Contents } from "./folder.ts";
+import { bounds } from "./manifest.ts";
+import { checkListed, type Listed, type PackageFile, tooManyFiles } from "./package.ts";
+
+/**
+ * A package out of a ZIP. Nothing is unpacked before the whole list was looked at: number, paths, kinds, sizes, and the
+ * ratio of what it says it holds; and no entry gives more bytes than it said.
+ */
+export const readZip = async (zip: Buffer): Promise<Contents> => {
+  const no = (code: string, message: string): Contents => ({ ok: false, issues: [{ file: "", code, message }] });
+  if (zip.length > bounds.zipBytes)
+    return no("too_large", `Expected a ZIP of at most ${bounds.zipBytes} bytes, got ${zip.length}`);
+  let file: ZipFile | undefined;
+  try {
+    const { fromBufferPromise } = await import("yauzl");
+    file = await fromBufferPromise(zip, { lazyEntries: true, strictFileNames: true });
+    const entries: Entry[] = [];
+    for await (const entry of file.eachEntry()) {
+      if (entries.length > entriesAtMost) return { ok: false, issues: [tooManyFiles] };
+      entries.push(entry);
+    }
+    const top = topOf(entries);
+    const listed = entries.flatMap((entry) => {
+      const path = entry.fileName.slice(top.length);
+      return path === "" || path.endsWith("/")
+        ? []
+        : [{ entry, path, kind: kindOf(entry), bytes: entry.uncompressedSize }];
+    });
+    const issues = checkListed(listed);
+    if (issues.length > 0) return { ok: false, issues };
+    const total = listed.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (total > zip.length * bounds.zipRatio)
+      return no("ratio", `Expected files at most ${bounds.zipRatio} times as large as the ZIP, got ${total} bytes`);
+    const files: PackageFile[] = [];
+    for (const { entry, path } of listed) files.push({ path, bytes: await bytesOf(file, entry) });
+    return { ok: true, files };
+  } catch (error) {
+    return no("invalid_zip", `Expected a ZIP that can be read: ${messageOf(error).replaceAll(/[^\x20-\x7e]/g, "?")}`);
+  } finally {
+    file?.close();
+  }
+};
+
+/** Folders may be listed too. */
+const entriesAtMost = 4 * bounds.files;
+
+/** A ZIP of the folder itself has everything below its name. */
+const topOf = (entries: readonly Entry[]): string => {
+  const top = /^[^/]+\//.exec(entries[0]?.fileName ?? "")?.[0] ?? "";
+  const nested = entries.some(({ fileName }) => fileName === `${top}squad.json`);
+  return nested && entries.every(({ fileName }) => fileName.startsWith(top)) ? top : "";
+};
+
+/** Of Unix archives; others have no links. */
+const kindOf = ({ externalFileAttributes }: Entry): Listed["kind"] => {
+  const type = (externalFileAttributes >>> 16) & 0o170000;
+  return type === 0o120000 ? "link" : type === 0 || type === 0o100000 ? "file" : "other";
+};
+
+const bytesOf = async (file: ZipFile, entry: Entry): Promise<Buffer> => {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of (await file.openReadStreamPromise(entry)) as AsyncIterable<Buffer>) {
+    length += part.length;
+    if (length > bounds.fileBytes) throw new Error(`${entry.fileName} holds more than it says`);
+    parts.push(part);
+  }
+  const bytes = Buffer.concat(parts, length);
+  if (crc32(bytes) !== entry.crc32) throw new Error(`${entry.fileName} is damaged: its checksum is another`);
+  return bytes;
+};

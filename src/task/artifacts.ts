@@ -1,0 +1,42 @@
+import type { ArchivedFile } from "../domain/flow.ts";
+import type { TaskState } from "../domain/task.ts";
+import type { Artifact } from "../protocol/status.ts";
+import type { Blobs } from "../store/store.ts";
+import { nameEntries, type Omitted } from "./entries.ts";
+import type { Zip } from "./zip.ts";
+
+/** The artifacts of a Task in its archive, under their own names as far as those are safe and not taken. */
+
+const folder = "execution-flow/artifacts";
+
+export const addArtifacts = async (
+  zip: Zip,
+  { artifacts }: Pick<TaskState, "artifacts">,
+  blobs: Pick<Blobs, "get">,
+): Promise<{ files: ArchivedFile[]; omitted: Omitted[] }> => {
+  const files: ArchivedFile[] = [];
+  const omitted: Omitted[] = [];
+  for (const { artifact, name } of named(artifacts)) {
+    const bytes = await blobs.get(artifact.sha256);
+    if (bytes === undefined) {
+      omitted.push({ path: name, reason: "its bytes are gone from the data folder" });
+      continue;
+    }
+    const { done } = await zip.add(name, 0o100644, bytes);
+    files.push({ name, ...(await done), artifactID: artifact.artifactID });
+  }
+  return { files, omitted };
+};
+
+/** Several may have one name: the later ones get a number, in the order in which they came. */
+const named = (artifacts: readonly Artifact[]): { artifact: Artifact; name: string }[] => {
+  const listed = artifacts.map((artifact) => {
+    const own = entry(artifact.filename);
+    // A name that no archive may hold is replaced as a whole.
+    const held = nameEntries([own], folder).entries.length > 0;
+    return { ...(held ? own : entry(artifact.artifactID)), artifact };
+  });
+  return nameEntries(listed, folder).entries;
+};
+
+const entry = (path: string) => ({ path, mode: "100644", stage: 0, object: "" });

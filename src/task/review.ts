@@ -1,0 +1,143 @@
+import { briefOf } from "../domain/brief.ts";
+import type { DomainEvent } from "../domain/event.ts";
+import type { Slice } from "../domain/slices.ts";
+import { goalsOf, isAcceptable, refusedOf } from "../domain/slices.ts";
+import { findSession } from "../domain/session.ts";
+import { isRead, rootOf } from "../domain/task.ts";
+import { newID } from "../id.ts";
+import type { EventData } from "../protocol/event.ts";
+import { keepText, loadText } from "../store/text.ts";
+import { asData, fit } from "../tool/tool.ts";
+import { type Crew, isReviewer } from "./crew.ts";
+import type { Run } from "./open.ts";
+
+/**
+ * Before anything lands, somebody who did not write it reads contract, diff and evidence, and nothing else. What is
+ * accepted the service settles; the rest goes back to the agents.
+ */
+
+export const review = async (run: Run, crew: Crew, sliceIDs: readonly string[]): Promise<void> => {
+  const begun = run.state().sessions.find(({ purpose, end }) => purpose === "review" && end === null);
+  // What it was given is no longer what is there.
+  if (begun !== undefined && begun.edits !== run.state().edits) {
+    await run.record([ended(begun.sessionID, "stopped", "The files changed meanwhile.")]);
+    return;
+  }
+  const sessionID = begun?.sessionID ?? (await begin(run, crew, sliceIDs));
+  const chat = await crew.work(sessionID);
+  const state = run.state();
+  if (state.deferred !== null || state.open.length > 0) return;
+  run.chats.close(sessionID);
+  const session = findSession(state, sessionID);
+  const silent = state.slices.filter(
+    (slice) => session.sliceIDs.includes(slice.sliceID) && slice.review?.sessionID !== sessionID,
+  );
+  // Somebody wrote, or wants an end: that is no word on the work.
+  if (silent.length > 0 && (state.lifecycle !== "active" || state.cancel !== null || !isRead(state))) {
+    await run.record([ended(sessionID, "stopped", "Something else came first.")]);
+    return;
+  }
+  const failure = session.reply?.failure;
+  const said = chat.said.findLast((message) => message.role === "assistant")?.text ?? "";
+  const why = failure?.message ?? ((await loadText(run.store.blobs, said)).trim() || "it ended without a word");
+  const unclear = silent.map(
+    ({ sliceID, contract: { revision } }): DomainEvent => ({
+      type: "review.finished",
+      data: {
+        reviewID: sessionID,
+        sliceID,
+        revision,
+        sessionID,
+        reviewer: session.agent,
+        verdict: "inconclusive",
+        notes: `The reviewer gave no verdict: ${why.slice(0, 1000)}`,
+        commit: state.tree?.commit ?? null,
+        tree: state.tree?.tree ?? null,
+      },
+    }),
+  );
+  await run.record([
+    ...unclear,
+    ended(sessionID, failure == null ? "finished" : "failed", failure?.message.slice(0, 2000) ?? null),
+    ...settledNow(run),
+  ]);
+};
+
+type Ended = EventData["session.ended"];
+
+const ended = (sessionID: string, outcome: Ended["outcome"], reason: string | null): DomainEvent => ({
+  type: "session.ended",
+  data: { sessionID, outcome, reason },
+});
+
+/** What is accepted is settled by the service, on the commit as it stands. */
+export const accept = (run: Run): Promise<boolean> => run.record(settledNow(run), { judged: run.state().version });
+
+const settledNow = (run: Run): DomainEvent[] => {
+  const state = run.state();
+  if (refusedOf(state).length > 0) return [];
+  return state.slices
+    .filter((slice) => isAcceptable(state, slice))
+    .map(({ sliceID, contract: { revision } }) => ({
+      type: "slice.settled",
+      data: { sliceID, revision, commit: state.tree?.commit ?? null },
+    }));
+};
+
+/** What the review found goes back to the Orchestrator. */
+export const revise = async (run: Run, slices: readonly Slice[]): Promise<void> => {
+  const state = run.state();
+  const parts = slices.map(
+    ({ sliceID, contract, review: said }) =>
+      `- ${sliceID} "${contract.title}": ${said?.verdict === "accepted" ? "accepted, but nothing of it was seen on the files as they are now" : (said?.verdict ?? "not judged")}. ${said?.notes ?? ""}`,
+  );
+  const text = `Somebody who did not write it reviewed your work against its contract, from the diff and the evidence alone (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${parts.join("\n")}\n\nFix what is right in it. Where it is wrong, make the evidence show it: a test, a command, a clearer place. Checks and review run again when you are done.`;
+  const data = {
+    messageID: newID("msg"),
+    sessionID: rootOf(state),
+    source: "review",
+    text: await keepText(run.store.blobs, text),
+    attachments: [],
+    disposition: "steered" as const,
+  };
+  await run.record([{ type: "message.received", data }], { judged: state.version });
+};
+
+const begin = async (run: Run, crew: Crew, sliceIDs: readonly string[]): Promise<string> => {
+  const reviewer = crew.squad.agents.find(isReviewer);
+  if (reviewer === undefined) throw new Error(`Expected a reviewer in squad ${crew.squad.id}, got none.`);
+  const sessionID = newID("ses");
+  const data = {
+    sessionID,
+    parentSessionID: rootOf(run.state()),
+    agent: reviewer.name,
+    model: reviewer.model ?? run.state().model,
+    purpose: "review" as const,
+    callID: null,
+    sliceIDs: [...sliceIDs],
+    brief: await keepText(run.store.blobs, await given(run, sliceIDs)),
+  };
+  await run.record([{ type: "session.started", data }]);
+  return sessionID;
+};
+
+/** Characters. */
+const longestRequest = 16_000;
+const longestDiff = 60_000;
+
+const given = async (run: Run, sliceIDs: readonly string[]): Promise<string> => {
+  const state = run.state();
+  const workspace = await run.workspace();
+  const diff = state.tree === null ? "" : await workspace.diff(state.tree.commit);
+  const request = await loadText(run.store.blobs, state.request);
+  return briefOf(
+    goalsOf(state).filter(({ sliceID }) => sliceIDs.includes(sliceID)),
+    {
+      request: asData("the request", fit(request, "the rest is not shown", longestRequest)),
+      diff:
+        diff === ""
+          ? "Nothing was changed that Git can show."
+          : asData("the diff", fit(diff, "ask for less in one Task", longestDiff)),
+    },
+  );
+};

@@ -1,0 +1,64 @@
+import { z } from "zod";
+import { newID } from "../id.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { TaskState } from "../domain/task.ts";
+import { mediaTypeOf } from "./media.ts";
+import { answer, failed, ok, shown, type Tool } from "./tool.ts";
+
+const input = z.strictObject({
+  path: z.string().min(1).describe("File, also one that Git ignores"),
+  title: z.string().trim().min(1).max(200).describe("What it shows"),
+});
+
+export const artifact: Tool<z.infer<typeof input>> = {
+  name: "artifact",
+  description:
+    "Hands a file to the user beside the result, as it is now: a report, a table, an image that was asked for and is no part of the project, or evidence better seen than told. " +
+    "What belongs in the project needs none. The file stays where it is: delete it afterwards when it shall not land.",
+  input,
+  effect: "log",
+  run: ({ path, title }, context) =>
+    answer(context.signal, async () => {
+      const { workspace, limits, sessionID, callID } = context;
+      const { bytes } = await workspace.files.read(path, limits.artifactBytes);
+      const full = noRoom(context.state(), callID, bytes.length, limits);
+      if (full !== undefined) return failed(full);
+      const filename = nameOf(path);
+      const mime = mediaTypeOf(filename, bytes);
+      const kept = await context.keep(bytes);
+      const artifactID = newID("art");
+      return {
+        ...ok(`Kept ${shown(filename)} as ${artifactID}: ${mime}, ${kept.bytes} bytes.`),
+        facts: [
+          {
+            type: "artifact.recorded",
+            data: { artifactID, filename, title, mime, ...kept, by: { kind: "call", sessionID, callID } },
+          },
+        ],
+      };
+    }),
+};
+
+/** Why no more can be kept. Of calls side by side, those before this one are counted in: their facts are still to come. */
+const noRoom = (state: TaskState, callID: string, bytes: number, limits: Limits): string | undefined => {
+  const own = state.artifacts.filter(({ by }) => by.kind === "call");
+  const open = state.open.filter(({ tool }) => tool === "artifact");
+  const before =
+    own.length +
+    Math.max(
+      0,
+      open.findIndex((call) => call.callID === callID),
+    );
+  if (before >= limits.artifacts)
+    return `Expected at most ${limits.artifacts} artifacts of a Task, and there are as many. Nothing was kept. Put what is left into one file, or say in your last message where it stands.`;
+  const sum = own.reduce((total, kept) => total + kept.bytes, 0);
+  return sum + bytes > limits.artifactsBytes
+    ? `Expected at most ${limits.artifactsBytes} bytes of artifacts in a Task, got ${bytes} beside the ${sum} that are there. Nothing was kept.`
+    : undefined;
+};
+
+const nameOf = (path: string): string =>
+  path
+    .replace(/(?<!\/)\/+$/, "")
+    .split("/")
+    .at(-1) ?? path;
