@@ -60,6 +60,8 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
   /** Slots whose pipes somebody still held when we stopped listening. */
   const held: number[] = [];
   let ready = false;
+  /** Its process is gone; `ended` says that its commands know. */
+  let over = false;
   let ended = false;
   let errors = "";
   let text = "";
@@ -100,6 +102,10 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
     making += 1;
     makePipes(folder, slot, (problem) => {
       making -= 1;
+      if (over) {
+        lose();
+        return;
+      }
       if (problem === undefined) {
         free.push(slot);
         if (ready) next();
@@ -177,7 +183,9 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
   };
 
   const lose = () => {
-    if (ended) return;
+    over = true;
+    // What is still being made would stand in a folder that is being removed.
+    if (ended || making > 0) return;
     ended = true;
     // Told first: whoever tries again then gets another one.
     gone();

@@ -94,7 +94,11 @@ export const createBoxes = (options: BoxesOptions): Boxes => {
       if (news.gone !== true) return;
       if (box.pid !== undefined) options.closed(box.pid);
       if (open.get(key) === box) open.delete(key);
-      rmSync(own, { recursive: true, force: true });
+      try {
+        rmSync(own, { recursive: true, force: true });
+      } catch (error) {
+        options.log.warn({ err: error, folder: own }, "a sandbox's folder stays until the next start");
+      }
       resolve();
     });
     return box;

@@ -1,4 +1,4 @@
-import { accessSync, constants, realpathSync, rmSync } from "node:fs";
+import { accessSync, constants, realpathSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { messageOf } from "../errors.ts";
@@ -199,9 +199,9 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     return talkWith({ ...start, file, args }, seen, signal, {
       started: (pid) => record.add(pid, taskID),
       async ended(pid) {
-        rmSync(own, { recursive: true, force: true });
         await killMarked((found) => found === mark);
-        await rm(passing, { recursive: true, force: true, maxRetries: 3 }).catch(() => {});
+        for (const path of [own, passing])
+          await rm(path, { recursive: true, force: true, maxRetries: 3 }).catch(() => {});
         if (pid !== undefined) record.remove(pid);
       },
     });

@@ -1,0 +1,55 @@
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { openBox } from "../../src/process/box.ts";
+
+let root: string;
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "sortie-box-"));
+});
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(root, { recursive: true, force: true });
+});
+
+test("a sandbox that ends while its pipes are being made is told as gone after they are made: nothing is left in its folder", async () => {
+  // given: mkfifo is slow, and what holds the sandbox ends at once
+  const [bin, folder] = [mkdtempSync(join(root, "bin-")), mkdtempSync(join(root, "box-"))];
+  const mkfifo = join(bin, "mkfifo");
+  writeFileSync(mkfifo, `#!/bin/sh\nsleep 0.3\nPATH="$ORDINARY" exec mkfifo "$@"\n`);
+  chmodSync(mkfifo, 0o755);
+  vi.stubEnv("ORDINARY", process.env.PATH);
+  vi.stubEnv("PATH", `${bin}:${process.env.PATH}`);
+  const told: string[] = [];
+
+  // when
+  const gone = Promise.withResolvers<void>();
+  const box = openBox({ box: "box", file: "true", args: [], env: {}, folder }, () => {
+    told.push("gone");
+    gone.resolve();
+  });
+  box.start(
+    1,
+    { file: "true", args: [], cwd: "/", env: {} },
+    {
+      started: () => told.push("started"),
+      output: () => true,
+      exit: () => told.push("exit"),
+      close: () => told.push("close"),
+      failed: () => told.push("failed"),
+      lost: () => told.push("lost"),
+    },
+  );
+  await gone.promise;
+
+  // then
+  expect(readdirSync(folder)).toHaveLength(3);
+  rmSync(folder, { recursive: true });
+  await delay(500);
+  expect(readdirSync(root)).toEqual([bin.slice(root.length + 1)]);
+  expect(told).toEqual(["gone", "failed"]);
+});
