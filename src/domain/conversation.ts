@@ -272,6 +272,10 @@ const closeTurn = (chat: Conversation): void => {
   });
 };
 
+/** What the agent said last; empty: nothing yet. */
+export const lastWordOf = ({ said }: Conversation): LongText =>
+  said.findLast((message) => message.role === "assistant")?.text ?? "";
+
 /** What the next request holds: everything said, then what nobody has read yet. */
 export const messagesOf = (chat: Conversation): ChatMessage[] => [
   ...chat.said,

@@ -207,8 +207,9 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "session.started":
       return { ...state, sessions: [...state.sessions, started(state, event)] };
     case "session.ended": {
-      const { sessionID, outcome, reason, joined } = event.data;
-      const after = { ...state, ...inSession(state, sessionID, () => ({ end: { outcome, reason, at: event.at } })) };
+      const { sessionID, joined, ...how } = event.data;
+      const end = { ...how, ...(joined === undefined ? {} : { joined }), at: event.at };
+      const after = { ...state, ...inSession(state, sessionID, () => ({ end })) };
       return (joined?.files ?? 0) === 0 ? after : { ...after, touched: true, edits: state.edits + 1, ...reopen(after) };
     }
     case "tree.committed": {

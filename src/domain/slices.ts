@@ -2,7 +2,7 @@ import type { EventData, LongText } from "../protocol/event.ts";
 import type { Goal } from "../protocol/status.ts";
 import type { Recorded } from "./event.ts";
 import { isFresh, isProven } from "./proof.ts";
-import { isChanged, type Session, type TaskState } from "./task.ts";
+import { isChanged, rootOf, type Session, type TaskState } from "./task.ts";
 
 /**
  * Delivery slices: what a Task consists of, each with a contract, what was seen of it, what a review said, and whether
@@ -211,7 +211,7 @@ const columnOf = (state: TaskState, slice: Slice): keyof Columns => {
   const { sessionIDs, state: execution } = executionOf(state, slice);
   if (execution === "waiting") return "todo";
   // The Orchestrator does one thing after another, in the plan's order.
-  const own = sessionIDs[0] === state.sessions[0]?.sessionID;
+  const own = sessionIDs[0] === rootOf(state);
   const before = state.slices.slice(0, state.slices.indexOf(slice));
   return own && before.some((other) => isOpen(other) && workersOf(state, other)[0] === state.sessions[0])
     ? "todo"

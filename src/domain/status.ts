@@ -2,7 +2,7 @@ import type { TaskStatus, Topology } from "../protocol/status.ts";
 import { checksOf } from "./checks.ts";
 import { goalsOf } from "./slices.ts";
 import { commonOf } from "./summary.ts";
-import type { TaskState } from "./task.ts";
+import { rootOf, type TaskState } from "./task.ts";
 
 /** The status record: `GET /task/{taskID}/status`. `queue` is known only to the store and passed in. */
 export const statusOf = (state: TaskState, queue: TaskStatus["queue"]): TaskStatus => ({
@@ -15,7 +15,7 @@ export const statusOf = (state: TaskState, queue: TaskStatus["queue"]): TaskStat
 });
 
 export const topologyOf = (state: TaskState): Topology => ({
-  rootSessionID: state.sessions[0]?.sessionID ?? "",
+  rootSessionID: rootOf(state),
   nodes: state.sessions.map((session) => ({
     sessionID: session.sessionID,
     parentSessionID: session.parentSessionID,

@@ -47,7 +47,7 @@ export type Session = {
   /** Its last reply; the Orchestrator's is the Task's own. */
   reply: TaskState["reply"];
   circle: Circle;
-  end: (Pick<EventData["session.ended"], "outcome" | "reason"> & { at: string }) | null;
+  end: (Omit<EventData["session.ended"], "sessionID"> & { at: string }) | null;
 };
 
 export type TaskState = {

@@ -56,6 +56,7 @@ export const sliceEvents = {
         files: z.number().int(),
         conflicts: z.array(z.string()).describe("Both changed these: nothing was taken over, its branch is kept"),
         branch: z.string().nullable(),
+        commit: z.string().exactOptional().describe("What the branch holds"),
       })
       .exactOptional()
       .describe("What became of the files of its own"),

@@ -10,7 +10,7 @@ import type { CaptureAccepted, Preview } from "../protocol/status.ts";
 import type { Store } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import type { Accept } from "./accept.ts";
-import { tipOf } from "./retain.ts";
+import { workOf } from "./retain.ts";
 import type { Tasks } from "./tasks.ts";
 
 /**
@@ -60,7 +60,7 @@ export const createCaptures = (
       return now !== undefined && !isActive(now);
     };
     const until = { signal: stop, timeoutMs: limits.previewSeconds * 1000, network };
-    const visited = await workspaces.borrow(taskID, prepared, tipOf(state), idle, (workspace) =>
+    const visited = await workspaces.borrow(taskID, prepared, workOf(state), idle, (workspace) =>
       visit(where, workspace, browser(), until),
     );
     if (visited !== undefined && "png" in visited.shot) return visited.shot.png;

@@ -6,7 +6,8 @@ import { aboutOf, type CheckSpec } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event.ts";
 import type { Artifact } from "../protocol/status.ts";
 import type { Run } from "./open.ts";
-import { type Result, resultOf } from "./attempt.ts";
+import { type Result, resultOf } from "./result.ts";
+import { said } from "./say.ts";
 
 /** Checks, run by the service: on the base before the work, and on the tree that will land. */
 
@@ -89,20 +90,5 @@ export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<v
       ? ""
       : " They ran on your change on top of the project's last commit, which is what lands: what its user has not committed was not there.";
   const text = `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed (round ${state.round + 1} of ${run.limits.checkRounds}).${alone}\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done.`;
-  await run.record(
-    [
-      {
-        type: "message.received",
-        data: {
-          messageID: newID("msg"),
-          sessionID: state.sessions[0]?.sessionID ?? "",
-          source: "checks",
-          text,
-          attachments: [],
-          disposition: "steered",
-        },
-      },
-    ],
-    { judged: state.version },
-  );
+  await run.record([await said(run, "checks", text)], { judged: state.version });
 };

@@ -1,10 +1,8 @@
-import type { DomainEvent } from "../domain/event.ts";
-import { newID } from "../id.ts";
 import type { EventData, Snapshot } from "../protocol/event.ts";
-import { keepText } from "../store/text.ts";
 import { baseSide, projectSide, taskSide } from "../workspace/renew.ts";
 import type { Renewed, Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
+import { said } from "./say.ts";
 import { messageFor } from "./settle.ts";
 import { named } from "./way-on.ts";
 
@@ -41,18 +39,7 @@ export const giveBack = async (run: Run, workspace: Workspace, conflict: Conflic
 
 /** Not judged: the files have changed already, and the fact must not be lost. */
 const record = async (run: Run, data: EventData["landing.conflicted"], text: string): Promise<void> => {
-  const message: DomainEvent = {
-    type: "message.received",
-    data: {
-      messageID: newID("msg"),
-      sessionID: run.state().sessions[0]?.sessionID ?? "",
-      source: "landing",
-      text: await keepText(run.store.blobs, text),
-      attachments: [],
-      disposition: "steered",
-    },
-  };
-  await run.record([{ type: "landing.conflicted", data }, message]);
+  await run.record([{ type: "landing.conflicted", data }, await said(run, "landing", text)]);
 };
 
 const conflictText = (run: Run, round: number, renewed: Extract<Renewed, { ok: true }>): string => {

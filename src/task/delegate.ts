@@ -1,4 +1,5 @@
 import type { Delegated, ExternalTurn } from "../agent/loop.ts";
+import { lastWordOf } from "../domain/conversation.ts";
 import { findSession } from "../domain/session.ts";
 import type { Session } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
@@ -29,29 +30,32 @@ export const delegate = async (run: Run, crew: Crew, parent: ExternalTurn, work:
   const sessionID = known?.sessionID ?? (await begin(run, crew, parent, work));
   const session = findSession(run.state(), sessionID);
   using _ended = { [Symbol.dispose]: () => run.chats.close(sessionID) };
-  if (session.end === null) {
-    // In the Task's own files those that may change them take turns; with files of their own, only to join them.
-    const alone = mayWrite(crew, session.agent);
-    using _files = alone && session.fork === null ? await inTurn(run) : nothing;
-    const ended = await crew.work(sessionID).then(
-      () => endOf(run, sessionID),
-      (error: unknown) => cannot(run, error),
-    );
-    // It waits for an answer, or for a quota: the call stays open with it.
-    if (ended === undefined) throw new Waits();
-    // Until it is a fact that they are joined: the next one begins from what is committed.
-    using _joining = session.fork === null ? nothing : await inTurn(run);
-    const joined = session.fork === null ? undefined : await join(run, session.agent, session.fork);
-    const told = joined && {
-      joined: joined.ok
-        ? { files: joined.files, conflicts: [], branch: null }
-        : { files: 0, conflicts: joined.paths, branch: joined.branch },
-    };
-    await run.record([{ type: "session.ended", data: { sessionID, ...ended, ...told } }]);
-    return resultOf(ended, await lastWord(run, sessionID), work.callID, joined);
-  }
-  // The service died between its end and ours.
-  return resultOf(session.end, await lastWord(run, sessionID), work.callID, undefined);
+  if (session.end === null) await carryOut(run, crew, session);
+  const ended = findSession(run.state(), sessionID);
+  if (ended.fork !== null)
+    await run.workspaces.leave(await run.workspace(), ended.fork.name, ended.end?.joined?.commit);
+  return resultOf(ended, await lastWord(run, sessionID), work.callID);
+};
+
+/** Lets it work to its end, and says so. */
+const carryOut = async (run: Run, crew: Crew, { sessionID, agent, fork }: Session): Promise<void> => {
+  // In the Task's own files those that may change them take turns; with files of their own, only to join them.
+  using _files = mayWrite(crew, agent) && fork === null ? await inTurn(run) : nothing;
+  const ended = await crew.work(sessionID).then(
+    () => endOf(run, sessionID),
+    (error: unknown) => cannot(run, error),
+  );
+  // It waits for an answer, or for a quota: the call stays open with it.
+  if (ended === undefined) throw new Waits();
+  // Until it is a fact that they are joined: the next one begins from what is committed.
+  using _joining = fork === null ? nothing : await inTurn(run);
+  const joined = fork === null ? undefined : await join(run, agent, fork);
+  const told = joined && {
+    joined: joined.ok
+      ? { files: joined.files, conflicts: [], branch: null }
+      : { files: 0, conflicts: joined.paths, branch: joined.branch, commit: joined.commit },
+  };
+  await run.record([{ type: "session.ended", data: { sessionID, ...ended, ...told } }]);
 };
 
 type End = Pick<EventData["session.ended"], "outcome" | "reason">;
@@ -76,7 +80,7 @@ const begin = async (run: Run, crew: Crew, parent: ExternalTurn, work: Work): Pr
   const forked = mayWrite(crew, work.agent) && isOneOfSeveral(run, parent.sessionID);
   // The tree that it begins from is committed before anybody else goes on in it.
   using _files = forked ? await inTurn(run) : nothing;
-  const from = forked ? await tipOf(run) : undefined;
+  const from = forked ? await treeNow(run) : undefined;
   const agent = crew.squad.agents.find(({ name }) => name === work.agent);
   const data = {
     sessionID,
@@ -111,7 +115,7 @@ const isOneOfSeveral = (run: Run, sessionID: string): boolean =>
   run.state().open.filter((call) => call.tool === "delegate" && call.sessionID === sessionID).length > 1;
 
 /** The Task's tree as it stands, as a commit; none where there is no worktree. */
-const tipOf = async (run: Run): Promise<{ commit: string; tree: string } | undefined> => {
+const treeNow = async (run: Run): Promise<{ commit: string; tree: string } | undefined> => {
   await run.workspace();
   if (run.state().touched) await commitTree(run);
   const { tree, workspace } = run.state();
@@ -121,9 +125,12 @@ const tipOf = async (run: Run): Promise<{ commit: string; tree: string } | undef
     : { commit: workspace.baseCommit, tree: workspace.baseTree };
 };
 
-/** Its change in the Task's files. Begun again after a kill it puts them back first: nobody else has changed them. */
+/**
+ * Its change in the Task's files. Begun again after a kill it puts them back first: nobody else has changed them, and
+ * the files of its own stand until the end is on record.
+ */
 const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>): Promise<Joined> => {
-  const tip = await tipOf(run);
+  const tip = await treeNow(run);
   const workspace = await run.workspace();
   const own = await run.workspaces.fork(workspace, fork.name, fork);
   using _slot = await run.slot();
@@ -148,16 +155,17 @@ const endOf = (run: Run, sessionID: string): End | undefined => {
   return { outcome: "stopped", reason: ended ? "The Task was asked to end." : "A limit of the Task was reached." };
 };
 
-const lastWord = async (run: Run, sessionID: string): Promise<string> => {
-  const chat = await run.chats.of(sessionID);
-  return loadText(run.store.blobs, chat.said.findLast((message) => message.role === "assistant")?.text ?? "");
-};
+const lastWord = async (run: Run, sessionID: string): Promise<string> =>
+  loadText(run.store.blobs, lastWordOf(await run.chats.of(sessionID)));
 
-const resultOf = ({ outcome, reason }: End, said: string, callID: string, joined: Joined | undefined): ToolResult => {
+/** From its end alone, so that it is the same when the service died between that and the call's. */
+const resultOf = ({ end, fork }: Session, said: string, callID: string): ToolResult => {
+  if (end === null) throw new Error("Expected a session that has ended, got one that works.");
+  const { outcome, reason, joined } = end;
   const words = said === "" ? "It ended without a word." : said;
-  if (joined?.ok === false)
+  if (joined !== undefined && joined.branch !== null)
     return failed(
-      `Its change is not in the Task's files: ${joined.paths.join(", ")} were changed there too. It is commit ${joined.commit} on ${joined.branch}; see it with \`git diff ${joined.base.slice(0, 12)} ${joined.commit.slice(0, 12)}\` and take over what holds.\n\nIts last words: ${words.slice(0, 4000)}`,
+      `Its change is not in the Task's files: ${joined.conflicts.join(", ")} were changed there too. It is on ${joined.branch}; see it with \`git diff ${fork?.commit.slice(0, 12)} ${joined.branch}\` and take over what holds.\n\nIts last words: ${words.slice(0, 4000)}`,
     );
   if (outcome === "finished") return said === "" ? ok(words) : sized(said, { callID });
   const how = outcome === "failed" ? "The agent failed" : "The agent was stopped";

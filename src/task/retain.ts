@@ -38,7 +38,7 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
     const retired = await workspaces.retire(taskID, async () => {
       const state = await store.state(owner);
       wanted = state !== undefined && isDue(state);
-      return state !== undefined && wanted ? tipOf(state) : undefined;
+      return state !== undefined && wanted ? workOf(state) : undefined;
     });
     if (!retired.removed && wanted) keep(taskID, retired.reason);
   };
@@ -77,5 +77,5 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
 const hour = 3_600_000;
 
 /** The commit that holds a Task's work; undefined where it works in place. */
-export const tipOf = ({ workspace, landed, tree }: TaskState): string | undefined =>
+export const workOf = ({ workspace, landed, tree }: TaskState): string | undefined =>
   workspace?.kind === "worktree" ? (landed?.commit ?? tree?.commit ?? workspace.baseCommit ?? undefined) : undefined;

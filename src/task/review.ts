@@ -1,4 +1,5 @@
 import { briefOf } from "../domain/brief.ts";
+import { lastWordOf } from "../domain/conversation.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { Slice } from "../domain/slices.ts";
 import { goalsOf, isAcceptable, refusedOf } from "../domain/slices.ts";
@@ -10,6 +11,7 @@ import { keepText, loadText } from "../store/text.ts";
 import { asData, fit } from "../tool/tool.ts";
 import { type Crew, isReviewer } from "./crew.ts";
 import type { Run } from "./open.ts";
+import { said } from "./say.ts";
 
 /**
  * Before anything lands, somebody who did not write it reads contract, diff and evidence, and nothing else. What is
@@ -38,8 +40,8 @@ export const review = async (run: Run, crew: Crew, sliceIDs: readonly string[]):
     return;
   }
   const failure = session.reply?.failure;
-  const said = chat.said.findLast((message) => message.role === "assistant")?.text ?? "";
-  const why = failure?.message ?? ((await loadText(run.store.blobs, said)).trim() || "it ended without a word");
+  const why =
+    failure?.message ?? ((await loadText(run.store.blobs, lastWordOf(chat))).trim() || "it ended without a word");
   const unclear = silent.map(
     ({ sliceID, contract: { revision } }): DomainEvent => ({
       type: "review.finished",
@@ -88,19 +90,11 @@ const settledNow = (run: Run): DomainEvent[] => {
 export const revise = async (run: Run, slices: readonly Slice[]): Promise<void> => {
   const state = run.state();
   const parts = slices.map(
-    ({ sliceID, contract, review: said }) =>
-      `- ${sliceID} "${contract.title}": ${said?.verdict === "accepted" ? "accepted, but nothing of it was seen on the files as they are now" : (said?.verdict ?? "not judged")}. ${said?.notes ?? ""}`,
+    ({ sliceID, contract, review: found }) =>
+      `- ${sliceID} "${contract.title}": ${found?.verdict === "accepted" ? "accepted, but nothing of it was seen on the files as they are now" : (found?.verdict ?? "not judged")}. ${found?.notes ?? ""}`,
   );
   const text = `Somebody who did not write it reviewed your work against its contract, from the diff and the evidence alone (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${parts.join("\n")}\n\nFix what is right in it. Where it is wrong, make the evidence show it: a test, a command, a clearer place. Checks and review run again when you are done.`;
-  const data = {
-    messageID: newID("msg"),
-    sessionID: rootOf(state),
-    source: "review",
-    text: await keepText(run.store.blobs, text),
-    attachments: [],
-    disposition: "steered" as const,
-  };
-  await run.record([{ type: "message.received", data }], { judged: state.version });
+  await run.record([await said(run, "review", text)], { judged: state.version });
 };
 
 const begin = async (run: Run, crew: Crew, sliceIDs: readonly string[]): Promise<string> => {

@@ -1,4 +1,5 @@
 import { endAsks } from "../domain/ask.ts";
+import { lastWordOf } from "../domain/conversation.ts";
 import { type End, settled } from "../domain/end.ts";
 import { openAsks, type TaskState } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
@@ -30,14 +31,11 @@ export const messageFor = (run: Run): string => {
   const { taskID, squad } = run.state();
   const again = run.chat.said.findLast((message) => message.role === "user" && message.restarted === true);
   const title = again?.role === "user" ? titleOf(headOf(again.text)) : run.state().title;
-  const said = lastWord(run);
-  const body = headOf(said).trim().slice(0, 2000);
+  const body = headOf(lastWordOf(run.chat)).trim().slice(0, 2000);
   return `${title}\n${body === "" ? "" : `\n${body}\n`}\nTask: ${taskID}\nSquad: ${squad.id}@${squad.version}\n`;
 };
 
 const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
-
-const lastWord = (run: Run): LongText => run.chat.said.findLast((message) => message.role === "assistant")?.text ?? "";
 
 /** Ends the Task, unless something came in since its end was judged. Work that does not land is kept on its branch. */
 export const settle = async (run: Run, end: End): Promise<void> => {
@@ -52,7 +50,7 @@ export const settle = async (run: Run, end: End): Promise<void> => {
     if (end.lifecycleStatus === "failed" && !run.state().touched) return;
     judged = run.state();
   }
-  const events = [...ended(judged), settled(end, lastWord(run), run.now().toISOString())];
+  const events = [...ended(judged), settled(end, lastWordOf(run.chat), run.now().toISOString())];
   await run.record(events, { judged: judged.version, due: null });
 };
 
@@ -66,6 +64,6 @@ const mayHaveEdits = ({ workspace, touched, open }: TaskState): boolean =>
 /** Ends the Task as failed at once, for what the steps do not foresee. */
 export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {
   const judged = run.state();
-  const event = settled({ lifecycleStatus: "failed", failure }, lastWord(run), run.now().toISOString());
+  const event = settled({ lifecycleStatus: "failed", failure }, lastWordOf(run.chat), run.now().toISOString());
   await run.record([...ended(judged), event], { judged: judged.version, due: null });
 };

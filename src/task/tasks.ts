@@ -1,7 +1,7 @@
 import type { ModelRef } from "../domain/agent.ts";
 import { endedBy } from "../domain/ask.ts";
 import { cancel } from "../domain/cancel.ts";
-import { openAsks, type TaskState } from "../domain/task.ts";
+import { openAsks, rootOf, type TaskState } from "../domain/task.ts";
 import { isActive } from "../domain/summary.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
@@ -127,7 +127,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
             : body.onBusy === "queue" || state.landingStarted !== null
               ? "queued"
               : "steered";
-        const sessionID = state.sessions[0]?.sessionID ?? "";
+        const sessionID = rootOf(state);
         const ended = endedBy(state, disposition);
         return {
           status: 202,

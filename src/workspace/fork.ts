@@ -43,7 +43,7 @@ export const createForks = (deps: {
   placeOf: (workspace: Workspace) => { taskID: string; origin: Origin; git: Git };
   /** What makes or removes a worktree, one at a time. */
   alone: ReturnType<typeof createTurns>;
-}): Pick<Workspaces, "fork" | "join"> => {
+}): Pick<Workspaces, "fork" | "join" | "leave"> => {
   const { stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone } = deps;
   const whole = new AbortController().signal;
   return {
@@ -69,11 +69,14 @@ export const createForks = (deps: {
       const { git } = placeOf(workspace);
       const commit = await fork.commit(message);
       await workspace.reset(tip);
-      const joined: Joined = commit === undefined ? { ok: true, files: 0 } : await joinInto(git, key, commit, tip);
+      return commit === undefined ? { ok: true, files: 0 } : joinInto(git, key, commit, tip);
+    },
+    async leave(workspace, name, commit) {
+      const key = forkKey(placeOf(workspace).taskID, name);
       await processes.killAll(key);
       using _alone = await alone(key, whole);
-      await (joined.ok ? retention.remove(key) : retention.retire(key, commit?.commit ?? tip));
-      return joined;
+      if (commit === undefined) await retention.remove(key);
+      else await retention.retire(key, commit);
     },
   };
 };
@@ -82,14 +85,14 @@ export const createForks = (deps: {
 const joinInto = async (git: Git, key: string, commit: Commit, tip: string): Promise<Joined> => {
   const merged = await mergeOnto(git, commit, tip);
   if (merged.conflicts.length > 0)
-    return { ok: false, paths: merged.conflicts, branch: branchOf(key), base: commit.parent, commit: commit.commit };
+    return { ok: false, paths: merged.conflicts, branch: branchOf(key), commit: commit.commit };
   const files = await changesOf(git, tip, merged.tree);
   if (files.length > 0) await git.run(["read-tree", "-u", "-m", tip, merged.tree], { timeoutMs: 10 * 60_000 });
   return { ok: true, files: files.length };
 };
 
 /** The commit that a branch of ours is at. */
-export const tipOf = async (git: Git, key: string): Promise<string | undefined> => {
+export const branchTip = async (git: Git, key: string): Promise<string | undefined> => {
   const found = await git.run(["rev-parse", "--verify", "-q", `refs/heads/${branchOf(key)}`], { ok: [0, 1] });
   return found.stdout.toString("latin1").trim() || undefined;
 };

@@ -49,10 +49,8 @@ export type Renewed =
     }
   | { ok: false; paths: string[] };
 
-/** A fork's change in the Task's files. Not ok: both changed the same; the change is on a branch of its own, from `base`. */
-export type Joined =
-  | { ok: true; files: number }
-  | { ok: false; paths: string[]; branch: string; base: string; commit: string };
+/** A fork's change in the Task's files. Not ok: both changed the same; the change is on a branch of its own. */
+export type Joined = { ok: true; files: number } | { ok: false; paths: string[]; branch: string; commit: string };
 
 /** The files a Task worked in, or the repository they belong to, are gone; the message says which. */
 export class WorkspaceLost extends Error {
@@ -128,8 +126,10 @@ export interface Workspaces {
   checkout(workspace: Workspace, commit: string): Promise<Checkout>;
   /** Files of their own for one of several agents at once, from a commit of the Task's; the same again when they stand. */
   fork(workspace: Workspace, name: string, from: { commit: string; tree: string }): Promise<Workspace>;
-  /** What the fork changed, merged into the Task's files, which are put to `tip` before. The fork's own files go. */
+  /** What the fork changed, merged into the Task's files, which are put to `tip` before; done again it gives the same. */
   join(workspace: Workspace, fork: Workspace, tip: string, message: string): Promise<Joined>;
+  /** Once the join is on record: the fork's own files go, and its branch too, unless it keeps this commit. */
+  leave(workspace: Workspace, name: string, commit: string | undefined): Promise<void>;
   /**
    * Opens the workspace of a Task that nobody works on, for as long as `use` takes; its files are as in `commit`
    * afterwards. `judge` is asked when nothing else can open it: false, and nothing is done. A run that begins meanwhile

@@ -6,7 +6,7 @@ import type { Limits } from "../protocol/limits.ts";
 import { createCheckouts } from "./checkout.ts";
 import { commitTree, diffOf, idOf, resetTo } from "./commit.ts";
 import { createFiles, type Files } from "./files.ts";
-import { createForks, forksOf, ownerOf, tipOf } from "./fork.ts";
+import { branchTip, createForks, forksOf, ownerOf } from "./fork.ts";
 import { createGiver } from "./give.ts";
 import { type Author, createGit, type CreateGitOptions, type Git, GitError } from "./git.ts";
 import { directoryOnly, inPlace } from "./inplace.ts";
@@ -384,7 +384,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const owned = ownerOf(taskID) === taskID || origin === undefined;
       const judged = await judge();
       // A fork that nobody joined: what is in it stays on its own branch.
-      const tip = judged === undefined || owned ? judged : await tipOf(gitOf(origin), taskID);
+      const tip = judged === undefined || owned ? judged : await branchTip(gitOf(origin), taskID);
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return retention.retire(taskID, tip);
