@@ -1,30 +1,13 @@
 import { join } from "node:path";
 import { writeFiles } from "../test/harness.ts";
+import { teamOf } from "../test/squads.ts";
 import { createCaller, drain } from "./client.ts";
 import type { Figure } from "./figure.ts";
 import { median, type Row } from "./table.ts";
 
 /** A squad's cost: what a delegated session adds, and what status and board of a long Task cost. */
 
-const agent = (name: string, more: string) =>
-  `---\nname: ${name}\ndescription: The ${name}.\n${more}\n---\n\nYou are the ${name}.\n`;
-
-const pair = {
-  "pair/squad.json": JSON.stringify({
-    id: "pair",
-    version: "1.0.0",
-    name: "Pair",
-    summary: "Two for the bench.",
-    notFor: "Work.",
-    pillars: ["code"],
-    owns: {},
-    agents: ["helper"],
-    skills: [],
-  }),
-  "pair/README.md": "# Pair\n",
-  "pair/agents/orchestrator.md": agent("orchestrator", "tools: [read, delegate]\ndelegates: [helper]"),
-  "pair/agents/helper.md": agent("helper", "tools: [read]"),
-};
+const pair = teamOf("pair", { orchestrator: ["read, delegate", "delegates: [helper]"], helper: ["read"] });
 
 const timed = async (count: number, work: () => Promise<unknown>): Promise<number> => {
   const times: number[] = [];

@@ -43,6 +43,29 @@ export const textsOf = (changes: Record<string, string | undefined> = {}, fields
   return Object.fromEntries(Object.entries(texts).filter((entry): entry is [string, string] => entry[1] !== undefined));
 };
 
+/** A small squad at work, by path below the folder of squads; what each agent may use, and more of its head. */
+export const teamOf = (
+  id: string,
+  {
+    orchestrator,
+    ...agents
+  }: { orchestrator: readonly [tools: string, head?: string] } & Record<
+    string,
+    readonly [tools: string, head?: string]
+  >,
+  fields: object = {},
+): Texts => {
+  const all = { orchestrator, ...agents };
+  const texts: Texts = {
+    "squad.json": manifestOf({ id, owns: {}, skills: [], agents: Object.keys(agents), ...fields }),
+    "README.md": `# ${id}\n`,
+  };
+  for (const [name, [tools, head]] of Object.entries(all))
+    texts[`agents/${name}.md`] =
+      `---\nname: ${name}\ndescription: The ${name}.\ntools: [${tools}]\n${head === undefined ? "" : `${head}\n`}---\n\nYou are the ${name}.\n`;
+  return Object.fromEntries(Object.entries(texts).map(([path, text]) => [`${id}/${path}`, text]));
+};
+
 export const filesOf = (texts: Texts): PackageFile[] =>
   Object.entries(texts).map(([path, text]) => ({ path, bytes: Buffer.from(text) }));
 

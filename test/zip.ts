@@ -1,5 +1,5 @@
 import { rmSync } from "node:fs";
-import { entriesOf } from "../src/cli/zip.ts";
+import { entriesOf } from "./entries.ts";
 import { type Finding } from "../src/cli/finding.ts";
 import { verify } from "../src/cli/verify.ts";
 import type { Manifest } from "../src/domain/flow.ts";

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,7 +10,7 @@ import { connect, need } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { show } from "./follow.ts";
 import { bytes, clean, duration, type Screen } from "./print.ts";
-import { entriesOf } from "./zip.ts";
+import { openZip } from "./unzip.ts";
 
 /**
  * `sortie demo`: the whole road of one Task on a small real project in a temporary folder: request, check before the
@@ -124,14 +124,16 @@ const walk = async (folder: string, bare: Caller["bare"], screen: Screen, signal
 
     chapter("The ZIP: GET /task/{taskID}/project-archive");
     const blob = need(await client.task.projectArchive({ path: { taskID } }), target.url);
-    const entries = entriesOf(Buffer.from(await blob.arrayBuffer()));
-    const fixed = entries.find(({ path }) => path === "project/sum.js")?.read();
-    const landed = readFileSync(join(directory, "sum.js"));
-    hold(fixed?.equals(landed) === true, "project/sum.js in the ZIP to be the landed one", fixed?.toString());
-    const manifest = entries.some(({ path }) => path === "execution-flow/manifest.json");
-    hold(manifest, "execution-flow/manifest.json in the ZIP", entries.map(({ path }) => path).join(", "));
-    screen.say(`${entries.length} files, ${bytes(blob.size)}`);
-    for (const entry of entries) screen.say(`  ${bytes(entry.bytes).padStart(9)}  ${clean(entry.path)}`);
+    const file = join(folder, `${taskID}.zip`);
+    writeFileSync(file, Buffer.from(await blob.arrayBuffer()));
+    using zip = await openZip(file);
+    const landed = readFileSync(join(directory, "sum.js"), "utf8");
+    const fixed = await zip.text("project/sum.js", 2 * landed.length);
+    hold(fixed === landed, "project/sum.js in the ZIP to be the landed one", fixed);
+    const names = zip.entries.map(({ name }) => name);
+    hold(names.includes("execution-flow/manifest.json"), "execution-flow/manifest.json in the ZIP", names.join(", "));
+    screen.say(`${names.length} files, ${bytes(blob.size)}`);
+    for (const entry of zip.entries) screen.say(`  ${bytes(entry.bytes).padStart(9)}  ${clean(entry.name)}`);
   } finally {
     await service.close();
   }

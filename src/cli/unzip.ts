@@ -6,7 +6,7 @@ import { type Entry, openPromise, type ZipFile } from "yauzl";
 
 export interface Unzip extends Disposable {
   /** In the order of the ZIP's directory. `name` may be there twice. */
-  readonly entries: readonly { name: string; mode: number }[];
+  readonly entries: readonly { name: string; mode: number; bytes: number }[];
   /** The whole entry; undefined when there is none of this name. Rejects above `maxBytes`. */
   text(name: string, maxBytes: number): Promise<string | undefined>;
   /** The entry's lines; none when there is no such entry. */
@@ -39,9 +39,10 @@ const createUnzip = (zip: ZipFile, listed: readonly Entry[]): Unzip => {
   };
 
   return {
-    entries: listed.map(({ fileName, externalFileAttributes }) => ({
+    entries: listed.map(({ fileName, externalFileAttributes, uncompressedSize }) => ({
       name: fileName,
       mode: externalFileAttributes >>> 16,
+      bytes: uncompressedSize,
     })),
 
     async text(name, maxBytes) {

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { entriesOf } from "../../src/cli/zip.ts";
+import { entriesOf } from "../entries.ts";
 import { artifacts as showArtifacts } from "../../src/cli/task.ts";
 import { createServiceClient } from "../../src/client/client.ts";
 import { attachmentNamed, servedType } from "../../src/http/file.ts";

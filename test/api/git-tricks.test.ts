@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { entriesOf } from "../../src/cli/zip.ts";
+import { entriesOf } from "../entries.ts";
 import { git, makeProject, readText } from "../harness.ts";
 import { at, createTask, expectWhole, type Lab, makeLab, post, refsOf, send, settledTask, shell } from "../hostile.ts";
 import { startService, type TestService } from "../service.ts";

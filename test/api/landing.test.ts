@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
-import { entriesOf } from "../../src/cli/zip.ts";
+import { entriesOf } from "../entries.ts";
 import { git, makeProject, readText, until, writeFiles } from "../harness.ts";
 import {
   createTask,

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { entriesOf } from "../../src/cli/zip.ts";
+import { entriesOf } from "../entries.ts";
 import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { makeProject, temporary, until } from "../harness.ts";

@@ -7,35 +7,22 @@ import { git, makeProject, readText, temporary, writeFiles } from "../harness.ts
 import { createTask, logOf, post, send, settledTask } from "../hostile.ts";
 import { type MockProvider, type MockRequest, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";
+import { teamOf } from "../squads.ts";
 
 /** A squad at work over the real wire format: slices, delegation, reviews, and what the service makes of them. */
 
-const agent = (name: string, tools: string, more = "") =>
-  `---\nname: ${name}\ndescription: The ${name} of the team.\ntools: [${tools}]\n${more}---\n\nYou are the ${name}.\n`;
-
-const team = (version = "1.0.0") => ({
-  "team/squad.json": JSON.stringify({
-    id: "team",
-    version,
-    name: "Team",
-    summary: "A small team.",
-    notFor: "Anything large.",
-    pillars: ["code"],
-    owns: {},
-    agents: ["builder", "explorer", "stranger", "reviewer"],
-    skills: [],
-  }),
-  "team/README.md": "# Team\n",
-  "team/agents/orchestrator.md": agent(
-    "orchestrator",
-    "read, write, shell, slice, delegate",
-    "delegates: [builder, explorer, stranger]\n",
-  ),
-  "team/agents/builder.md": agent("builder", "read, write, shell"),
-  "team/agents/explorer.md": agent("explorer", "read, search"),
-  "team/agents/stranger.md": agent("stranger", "read", "model: elsewhere/large\n"),
-  "team/agents/reviewer.md": agent("reviewer", "verdict"),
-});
+const team = (version = "1.0.0") =>
+  teamOf(
+    "team",
+    {
+      orchestrator: ["read, write, shell, slice, delegate", "delegates: [builder, explorer, stranger]"],
+      builder: ["read, write, shell"],
+      explorer: ["read, search"],
+      stranger: ["read", "model: elsewhere/large"],
+      reviewer: ["verdict"],
+    },
+    { version },
+  );
 
 type Role = "orchestrator" | "builder" | "explorer" | "reviewer";
 type Say = (turn: number, request: MockRequest, newest: string) => MockTurn | Promise<MockTurn>;

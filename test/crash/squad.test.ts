@@ -6,6 +6,7 @@ import type { TaskStatus } from "../../src/protocol/status.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { at, createTask, logOf, send, statusOf } from "../hostile.ts";
 import { type MockProvider, type MockRequest, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";
+import { teamOf } from "../squads.ts";
 import { processesOf, startProcess } from "./process.ts";
 
 /**
@@ -17,25 +18,11 @@ import { processesOf, startProcess } from "./process.ts";
 const night = process.env["MODE"] === "night";
 const delicate = new Set(["session.started builder", "session.ended", "review.finished"]);
 
-const agent = (name: string, tools: string, more = "") =>
-  `---\nname: ${name}\ndescription: The ${name}.\ntools: [${tools}]\n${more}---\n\nYou are the ${name}.\n`;
-const team = {
-  "team/squad.json": JSON.stringify({
-    id: "team",
-    version: "1.0.0",
-    name: "Team",
-    summary: "A small team.",
-    notFor: "Anything large.",
-    pillars: ["code"],
-    owns: {},
-    agents: ["builder", "reviewer"],
-    skills: [],
-  }),
-  "team/README.md": "# Team\n",
-  "team/agents/orchestrator.md": agent("orchestrator", "read, delegate", "delegates: [builder]\n"),
-  "team/agents/builder.md": agent("builder", "read, write"),
-  "team/agents/reviewer.md": agent("reviewer", "verdict"),
-};
+const team = teamOf("team", {
+  orchestrator: ["read, delegate", "delegates: [builder]"],
+  builder: ["read, write"],
+  reviewer: ["verdict"],
+});
 
 /** What each role says depends on what it reads alone; an interrupted write is done again. */
 const script = ({ body, turn, first }: MockRequest): MockTurn => {

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { entriesOf } from "../../src/cli/zip.ts";
+import { entriesOf } from "../entries.ts";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createSecrets } from "../../src/redact.ts";
