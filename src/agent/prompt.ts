@@ -137,7 +137,14 @@ export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY) =
     if (!large) loaded.set(message, prompt);
     return prompt;
   };
-  const all = (messages: readonly ChatMessage[]) => Promise.all(messages.map(loadOnce));
+  // Nearly all are there: a promise for each message of a long conversation is more work than its turn.
+  const all = async (messages: readonly ChatMessage[]): Promise<PromptMessage[]> => {
+    const missing = messages.filter((message) => !loaded.has(message));
+    const fresh = new Map(
+      await Promise.all(missing.map(async (message) => [message, await loadOnce(message)] as const)),
+    );
+    return messages.flatMap((message) => loaded.get(message) ?? fresh.get(message) ?? []);
+  };
   return {
     all,
     async next(chat: Conversation, last: boolean): Promise<PromptMessage[]> {

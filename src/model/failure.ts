@@ -1,6 +1,6 @@
 import { CassetteMiss } from "./cassette.ts";
 import { noUsage, type ModelFailure } from "./model.ts";
-import { OriginError, SilentError } from "./fetch.ts";
+import { OriginError, RedirectError, SilentError } from "./fetch.ts";
 import type { Connection } from "./kinds.ts";
 
 /**
@@ -123,7 +123,7 @@ const localFault = (
         message: `Expected every request to stay at ${origin}, where the key belongs; ${cause.message}.`,
         retryable: false,
       };
-    if (field(cause, "message") === "unexpected redirect")
+    if (cause instanceof RedirectError)
       return {
         message: `${origin} answered with a redirect, which is not followed: the key goes to its configured origin only.`,
         retryable: false,
@@ -133,8 +133,8 @@ const localFault = (
   return undefined;
 };
 
-const absent = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT|bad port/;
-const broken = /ECONNRESET|EPIPE|UND_ERR_|terminated|other side closed|without a finish reason|premature/i;
+const absent = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT/;
+const broken = /ECONNRESET|EPIPE|without a finish reason|premature/i;
 
 const networkFault = ({ error }: Seen, id: string, origin: string): ModelFailure | undefined => {
   const words = [...causes(error)]

@@ -1,6 +1,11 @@
+import { type IncomingMessage, request as plainRequest } from "node:http";
+import { request as secureRequest } from "node:https";
+import type { Socket } from "node:net";
+
 /**
- * The one way to a provider: Node's own fetch, whose connections are kept and shared, held to the origin the operator
- * configured and to a line that is not silent.
+ * The one way to a provider: Node's HTTP client, whose connections are kept and shared, in the form of the `fetch` that
+ * the packages call, held to the origin the operator configured and to a line that is not silent. Not Node's own fetch:
+ * that keeps the body of each request until the next full collection, a megabyte for each turn of a long conversation.
  */
 
 /** No byte came for so long; the line was cut by us. */
@@ -19,52 +24,102 @@ export class OriginError extends Error {
   }
 }
 
+/** The provider would have it leave, by a redirect. */
+export class RedirectError extends Error {
+  constructor(status: number) {
+    super(`the answer is a redirect (${status})`);
+    this.name = "RedirectError";
+  }
+}
+
 /** Milliseconds until the first byte, between two, and for the whole reply. */
 export type Patience = { firstMs: number; silentMs: number; replyMs: number };
 
+/** Until a provider takes the connection. */
+const connectMs = 10_000;
+
+const redirects = [301, 302, 303, 307, 308];
+const bodiless = [204, 205, 304];
+
+type Line = { destroy(error?: Error): unknown };
+/** Cuts a line on which nothing comes; to be cleared as soon as something did. */
+type Watch = (line: Line, silentMs: number) => NodeJS.Timeout;
+
 export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Patience): typeof fetch => {
-  return async (input, init) => {
+  return async (input, init = {}) => {
     const url = new URL(input instanceof Request ? input.url : String(input));
     if (url.origin !== origin) throw new OriginError(origin);
-    const idle = new AbortController();
     const ends = performance.now() + replyMs;
-    let bytes = false;
-    /** A line that only keeps itself open with comments is cut as well. */
-    const arm = () => {
-      const silence = bytes ? silentMs : firstMs;
+    // A line that only keeps itself open with comments is cut as well.
+    const watch: Watch = (line, silence) => {
       const left = Math.max(1, ends - performance.now());
       const words = left < silence ? `no end after ${replyMs / 1000} s` : `no byte for ${silence / 1000} s`;
-      return setTimeout(() => idle.abort(new SilentError(words)), Math.min(silence, left));
+      return setTimeout(() => line.destroy(new SilentError(words)), Math.min(silence, left));
     };
-    const signal = init?.signal == null ? idle.signal : AbortSignal.any([init.signal, idle.signal]);
-    let timer = arm();
-    let response: Response;
-    try {
-      // A redirect would carry the key to somewhere else.
-      response = await fetch(url, { ...init, redirect: "error", signal });
-    } finally {
-      clearTimeout(timer);
+    const answer = await send(url, init, (line) => watch(line, firstMs));
+    const { statusCode: status = 0, statusMessage: statusText = "" } = answer;
+    // It would carry the key to somewhere else.
+    if (redirects.includes(status)) {
+      answer.destroy();
+      throw new RedirectError(status);
     }
-    if (response.body === null) return response;
-
-    const reader = response.body.getReader();
+    const headers = new Headers();
+    for (let at = 0; at < answer.rawHeaders.length; at += 2)
+      headers.append(answer.rawHeaders[at] ?? "", answer.rawHeaders[at + 1] ?? "");
+    let silence = firstMs;
+    const pieces = answer.iterator();
     const body = new ReadableStream<Uint8Array>(
       {
         async pull(controller) {
-          timer = arm();
+          const timer = watch(answer, silence);
           try {
-            const { done, value } = await reader.read();
-            bytes = true;
+            const { done, value } = (await pieces.next()) as IteratorResult<Buffer, undefined>;
+            silence = silentMs;
             if (done) controller.close();
             else controller.enqueue(value);
           } finally {
             clearTimeout(timer);
           }
         },
-        cancel: (reason) => reader.cancel(reason),
+        cancel: () => void answer.destroy(),
       },
       { highWaterMark: 0 },
     );
-    return new Response(body, { status: response.status, statusText: response.statusText, headers: response.headers });
+    return new Response(bodiless.includes(status) ? null : body, { status, statusText, headers });
   };
+};
+
+/** One request up to the head of its answer. */
+const send = (url: URL, init: RequestInit, watch: (line: Line) => NodeJS.Timeout): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
+    const { method = "GET", body, signal } = init;
+    if (typeof body !== "string" && body != null) throw new TypeError("Expected text as the body of a request.");
+    const open = url.protocol === "https:" ? secureRequest : plainRequest;
+    const sent = open(url, {
+      method,
+      headers: { accept: "*/*", "accept-encoding": "identity", ...Object.fromEntries(new Headers(init.headers)) },
+      ...(signal == null ? {} : { signal }),
+    });
+    const timer = watch(sent);
+    sent.once("socket", limitConnecting);
+    sent.once("response", (answer) => {
+      clearTimeout(timer);
+      resolve(answer);
+    });
+    sent.on("error", (error: NodeJS.ErrnoException) => {
+      clearTimeout(timer);
+      // A kept connection may be closed by the other side in the moment of its next use.
+      const stale = sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
+      if (stale) resolve(send(url, init, watch));
+      else reject(error);
+    });
+    // As bytes: Node puts a text behind its head, which copies both.
+    sent.end(body == null ? undefined : Buffer.from(body));
+  });
+
+const limitConnecting = (socket: Socket): void => {
+  if (!socket.connecting) return;
+  const late = Object.assign(new Error(`no connection after ${connectMs / 1000} s`), { code: "ETIMEDOUT" });
+  const timer = setTimeout(() => socket.destroy(late), connectMs);
+  for (const over of ["connect", "close"] as const) socket.once(over, () => clearTimeout(timer));
 };

@@ -33,19 +33,20 @@ export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
   return Buffer.byteLength(json) > keptBytes ? undefined : (JSON.parse(json) as ModelReply["provider"]);
 };
 
-export const promptFor = (
-  request: ModelRequest,
-  ref: string,
-  kind: ProviderKind,
-  takes: Traits["takes"],
-): LanguageModelV4Prompt => {
-  const prompt: LanguageModelV4Prompt = [];
-  if (request.system !== "") prompt.push({ role: "system", content: request.system });
-  for (const message of request.messages) {
-    const turned = turn(message, ref, takes);
-    if (turned.content.length > 0) prompt.push(turned);
-  }
-  return kind === "anthropic" || (kind === "openrouter" && ref.includes("/anthropic/")) ? marked(prompt) : prompt;
+/** Each message is turned once: a conversation grows at its end only, and what was said is never changed. */
+export const createPrompter = (ref: string, kind: ProviderKind, takes: Traits["takes"]) => {
+  const turned = new WeakMap<PromptMessage, LanguageModelV4Message>();
+  const turnOnce = (message: PromptMessage): LanguageModelV4Message => {
+    const known = turned.get(message) ?? turn(message, ref, takes);
+    turned.set(message, known);
+    return known;
+  };
+  const marks = kind === "anthropic" || (kind === "openrouter" && ref.includes("/anthropic/"));
+  return ({ system, messages }: ModelRequest): LanguageModelV4Prompt => {
+    const said = messages.map(turnOnce).filter(({ content }) => content.length > 0);
+    const prompt: LanguageModelV4Prompt = system === "" ? said : [{ role: "system", content: system }, ...said];
+    return marks ? marked(prompt) : prompt;
+  };
 };
 
 /**

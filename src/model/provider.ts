@@ -2,6 +2,7 @@ import type {
   LanguageModelV4,
   LanguageModelV4CallOptions,
   LanguageModelV4FinishReason,
+  LanguageModelV4Prompt,
   LanguageModelV4StreamPart,
   LanguageModelV4Usage,
   SharedV4ProviderMetadata,
@@ -13,12 +14,15 @@ import { cutShort, failureOf, refused } from "./failure.ts";
 import { createFetch, type Patience } from "./fetch.ts";
 import { type Connection, loadLanguageModel } from "./kinds.ts";
 import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "./model.ts";
-import { keep, type KeptPart, promptFor, toolsFor } from "./prompt.ts";
+import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
 import { costOf, type Tokens } from "./usage.ts";
 
 export type ProviderOptions = { patience?: Patience /** How others name it. */; ref?: ModelRef; tape?: Tape };
 
 const defaultPatience: Patience = { firstMs: 180_000, silentMs: 120_000, replyMs: 1_800_000 };
+
+/** Why a line is closed. Made once: the default is a new error with a stack trace for each reply. */
+const over = new Error("The reply is over.");
 
 /**
  * A model of one provider, called at the AI SDK's provider interface: one HTTP request per reply, no retries of its
@@ -32,6 +36,7 @@ export const createProviderModel = (
 ): Model => {
   const ref: ModelRef = options.ref ?? `${connection.id}/${modelID}`;
   const fetch = createFetch(new URL(connection.baseURL).origin, options.patience ?? defaultPatience);
+  const promptFor = createPrompter(ref, connection.kind, traits.takes);
   const failing = { connection, modelID, now: Date.now };
   let loaded: Promise<LanguageModelV4> | undefined;
 
@@ -43,7 +48,7 @@ export const createProviderModel = (
       const taped = tape && loadLanguageModel(connection, modelID, tape(fetch, request.task ?? "call"));
       const model = await (taped ?? loaded);
       if (model === undefined) throw new Error("Expected a language model to be loaded.");
-      const { stream } = await model.doStream(callOptions(request, ref, connection, traits, abortSignal));
+      const { stream } = await model.doStream(callOptions(request, promptFor(request), connection, abortSignal));
       // Not `for await`: its end would wait for the line to close.
       const reader = stream.getReader();
       for (let part = await reader.read(); !part.done; part = await reader.read()) gathered.take(part.value);
@@ -78,14 +83,14 @@ export const createProviderModel = (
       const { promise: aborted, reject } = Promise.withResolvers<never>();
       const abort = () => {
         reject(request.signal.reason);
-        line.abort();
+        line.abort(over);
       };
       request.signal.addEventListener("abort", abort, { once: true });
       try {
         return await Promise.race([call(request, line.signal), aborted]);
       } finally {
         request.signal.removeEventListener("abort", abort);
-        line.abort();
+        line.abort(over);
       }
     },
   };
@@ -93,14 +98,13 @@ export const createProviderModel = (
 
 const callOptions = (
   request: ModelRequest,
-  ref: ModelRef,
+  prompt: LanguageModelV4Prompt,
   connection: Connection,
-  { takes }: Traits,
   abortSignal: AbortSignal,
 ): LanguageModelV4CallOptions => {
   const tools = toolsFor(request);
   return {
-    prompt: promptFor(request, ref, connection.kind, takes),
+    prompt,
     ...(tools.length === 0 ? {} : { tools }),
     abortSignal,
     // Nothing is left with the provider: reasoning comes back encrypted and we send it again.

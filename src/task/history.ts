@@ -22,16 +22,24 @@ export const openConversation = async (
   const { taskID: stream, version } = state;
   const isOurs = (event: Recorded) =>
     event.version <= version && concerns(event, sessionID, sessionID === rootOf(state));
-  const summaries = await store.read(stream, { types: ["conversation.compacted"] });
-  const compacted = summaries.findLast((event) => event.type === "conversation.compacted" && isOurs(event));
-  const after = compacted?.type === "conversation.compacted" ? compacted.data.through : 0;
+  const compacted = await newestSummary(store, stream, isOurs);
+  const after = compacted?.data.through ?? 0;
   const chat =
-    compacted?.type === "conversation.compacted"
-      ? reopen(compacted, (await store.read(stream, { types: messageEventTypes })).filter(isOurs))
-      : emptyConversation();
+    compacted === undefined
+      ? emptyConversation()
+      : reopen(compacted, (await store.read(stream, { types: messageEventTypes })).filter(isOurs));
   for (const event of await store.read(stream, { types: conversationTypes, after }))
     if (isOurs(event)) converse(chat, event);
   return chat;
+};
+
+/** Summaries are long, and of many only one counts: all are read only where the Task's newest is another session's. */
+const newestSummary = async (store: Store, stream: string, isOurs: (event: Recorded) => boolean) => {
+  const types = ["conversation.compacted"] as const;
+  const newest = await store.read(stream, { types, last: true, limit: 1 });
+  const found = newest.every(isOurs) ? newest : await store.read(stream, { types });
+  const summary = found.findLast(isOurs);
+  return summary?.type === "conversation.compacted" ? summary : undefined;
 };
 
 /** The conversations that are open in a run; each is opened with its first use, and follows the log from there. */
