@@ -16,15 +16,16 @@ const calls: Record<string, (turn: number) => MockTurn["calls"]> = {
 };
 
 const arrivals = new Map<string, number[]>();
+const sizes = new Map<string, number[]>();
 let provider: MockProvider | undefined;
 let template: unknown;
 
-const answer = ({ first, turn, body }: MockRequest): MockTurn => {
+const answer = ({ first, turn, body, headers }: MockRequest): MockTurn => {
   const at = clock();
   const [, tool = "", steps = "0", id = ""] = /bench (\w+) (\d+) ([\w-]+)/.exec(first) ?? [];
-  const seen = arrivals.get(id);
-  if (seen === undefined) arrivals.set(id, [at]);
-  else seen.push(at);
+  const add = (to: Map<string, number[]>, value: number) => to.get(id)?.push(value) ?? to.set(id, [value]);
+  add(arrivals, at);
+  add(sizes, Number(headers["content-length"]));
   if (turn === 0 && tool in calls) template = body;
   // Counted by requests: a summary takes earlier turns out of them.
   if (tool === "long") {
@@ -46,6 +47,8 @@ const methods = {
   },
   /** When each request of a conversation arrived, on the machine's clock. */
   arrivals: (id: string): number[] => arrivals.get(id) ?? [],
+  /** How many bytes each of them had. */
+  sizes: (id: string): number[] => sizes.get(id) ?? [],
   /** How many conversations whose id begins so have been heard of since a moment, and when the last of them was. */
   heard(prefix: string, since: number): { count: number; last: number } {
     const firsts = [...arrivals]
@@ -58,6 +61,7 @@ const methods = {
   template: (): unknown => template,
   forget(): void {
     arrivals.clear();
+    sizes.clear();
   },
 };
 

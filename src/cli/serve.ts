@@ -1,6 +1,7 @@
 import { type Flags, isLoopback, loadConfig } from "../config.ts";
 import { createLog } from "../log.ts";
 import { createService, type Service } from "../service.ts";
+import { boundHeap } from "./heap.ts";
 import type { Screen } from "./print.ts";
 
 /** How long a stop may take before the process ends anyway. */
@@ -10,6 +11,7 @@ const stopMs = 10_000;
 export const serve = async (flags: Flags, screen: Screen): Promise<void> => {
   const config = loadConfig(flags);
   const service = await createService(config, createLog(config.logLevel));
+  boundHeap();
   // Before anything is printed: whoever reads the address may already want it gone.
   let stopping = false;
   const stop = (): void => {

@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 /**
  * The one way to a provider: Node's HTTP client, whose connections are kept and shared, in the form of the `fetch` that
  * the packages call, held to the origin the operator configured and to a line that is not silent. Not Node's own fetch:
- * that keeps the body of each request until the next full collection, a megabyte for each turn of a long conversation.
+ * that keeps the body of each request until the next full collection (decision 34).
  */
 
 /** No byte came for so long; the line was cut by us. */
@@ -62,6 +62,11 @@ export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Pati
     if (redirects.includes(status)) {
       answer.destroy();
       throw new RedirectError(status);
+    }
+    const coding = answer.headers["content-encoding"] ?? "identity";
+    if (coding !== "identity") {
+      answer.destroy();
+      throw new Error(`the answer is packed (${coding}), which nobody asked for`);
     }
     const headers = new Headers();
     for (let at = 0; at < answer.rawHeaders.length; at += 2)

@@ -71,6 +71,11 @@ test("a kept connection that was closed meanwhile is replaced; a new one that br
   await expect(fetch(`${origin}/broken`)).rejects.toMatchObject({ code: "ECONNRESET" });
 });
 
+test("an answer that is packed although nobody asked for it is refused by name", async () => {
+  const origin = await start((_, outgoing) => outgoing.writeHead(200, { "content-encoding": "gzip" }).end("x"));
+  await expect(createFetch(origin, patience)(origin)).rejects.toThrow("the answer is packed (gzip)");
+});
+
 test("another origin, a redirect and a body that is no text are refused", async () => {
   let seen = 0;
   const origin = await start((_, outgoing) => {
