@@ -104,6 +104,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "note.written":
       case "slice.ordered":
       case "session.ended":
+      // The result of its check follows.
+      case "check.judged":
         return undefined;
       case "artifact.recorded":
         return `Kept ${bold(line(event.data.filename, 80))}: ${line(event.data.title, 160)}`;

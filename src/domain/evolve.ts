@@ -11,7 +11,7 @@ import { isRead, isWaiting, staysOnBranch, type TaskState } from "./task.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 5;
+export const taskRevision = 6;
 
 /** Facts that complete nothing: between two of them a Task has not moved on. */
 const waits: ReadonlySet<string> = new Set([
@@ -206,6 +206,13 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       return { ...state, ...reslice(state, event) };
     case "session.started":
       return { ...state, sessions: [...state.sessions, started(state, event)] };
+    case "check.judged": {
+      const { sessionID, checkID, verdict, notes } = event.data;
+      return {
+        ...state,
+        ...inSession(state, sessionID, ({ judged }) => ({ judged: { ...judged, [checkID]: { verdict, notes } } })),
+      };
+    }
     case "session.ended": {
       const { sessionID, joined, ...how } = event.data;
       const end = { ...how, ...(joined === undefined ? {} : { joined }), at: event.at };
@@ -258,6 +265,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         landingRound: round,
         moves: 0,
         conflicts: paths,
+        conflictedAt: state.edits,
         left: [],
       };
     }

@@ -33,6 +33,8 @@ export const started = ({ edits }: TaskState, { data, at }: Recorded & { type: "
   callID: data.callID,
   purpose: data.purpose,
   sliceIDs: data.sliceIDs,
+  checkIDs: data.checkIDs ?? [],
+  judged: {},
   fork: data.fork ?? null,
   edits,
   reply: null,

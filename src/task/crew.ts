@@ -178,14 +178,15 @@ export const isReviewer = ({ name }: AgentSpec): boolean => name === "reviewer";
 const asReview = (turn: Turn): Turn => ({ ...turn, system: turn.agent.instructions });
 
 /** It has not said its last word, waits for nothing, and nobody wants the Task to end or to wait. */
-const isUnderWay = (run: Run, { sessionID, sliceIDs, purpose, reply, end }: Session): boolean => {
+const isUnderWay = (run: Run, { sessionID, sliceIDs, judged: said, purpose, reply, end }: Session): boolean => {
   const { lifecycle, cancel, deferred, open, slices } = run.state();
   if (end !== null || lifecycle !== "active" || cancel !== null || deferred !== null) return false;
   if (open.some((call) => call.sessionID === sessionID)) return false;
   if (purpose === "review" && !isRead(run.state())) return false;
   const judged =
     purpose === "review" &&
-    slices.some((slice) => sliceIDs.includes(slice.sliceID) && slice.review?.sessionID === sessionID);
+    (Object.keys(said).length > 0 ||
+      slices.some((slice) => sliceIDs.includes(slice.sliceID) && slice.review?.sessionID === sessionID));
   return !judged && (reply === null || reply.finish === "calls" || reply.finish === "length");
 };
 

@@ -139,6 +139,15 @@ export type Check = {
      * Of the pixels, how many may differ
      */
     maxDiffRatio?: number;
+} | {
+    id?: string;
+    name?: string;
+    required?: boolean;
+    kind: 'review';
+    /**
+     * What the result is to be; judged by the squad's reviewer from diff and evidence
+     */
+    criteria: string;
 };
 
 export type Viewport = {
@@ -395,7 +404,7 @@ export type PendingAsk = {
 export type CheckState = {
     id: string;
     name: string;
-    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck' | 'file' | 'http' | 'visual';
+    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck' | 'file' | 'http' | 'visual' | 'review';
     required: boolean;
     origin: 'request' | 'project';
     state: 'pending' | 'running' | 'passed' | 'failed' | 'error';
@@ -694,6 +703,14 @@ export type CheckSpec = {
         sha256: string;
         bytes: number;
     };
+} | {
+    id: string;
+    name: string;
+    timeoutSeconds: number;
+    required: boolean;
+    baseline: boolean;
+    kind: 'review';
+    criteria: string;
 };
 
 export type TaskStatus = {
@@ -1536,6 +1553,10 @@ export type TaskEvent = {
          */
         callID: string | null;
         sliceIDs: Array<string>;
+        /**
+         * Checks of the kind review that it judges
+         */
+        checkIDs?: Array<string>;
         brief: LongText;
         /**
          * It works in files of its own, made from this commit of the Task's
@@ -1566,7 +1587,23 @@ export type TaskEvent = {
              */
             conflicts: Array<string>;
             branch: string | null;
+            /**
+             * What the branch holds
+             */
+            commit?: string;
         };
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'check.judged';
+    data: {
+        checkID: string;
+        sessionID: string;
+        verdict: 'accepted' | 'rejected' | 'inconclusive';
+        notes: string;
     };
 } | {
     id: number;
