@@ -64,6 +64,7 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
         sliceIDs: [],
         checkIDs: [],
         judged: {},
+        interrupted: null,
         fork: null,
         edits: 0,
         reply: null,

@@ -151,6 +151,8 @@ export const sentence = (event: Recorded): string => {
       return "Slice accepted";
     case "session.started":
       return event.data.purpose === "review" ? `${event.data.agent} reviews` : `Delegated to ${event.data.agent}`;
+    case "session.interrupted":
+      return `Session interrupted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}`;
     case "session.ended":
       return `Session ${event.data.outcome}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
     case "check.judged":

@@ -213,6 +213,10 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         ...inSession(state, sessionID, ({ judged }) => ({ judged: { ...judged, [checkID]: { verdict, notes } } })),
       };
     }
+    case "session.interrupted": {
+      const { sessionID, ...interrupted } = event.data;
+      return { ...state, ...inSession(state, sessionID, () => ({ interrupted })) };
+    }
     case "session.ended": {
       const { sessionID, joined, ...how } = event.data;
       const end = { ...how, ...(joined === undefined ? {} : { joined }), at: event.at };

@@ -43,6 +43,8 @@ export type Session = {
   /** Checks whose criteria it judges, and what it said of them. */
   checkIDs: string[];
   judged: Record<string, Pick<EventData["check.judged"], "verdict" | "notes">>;
+  /** Somebody has it stopped. */
+  interrupted: Pick<EventData["session.interrupted"], "surface" | "reason"> | null;
   /** The files of its own that it works in; null: the Task's. */
   fork: NonNullable<EventData["session.started"]["fork"]> | null;
   /** Edits of the Task's files when it began. */

@@ -48,6 +48,8 @@ export const sliceEvents = {
       .exactOptional()
       .describe("It works in files of its own, made from this commit of the Task's"),
   }),
+  /** Somebody stops this session, and those that work for it; the rest of the Task goes on. */
+  "session.interrupted": z.object({ sessionID: z.string(), surface: z.string(), reason: z.string() }),
   "session.ended": z.object({
     sessionID: z.string(),
     outcome: z.enum(["finished", "failed", "stopped"]),

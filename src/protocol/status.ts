@@ -384,6 +384,17 @@ export const answerAccepted = z
   })
   .meta({ id: "AnswerAccepted" });
 
+export const interruptAccepted = z
+  .object({
+    taskID: z.string(),
+    sessionID: z.string(),
+    accepted: z.literal(true),
+    status: activity,
+    lifecycleStatus,
+    eventID: z.number().int(),
+  })
+  .meta({ id: "InterruptAccepted" });
+
 export const taskDeleted = z.object({ taskID: z.string(), deleted: z.literal(true) }).meta({ id: "TaskDeleted" });
 
 export type TaskSummary = z.infer<typeof taskSummary>;
@@ -395,6 +406,7 @@ export type MessagePage = z.infer<typeof messagePage>;
 export type MessageAccepted = z.infer<typeof messageAccepted>;
 export type AnswerAccepted = z.infer<typeof answerAccepted>;
 export type PendingAsk = z.infer<typeof pendingAsk>;
+export type InterruptAccepted = z.infer<typeof interruptAccepted>;
 export type CancelAccepted = z.infer<typeof cancelAccepted>;
 export type TimelineEntry = z.infer<typeof timelineEntry>;
 export type Usage = z.infer<typeof usage>;

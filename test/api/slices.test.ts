@@ -1,10 +1,10 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LongText } from "../../src/protocol/event.ts";
 import type { TaskBoard } from "../../src/protocol/status.ts";
-import { git, makeProject, readText, temporary, writeFiles } from "../harness.ts";
-import { createTask, logOf, post, send, settledTask } from "../hostile.ts";
+import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
+import { createTask, logOf, post, send, settledTask, statusOf } from "../hostile.ts";
 import {
   type MockProvider,
   type MockRequest,
@@ -512,6 +512,66 @@ describe("a plan", () => {
     expect(seen[2]).toContain("Expected one of builder, explorer, stranger.");
     expect(seen[3]).toContain("There are no slices slice_x.");
     expect(seen[4]).toContain('There is no slice "slice_x". The plan:');
+  });
+});
+
+describe("one session", () => {
+  test("is interrupted in the middle of a command: it alone ends, whoever delegated hears why, the rest goes on", async () => {
+    const results: string[] = [];
+    const built = Promise.withResolvers<void>();
+    const { taskID, directory } = await begin("branch", {
+      orchestrator(turn, { body }) {
+        if (turn === 0)
+          return {
+            calls: ["hang", "work"].map((name) => ({
+              tool: "delegate",
+              input: { agent: "builder", brief: `Please ${name} [branch]` },
+            })),
+          };
+        results.push(...body.messages.filter(({ role }) => role === "tool").map(({ content }) => textOf(content)));
+        return { text: "One of two." };
+      },
+      async builder(turn, { first }) {
+        if (first.includes("hang"))
+          return { calls: [{ tool: "shell", input: { command: "echo $$ > pid; sleep 300" } }] };
+        if (turn > 0) built.resolve();
+        return turn === 0 ? { calls: [write("done.txt", "done\n")] } : { text: "Built." };
+      },
+      reviewer: (_turn, request) => judge(request, "accepted"),
+    });
+    await built.promise;
+    const at = await until(
+      () => statusOf(service.url, taskID),
+      ({ sessionInvocationTopology: { nodes } }) => nodes.filter(({ state }) => state === "ended").length === 1,
+    );
+    const [lead, ...builders] = at.sessionInvocationTopology.nodes;
+    const hung = builders.find(({ state }) => state === "running")?.sessionID ?? "";
+    const interrupt = (sessionID: string, body: unknown = undefined) =>
+      post(service.url, `/task/${taskID}/session/${sessionID}/interrupt`, directory, body);
+    const over = builders.find(({ state }) => state === "ended")?.sessionID ?? "";
+    expect((await interrupt(lead?.sessionID ?? "")).body).toMatchObject({ status: 400, code: "invalid_request" });
+    expect((await interrupt("ses_0")).body).toMatchObject({ status: 404, code: "session_not_found" });
+    expect((await interrupt(over)).body).toMatchObject({ status: 409, code: "session_ended" });
+    const before = Date.now();
+    expect(await interrupt(hung, { surface: "test", reason: "enough" })).toMatchObject({
+      status: 202,
+      body: { taskID, sessionID: hung, accepted: true, status: "running", lifecycleStatus: "active" },
+    });
+    const status = await settledTask(service.url, taskID);
+    expect(Date.now() - before).toBeLessThan(10_000);
+    expect(status, status.error).toMatchObject({ lifecycleStatus: "completed" });
+    expect(results.toSorted()).toEqual([
+      "Built.",
+      expect.stringContaining("The agent was stopped: It was interrupted by test: enough."),
+    ]);
+    expect(readText(directory, "done.txt")).toBe("done\n");
+    const ends = (await logOf(service.url, taskID)).flatMap((frame) =>
+      frame.type === "session.ended" && frame.data.sessionID === hung ? [frame.data] : [],
+    );
+    expect(ends).toMatchObject([{ outcome: "stopped", reason: "It was interrupted by test: enough." }]);
+    // Its command is gone: nothing holds the files of its own any more.
+    expect(readdirSync(join(service.dataDir, "worktrees")).filter((name) => name.startsWith(`${taskID}-`))).toEqual([]);
+    expect((await interrupt(hung)).body).toMatchObject({ status: 409, code: "session_ended" });
   });
 });
 

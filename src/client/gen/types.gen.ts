@@ -210,6 +210,11 @@ export type TaskAnswer = {
     source?: string;
 };
 
+export type SessionInterrupt = {
+    surface?: string;
+    reason?: string;
+};
+
 export type SquadValidate = {
     /**
      * Absolute path of a package's folder on the service's machine
@@ -1572,6 +1577,17 @@ export type TaskEvent = {
     taskID: string;
     sessionID?: string;
     at: string;
+    type: 'session.interrupted';
+    data: {
+        sessionID: string;
+        surface: string;
+        reason: string;
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
     type: 'session.ended';
     data: {
         sessionID: string;
@@ -1932,6 +1948,15 @@ export type AnswerAccepted = {
     eventID: number;
 };
 
+export type InterruptAccepted = {
+    taskID: string;
+    sessionID: string;
+    accepted: true;
+    status: 'running' | 'inactive';
+    lifecycleStatus: 'active' | 'completed' | 'failed' | 'cancelled';
+    eventID: number;
+};
+
 export type SquadCatalog = {
     /**
      * Read to the end, with no issue
@@ -2159,7 +2184,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'squad_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'squad_not_found' | 'session_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -3415,6 +3440,89 @@ export type TaskAnswerResponses = {
 };
 
 export type TaskAnswerResponse = TaskAnswerResponses[keyof TaskAnswerResponses];
+
+export type TaskInterruptData = {
+    body?: SessionInterrupt;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        taskID: string;
+        sessionID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/task/{taskID}/session/{sessionID}/interrupt';
+};
+
+export type TaskInterruptErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * No such Task
+     */
+    404: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type TaskInterruptError = TaskInterruptErrors[keyof TaskInterruptErrors];
+
+export type TaskInterruptResponses = {
+    /**
+     * Accepted; its call answers when it has stopped
+     */
+    202: InterruptAccepted;
+};
+
+export type TaskInterruptResponse = TaskInterruptResponses[keyof TaskInterruptResponses];
 
 export type TaskProjectArchiveData = {
     body?: never;
