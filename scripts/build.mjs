@@ -1,8 +1,9 @@
-// Builds `dist`: the compiled sources bundled with what they import, declarations, and the files that the service serves.
+// Builds `dist`: the compiled sources bundled with what they import, declarations, the page (`web`), and the other files
+// that the service serves.
 // Bundled, because a start otherwise reads 640 small files, and keeps them in memory (docs/decisions/0008).
 // Builds beside and swaps, so that `dist` never holds half a build or a file whose source is gone.
 //   node scripts/build.mjs [--prepare: not when setup.mjs installs, which builds afterwards itself]
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -32,7 +33,7 @@ const newest = (path) => {
 /** Whether `dist` was built from the sources as they are now. */
 export const isCurrent = () =>
   existsSync(stamp) &&
-  ["src", "tsconfig.json", "tsconfig.build.json", "package-lock.json", "scripts/build.mjs"].every(
+  ["src", "web", "tsconfig.json", "tsconfig.build.json", "package-lock.json", "scripts/build.mjs"].every(
     (path) => newest(join(root, path)) <= statSync(stamp).mtimeMs,
   );
 
@@ -79,18 +80,32 @@ const files = (folder) =>
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
 
+/** Runs a tool of node_modules beside others; resolves to its exit code. */
+const run = (tool, args) =>
+  new Promise((resolve) => {
+    const child = spawn(process.execPath, [join(root, "node_modules", tool), ...args], {
+      cwd: root,
+      stdio: "inherit",
+      // Tests build, too, and what they set must not make a page for developers.
+      env: { ...process.env, NODE_ENV: "production" },
+    });
+    child.once("close", (code) => resolve(code ?? 1));
+  });
+
 const build = async () => {
   const began = new Date();
   const next = join(root, "node_modules/.cache", `sortie-${process.pid}`);
   const previous = `${next}-previous`;
-  const tsc = join(root, "node_modules/@typescript/native/bin/tsc");
+  const page = `${next}-web`;
   try {
-    const { status } = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", next], {
-      cwd: root,
-      stdio: "inherit",
-    });
-    if (status !== 0) return status ?? 1;
+    const codes = await Promise.all([
+      run("@typescript/native/bin/tsc", ["-p", "tsconfig.build.json", "--outDir", next]),
+      run("vite/bin/vite.js", ["build", "web", "--outDir", page, "--emptyOutDir"]),
+    ]);
+    const failed = codes.find((code) => code !== 0);
+    if (failed !== undefined) return failed;
     await bundle(next);
+    renameSync(page, join(next, "web"));
     // The reference page must work without the internet, so its script ships with us.
     const reference = join(next, "static");
     mkdirSync(reference, { recursive: true });
@@ -104,7 +119,7 @@ const build = async () => {
     renameSync(next, dist);
     return 0;
   } finally {
-    for (const path of [next, previous]) rmSync(path, { recursive: true, force: true });
+    for (const path of [next, page, previous]) rmSync(path, { recursive: true, force: true });
   }
 };
 

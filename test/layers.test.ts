@@ -111,6 +111,37 @@ test("every import of src points down", () => {
   expect(scan(resolve(import.meta.dirname, "../src"))).toEqual([]);
 });
 
+/** What the page takes from `src`: the client, types, and the words for facts; no Node, no machine. */
+const pageMayImport = new Set(["client", "protocol", "domain"]);
+
+const scanPage = (web: string): string[] =>
+  readdirSync(web, { recursive: true, encoding: "utf8" })
+    .filter((path) => /\.tsx?$/.test(path))
+    .flatMap((path) =>
+      [
+        ...code(readFileSync(join(web, path), "utf8")).matchAll(/\b(?:from|import)\s*\(?\s*["']([^"'\n]+)["']/g),
+      ].flatMap(([, specifier = ""]) => {
+        if (specifier.startsWith("node:")) return [`${path}: the page imports no ${specifier}`];
+        const room = /\/src\/([^/.]+)/.exec(specifier)?.[1];
+        return specifier.startsWith(".") && room !== undefined && !pageMayImport.has(room)
+          ? [`${path}: the page may not import ${room} (${specifier})`]
+          : [];
+      }),
+    );
+
+test("the page imports the client, the protocol and the domain, and nothing else of src", () => {
+  expect(scanPage(resolve(import.meta.dirname, "../web/src"))).toEqual([]);
+});
+
+test("control: an import of the page's that reaches further is reported", () => {
+  mkdirSync(join(tree, "task"));
+  writeFileSync(join(tree, "task/a.tsx"), 'import type { S } from "../../../src/store/store.ts";\nimport "node:fs";');
+  expect(scanPage(tree)).toEqual([
+    "task/a.tsx: the page may not import store (../../../src/store/store.ts)",
+    "task/a.tsx: the page imports no node:fs",
+  ]);
+});
+
 let tree: string;
 beforeEach(() => {
   tree = mkdtempSync(join(tmpdir(), "sortie-layers-"));

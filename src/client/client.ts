@@ -1,7 +1,8 @@
+import type { Frame } from "../protocol/event.ts";
 import type { TaskStatus } from "../protocol/status.ts";
-import { type CallError, openEvents, type Result, type StreamFrame } from "./events.ts";
+import { type CallError, errorOf, openEvents, type Result, type StreamFrame } from "./events.ts";
 import { createClient } from "./gen/client/index.ts";
-import { type Options, Service, Squad, Task } from "./gen/sdk.gen.ts";
+import { type Options, Project, Service, Squad, Task } from "./gen/sdk.gen.ts";
 import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
 
 export type { CallError, Result, StreamFrame } from "./events.ts";
@@ -47,6 +48,7 @@ export const createServiceClient = (options: ClientOptions) => {
   const client = createClient({ baseUrl, headers, fetch: send, throwOnError: options.throwOnError ?? false });
   const task = new Task({ client });
   const squad = new Squad({ client });
+  const project = new Project({ client });
   const service = new Service({ client });
 
   /** The same operation, with the client's directory unless the call names one. */
@@ -73,6 +75,27 @@ export const createServiceClient = (options: ClientOptions) => {
       after: after === undefined ? undefined : Number(after),
       signal,
     });
+  };
+
+  /** A page of the Task's log, up to the present. */
+  const eventPage = async ({
+    path,
+    query = {},
+    signal,
+  }: OfTask & { query?: { after?: number; limit?: number } }): Promise<
+    Result<{ events: Frame[]; nextAfter: number }>
+  > => {
+    const asked = new URLSearchParams({ format: "json" });
+    for (const [name, value] of Object.entries(query)) if (value !== undefined) asked.set(name, String(value));
+    try {
+      const url = `${baseUrl}/task/${encodeURIComponent(path.taskID)}/events?${asked}`;
+      const response = await send(url, { headers, ...(signal === undefined ? {} : { signal }) });
+      return response.ok
+        ? { data: (await response.json()) as { events: Frame[]; nextAfter: number }, error: undefined, response }
+        : { data: undefined, error: await errorOf(response), response };
+    } catch (error) {
+      return { data: undefined, error: error instanceof Error ? error : new Error(String(error)) };
+    }
   };
 
   const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> => {
@@ -135,7 +158,6 @@ export const createServiceClient = (options: ClientOptions) => {
       message: inProject(task.message.bind(task)),
       cancel: inProject(task.cancel.bind(task)),
       answer: inProject(task.answer.bind(task)),
-      interrupt: inProject(task.interrupt.bind(task)),
       update: inProject(task.update.bind(task)),
       delete: inProject(task.delete.bind(task)),
       diff: task.diff.bind(task),
@@ -146,6 +168,7 @@ export const createServiceClient = (options: ClientOptions) => {
       capture: inProject(task.capture.bind(task)),
       projectArchive: inProject(task.projectArchive.bind(task)),
       events,
+      eventPage,
       wait,
     },
     squad: {
@@ -155,6 +178,9 @@ export const createServiceClient = (options: ClientOptions) => {
       install: inProject(squad.install.bind(squad)),
       remove: inProject(squad.remove.bind(squad)),
       recommend: inProject(squad.recommend.bind(squad)),
+    },
+    project: {
+      list: project.list.bind(project),
     },
     service: {
       health: service.health.bind(service),

@@ -30,7 +30,11 @@ export type EventSource = {
   /** Tries in a row without a new durable event before giving up; for tests also shorter waits. */
   tries?: number;
   waitMs?: number;
+  /** Hears whether the connection stands, and when it is tried again. */
+  onState?: (state: StreamState) => void;
 };
+
+export type StreamState = { open: true } | { open: false; retryAt: number };
 
 /** Nothing for this long, heartbeats come every 15 s: the connection is dead though nobody said so. */
 const silenceMs = 45_000;
@@ -38,7 +42,10 @@ const longestWaitMs = 10_000;
 
 export const openEvents = async (source: EventSource): Promise<Result<AsyncIterable<StreamFrame>>> => {
   const first = await connect(source, source.after);
-  if (first.kind === "refused") return { data: undefined, error: first.error, ...responseOf(first.response) };
+  // Whoever tries for ever does so from the beginning.
+  const patient = source.tries === Number.POSITIVE_INFINITY;
+  if (first.kind === "refused" && (first.final || !patient))
+    return { data: undefined, error: first.error, ...responseOf(first.response) };
   return { data: read(source, first), error: undefined, ...responseOf(first.response) };
 };
 
@@ -95,7 +102,8 @@ async function* read(source: EventSource, first: Connected): AsyncGenerator<Stre
   let failures = 0;
   for (;;) {
     if (now.kind === "over" || hasEnded(signal)) return;
-    if (now.kind === "open")
+    if (now.kind === "open") {
+      source.onState?.({ open: true });
       for await (const { id, frame } of framesOf(now.body, now.cut)) {
         if (id !== undefined) {
           last = id;
@@ -104,12 +112,16 @@ async function* read(source: EventSource, first: Connected): AsyncGenerator<Stre
         yield frame;
         if (frame.type === "stream.end") return;
       }
+    }
     if (hasEnded(signal)) return;
     failures += 1;
     if (now.kind === "refused" && (now.final || failures > tries)) throw asError(now.error);
     if (failures > tries) throw new Error(`The event stream was cut ${failures} times in a row without a new event.`);
     const asked = now.kind === "refused" ? now.waitMs : undefined;
-    await pause(asked ?? Math.min(longestWaitMs, waitMs * 2 ** (failures - 1)), signal);
+    // Readers that were cut together do not come back together.
+    const ms = (asked ?? Math.min(longestWaitMs, waitMs * 2 ** (failures - 1))) * (0.75 + Math.random() / 2);
+    source.onState?.({ open: false, retryAt: Date.now() + ms });
+    await pause(ms, signal);
     if (hasEnded(signal)) return;
     now = await connect(source, last);
   }
@@ -129,8 +141,7 @@ const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    // Readers that were cut together do not come back together.
-    const timer = setTimeout(done, ms * (0.75 + Math.random() / 2));
+    const timer = setTimeout(done, ms);
     signal?.addEventListener("abort", done);
   });
 

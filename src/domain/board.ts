@@ -151,12 +151,8 @@ export const sentence = (event: Recorded): string => {
       return "Slice accepted";
     case "session.started":
       return event.data.purpose === "review" ? `${event.data.agent} reviews` : `Delegated to ${event.data.agent}`;
-    case "session.interrupted":
-      return `Session interrupted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}`;
     case "session.ended":
       return `Session ${event.data.outcome}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
-    case "check.judged":
-      return `Judged by the reviewer: ${event.data.verdict}${event.data.notes === "" ? "" : `: ${event.data.notes}`}`;
     case "review.finished":
       return `Review by ${event.data.reviewer}: ${event.data.verdict}${event.data.notes === "" ? "" : `: ${event.data.notes}`}`;
     case "conversation.compacted":
@@ -214,11 +210,10 @@ export const boardOf = (parts: {
   messages: Message[];
   total: number;
   artifacts: Artifact[];
-  diffStat: TaskBoard["git"]["diffStat"];
   timeline: TimelineEntry[];
   generatedAt: string;
 }): TaskBoard => {
-  const { status, columns, request, messages, total, artifacts, diffStat, timeline, generatedAt } = parts;
+  const { status, columns, request, messages, total, artifacts, timeline, generatedAt } = parts;
   return {
     task: status,
     request,
@@ -227,7 +222,7 @@ export const boardOf = (parts: {
     sessions: status.sessionInvocationTopology.nodes,
     checks: status.checks,
     artifacts,
-    git: { ...status.git, diffStat },
+    git: status.git,
     pending: status.pending,
     timeline,
     usage: status.usage,

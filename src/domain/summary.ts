@@ -59,6 +59,11 @@ export const commonOf = (state: TaskState) => {
       checkedTree: checkedTree(state),
       landedCommit: state.landed?.commit ?? null,
       landedTree: state.landed?.tree ?? null,
+      diffStat: state.tree && {
+        files: state.tree.files,
+        insertions: state.tree.insertions,
+        deletions: state.tree.deletions,
+      },
     },
     usage: state.usage,
     budget: state.budget,

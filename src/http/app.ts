@@ -19,7 +19,16 @@ import { answer, drain, empty, type Entry, failed, failureOf, json, openEntry, s
 import { createServe } from "./serve.ts";
 import { createSquadHandlers, type SquadDeps } from "./squads.ts";
 import { createStreams, type Streams } from "./sse.ts";
-import { referencePage, referencePath, referenceScript } from "./static.ts";
+import {
+  asset,
+  assetPath,
+  isScreen,
+  page,
+  referencePage,
+  referencePath,
+  referenceScript,
+  screenPaths,
+} from "./static.ts";
 import { createTaskHandlers } from "./tasks.ts";
 
 /**
@@ -106,9 +115,13 @@ export const createApp = (deps: AppDeps): App => {
   }
   methods.set(referencePath, ["GET", "HEAD"]);
   hono.get(referencePath, (context) => referenceScript(entryOf(context.env.incoming)));
+  for (const path of [...screenPaths, assetPath]) methods.set(path, ["GET", "HEAD"]);
+  for (const path of screenPaths)
+    hono.get(path, ({ env: { incoming } }) => page(entryOf(incoming), incoming.headers["if-none-match"]));
+  hono.get(assetPath, (context) => asset(entryOf(context.env.incoming), context.req.param("name")));
 
   const known = [...methods].map(([path, allowed]) => ({
-    form: new RegExp(`^${path.replaceAll(/:\w+/g, "[^/]+").replaceAll(".", "\\.")}$`),
+    form: new RegExp(`^${path.replaceAll(".", "\\.").replaceAll("*", ".*").replaceAll(/:\w+/g, "[^/]+")}$`),
     allow: allowed.join(", "),
   }));
   hono.notFound((context) => {
@@ -141,15 +154,16 @@ export const createApp = (deps: AppDeps): App => {
     },
   });
 
+  const documents = new Set<string>(
+    (Object.values(routes) as Route[])
+      .filter(({ answers }) => answers[0]?.type === "text/html")
+      .map(({ path }) => path),
+  );
   const policy: GuardPolicy = {
     allowedHosts: deps.allowedHosts,
     allowedOrigins: deps.allowedOrigins,
     password: deps.auth.password !== undefined,
-    pages: new Set(
-      (Object.values(routes) as Route[])
-        .filter(({ answers }) => answers[0]?.type === "text/html")
-        .map(({ path }) => path),
-    ),
+    isPage: (path) => isScreen(path) || documents.has(path),
   };
   const authenticated = createAuth(deps.auth);
   const rates = deps.loopback ? undefined : createRates(limits, deps.now ?? Date.now);
@@ -206,6 +220,7 @@ const createHandlers = (deps: AppDeps, streams: Streams): { [ID in OperationID]:
   return {
     ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
+    "project.list": async ({ entry, query }) => json(entry, 200, await store.projects(query.limit ?? 50)),
     "event.stream": (call) => streams.ofAll(call),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),

@@ -14,7 +14,7 @@ export type GuardPolicy = {
   allowedOrigins: readonly string[];
   password: boolean;
   /** Paths that another site may link to. */
-  pages: ReadonlySet<string>;
+  isPage(path: string): boolean;
 };
 
 /** `preflight`: answer 204 with these headers and stop. `cors`: headers for every answer to an allowed origin. */
@@ -114,7 +114,7 @@ const isNavigation = ({ method, url, headers }: IncomingMessage, policy: GuardPo
   (method === "GET" || method === "HEAD") &&
   headers["sec-fetch-mode"] === "navigate" &&
   headers["sec-fetch-dest"] === "document" &&
-  policy.pages.has(pathOf(url ?? ""));
+  policy.isPage(pathOf(url ?? ""));
 
 export const pathOf = (target: string): string => {
   const end = target.indexOf("?");

@@ -1,6 +1,84 @@
+import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { answer, type Entry } from "./reply.ts";
+import { ServiceError } from "../errors.ts";
+import { answer, empty, type Entry } from "./reply.ts";
+
+/**
+ * The page at `/`, and the reference page. Files are read when they are asked for, and nothing of them is kept.
+ */
+
+/** Paths of the page's screens: one document answers them all, and none of them is a route of the interface. */
+export const isScreen = (path: string): boolean => path === "/" || path === "/ui" || path.startsWith("/ui/");
+export const screenPaths = ["/", "/ui", "/ui/*"] as const;
+export const assetPath = "/assets/:name";
+
+/** `dist/web`: beside the bundle that this is in, or of the repository whose source runs. */
+const folders = [new URL("../web/", import.meta.url), new URL("../../dist/web/", import.meta.url)];
+
+const read = async (name: string): Promise<Uint8Array<ArrayBuffer> | undefined> => {
+  for (const folder of folders) {
+    const found = await readFile(new URL(name, folder)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return undefined;
+      throw error;
+    });
+    if (found !== undefined) return new Uint8Array(found);
+  }
+  return undefined;
+};
+
+/** Only files of our own, no inline code, no markup from strings (Trusted Types), no other host. */
+const pagePolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");
+
+export const page = async (entry: Entry, known: string | undefined): Promise<Response> => {
+  const found = await read("index.html");
+  if (found === undefined)
+    throw new ServiceError("route_not_found", "Expected the page's files in dist/web, got none. Run `npm run build`.");
+  const etag = `"${createHash("sha256").update(found).digest("base64url").slice(0, 22)}"`;
+  const headers = {
+    etag,
+    "cache-control": "no-cache",
+    "content-security-policy": pagePolicy,
+    "cross-origin-opener-policy": "same-origin",
+    "x-frame-options": "DENY",
+  };
+  if (known?.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag)) return empty(entry, 304, headers);
+  return answer(entry, 200, found, "text/html; charset=utf-8", headers);
+};
+
+const assetTypes: Readonly<Record<string, string>> = {
+  css: "text/css; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  svg: "image/svg+xml",
+};
+
+/** The name holds a hash of the content, so that a browser never asks twice. */
+export const asset = async (entry: Entry, name: string): Promise<Response> => {
+  const type = /^[\w-][\w.-]*\.(?:css|js|svg)$/.test(name)
+    ? assetTypes[name.slice(name.lastIndexOf(".") + 1)]
+    : undefined;
+  const found = type === undefined ? undefined : await read(`assets/${name}`);
+  if (type === undefined || found === undefined)
+    throw new ServiceError(
+      "route_not_found",
+      "Expected the name of one of the page's files, got another. Reload the page.",
+    );
+  return answer(entry, 200, found, type, {
+    "cache-control": "private, max-age=31536000, immutable",
+    ...(type === "image/svg+xml" ? { "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'" } : {}),
+  });
+};
 
 /**
  * The reference page. Everything it needs comes from this service: the standalone file of @scalar/api-reference is
@@ -23,7 +101,7 @@ const configuration = {
 
 const attribute = (text: string) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
 
-const page = `<!doctype html>
+const reference = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -52,7 +130,7 @@ const policy = [
 ].join("; ");
 
 export const referencePage = (entry: Entry): Response =>
-  answer(entry, 200, page, "text/html; charset=utf-8", {
+  answer(entry, 200, reference, "text/html; charset=utf-8", {
     "content-security-policy": policy,
     "x-frame-options": "DENY",
   });

@@ -96,8 +96,10 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
         await tasks.messages(params.taskID, { after: query.after ?? 0, limit: query.limit ?? messagesSize }),
       ),
 
-    "task.diff": async ({ entry, params }) =>
-      answer(entry, 200, await tasks.diff(params.taskID), "text/x-diff; charset=utf-8"),
+    "task.diff": async ({ entry, params, query: { from, to } }) => {
+      const between = from === undefined || to === undefined ? undefined : { from, to };
+      return answer(entry, 200, await tasks.diff(params.taskID, between), "text/x-diff; charset=utf-8");
+    },
 
     "task.checkLog": async ({ entry, params }) =>
       answer(
@@ -137,12 +139,6 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
 
     "task.answer": async ({ entry, params, directory, body, once }) =>
       accepted(entry, await runOnce(once, () => tasks.answer(directory, params.taskID, params.askID, body, once))),
-
-    "task.interrupt": async ({ entry, params, directory, body, once }) =>
-      accepted(
-        entry,
-        await runOnce(once, () => tasks.interrupt(directory, params.taskID, params.sessionID, body, once)),
-      ),
 
     "task.projectArchive": async ({ entry, params, directory, head, outgoing }) => {
       if (head) {

@@ -171,6 +171,14 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       summary: "What the Task changed, as a unified diff",
       directory: "accepted",
       params: taskParams,
+      query: z
+        .object({
+          from: z.string().min(1).max(64).optional().describe("With `to`: between these two commits of the Task"),
+          to: z.string().min(1).max(64).optional(),
+        })
+        .refine(({ from, to }) => (from === undefined) === (to === undefined), {
+          error: "Expected from and to together, got one of them",
+        }),
       answers: [{ status: 200, description: "The diff", type: "text/x-diff" }],
     },
     "task.checkLog": {
@@ -252,16 +260,6 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       body: bodies.taskAnswer,
       answers: [json(status.answerAccepted, "This answer stands; the Task goes on")],
     },
-    "task.interrupt": {
-      method: "POST",
-      path: "/task/{taskID}/session/{sessionID}/interrupt",
-      summary: "Stop one delegated session; the Task goes on",
-      directory: "required",
-      params: z.object({ taskID: z.string(), sessionID: z.string() }),
-      body: bodies.sessionInterrupt,
-      bodyOptional: true,
-      answers: [json(status.interruptAccepted, "Accepted; its call answers when it has stopped", 202)],
-    },
     "task.projectArchive": {
       method: "GET",
       path: "/task/{taskID}/project-archive",
@@ -269,6 +267,14 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       directory: "required",
       params: taskParams,
       answers: [{ status: 200, description: "The archive", type: "application/zip" }],
+    },
+    "project.list": {
+      method: "GET",
+      path: "/projects",
+      summary: "The directories that have Tasks, last update first",
+      directory: "accepted",
+      query: z.object({ limit: count(1, 200).optional().describe("Default 50") }),
+      answers: [json(z.array(status.project), "Projects")],
     },
     "event.stream": {
       method: "GET",

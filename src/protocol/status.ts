@@ -204,6 +204,10 @@ const common = {
     checkedTree: z.string().nullable(),
     landedCommit: z.string().nullable(),
     landedTree: z.string().nullable(),
+    diffStat: z
+      .object({ files: z.number().int(), insertions: z.number().int(), deletions: z.number().int() })
+      .nullable()
+      .describe("Of the newest commit; null while there is none"),
   }),
   usage,
   budget: budget.nullable(),
@@ -320,12 +324,7 @@ export const board = z
     sessions: topology.shape.nodes,
     checks: z.array(checkState),
     artifacts: z.array(artifact),
-    git: z.object({
-      ...common.git.shape,
-      diffStat: z
-        .object({ files: z.number().int(), insertions: z.number().int(), deletions: z.number().int() })
-        .nullable(),
-    }),
+    git: common.git,
     pending: z.array(pendingAsk),
     timeline: z.array(timelineEntry),
     usage,
@@ -384,19 +383,18 @@ export const answerAccepted = z
   })
   .meta({ id: "AnswerAccepted" });
 
-export const interruptAccepted = z
+export const project = z
   .object({
-    taskID: z.string(),
-    sessionID: z.string(),
-    accepted: z.literal(true),
-    status: activity,
-    lifecycleStatus,
-    eventID: z.number().int(),
+    directory: z.string().describe("Of its newest Task"),
+    tasks: z.number().int(),
+    active: z.number().int(),
+    updated: z.number().int().describe("Milliseconds"),
   })
-  .meta({ id: "InterruptAccepted" });
+  .meta({ id: "Project" });
 
 export const taskDeleted = z.object({ taskID: z.string(), deleted: z.literal(true) }).meta({ id: "TaskDeleted" });
 
+export type Project = z.infer<typeof project>;
 export type TaskSummary = z.infer<typeof taskSummary>;
 export type TaskStatus = z.infer<typeof taskStatus>;
 export type TaskDetail = z.infer<typeof taskDetail>;
@@ -406,7 +404,6 @@ export type MessagePage = z.infer<typeof messagePage>;
 export type MessageAccepted = z.infer<typeof messageAccepted>;
 export type AnswerAccepted = z.infer<typeof answerAccepted>;
 export type PendingAsk = z.infer<typeof pendingAsk>;
-export type InterruptAccepted = z.infer<typeof interruptAccepted>;
 export type CancelAccepted = z.infer<typeof cancelAccepted>;
 export type TimelineEntry = z.infer<typeof timelineEntry>;
 export type Usage = z.infer<typeof usage>;

@@ -8,7 +8,10 @@ import { eventOf, hash, plain } from "./fold.ts";
 import type { Tables } from "./schema.ts";
 import type { Json, Store } from "./store.ts";
 
-type Reads = Pick<Store, "read" | "since" | "position" | "list" | "due" | "nextDue" | "waiting" | "place" | "once">;
+type Reads = Pick<
+  Store,
+  "read" | "since" | "position" | "list" | "projects" | "due" | "nextDue" | "waiting" | "place" | "once"
+>;
 
 /** The reads, the same SQL for both databases. */
 export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads => ({
@@ -94,6 +97,35 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
         // A row of an older fold is told from the events; the next commit of its stream writes it anew.
         const fold = revision === taskRevision ? undefined : await state(stream);
         return fold === undefined ? (JSON.parse(summary) as TaskSummary) : summarise(fold);
+      }),
+    );
+  },
+
+  async projects(limit) {
+    const rows = await db
+      .selectFrom("tasks")
+      .select(({ fn }) => [
+        "project",
+        fn.countAll<number>().as("tasks"),
+        fn.sum<number>(sql<number>`case when lifecycle = 'active' then 1 else 0 end`).as("active"),
+        fn.max("updated").as("updated"),
+      ])
+      .groupBy("project")
+      .orderBy(({ fn }) => fn.max("updated"), "desc")
+      .limit(limit)
+      .execute();
+    return Promise.all(
+      rows.map(async ({ project, tasks, active, updated }) => {
+        const { summary } = await db
+          .selectFrom("tasks")
+          .select("summary")
+          .where("project", "=", project)
+          .orderBy("updated", "desc")
+          .orderBy("stream", "desc")
+          .limit(1)
+          .executeTakeFirstOrThrow();
+        const { directory } = JSON.parse(summary) as TaskSummary;
+        return { directory, tasks, active, updated };
       }),
     );
   },

@@ -1,7 +1,7 @@
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { BlobRef, LiveFrame } from "../protocol/event.ts";
-import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/status.ts";
+import type { Activity, LifecycleStatus, Priority, Project, TaskSummary } from "../protocol/status.ts";
 
 /**
  * The log and what stands beside it. One port, two implementations (`sqlite.ts`, `postgres.ts`), one contract suite
@@ -117,6 +117,9 @@ export interface Store extends AsyncDisposable {
 
   /** Last update first, then Task id downwards. */
   list(query: ListQuery): Promise<TaskSummary[]>;
+
+  /** Projects that have Tasks, last update first; the directory is the newest Task's. */
+  projects(limit: number): Promise<Project[]>;
 
   /** Streams that nobody holds and whose time has come, best rank first. */
   due(now: Date, limit: number): Promise<DueStream[]>;

@@ -21,6 +21,9 @@ import type { Workspaces } from "../workspace/workspace.ts";
 
 /** What may be asked about Tasks. Nothing here writes. */
 
+/** Two commits of a Task. */
+export type Between = { from: string; to: string };
+
 export type ReadsDeps = { store: Store; workspaces: Workspaces; now: () => Date };
 
 const boardMessages = 50;
@@ -46,6 +49,18 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
     };
   };
 
+  /** What the Task began from and what it committed, round by round. */
+  const commitsOf = async (taskID: string): Promise<ReadonlySet<string>> => {
+    const events = await store.read(taskID, { types: ["workspace.prepared", "workspace.rebased", "tree.committed"] });
+    return new Set(
+      events.flatMap(({ type, data }) => {
+        if (type === "tree.committed") return [data.commit, data.parent];
+        if (type === "workspace.rebased") return [data.commit, data.baseCommit];
+        return type === "workspace.prepared" && data.baseCommit !== null ? [data.baseCommit] : [];
+      }),
+    );
+  };
+
   const statusFrom = async (task: TaskState): Promise<TaskStatus> =>
     statusOf(task, phaseOf(task) === "queued" ? await queue(task.taskID, waitOf(task)) : null);
 
@@ -61,9 +76,19 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
     ),
   });
 
-  const diff = async (task: TaskState): Promise<string> => {
+  const diff = async (task: TaskState, between: Between | undefined): Promise<string> => {
     if (task.workspace === null) return "";
     const workspace = await workspaces.open(task.taskID, task.workspace);
+    if (between !== undefined) {
+      const commits = await commitsOf(task.taskID);
+      for (const commit of [between.from, between.to])
+        if (!commits.has(commit))
+          throw new ServiceError(
+            "route_not_found",
+            `Expected a commit of the Task, as its tree.committed events have them, got ${JSON.stringify(commit)}.`,
+          );
+      return workspace.diff(between.to, between.from);
+    }
     return workspace.diff(task.touched ? null : (task.tree?.commit ?? null));
   };
 
@@ -98,7 +123,6 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
         statusFrom(task),
         loadText(store.blobs, task.request),
       ]);
-      const { tree } = task;
       return boardOf({
         status,
         columns: columnsOf(task),
@@ -106,7 +130,6 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
         messages: await Promise.all(messagesFrom(events).slice(-boardMessages).map(load)),
         total: task.messages,
         artifacts: task.artifacts,
-        diffStat: tree && { files: tree.files, insertions: tree.insertions, deletions: tree.deletions },
         timeline: timelineOf(recent),
         generatedAt: now().toISOString(),
       });
@@ -126,7 +149,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
       };
     },
 
-    diff: async (taskID: string): Promise<string> => diff(await state(taskID)),
+    diff: async (taskID: string, between?: Between): Promise<string> => diff(await state(taskID), between),
 
     async artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }> {
       const task = await state(taskID);

@@ -81,10 +81,10 @@ const move = async (run: Run): Promise<void> => {
         await feedback(run, step.failed);
         break;
       case "review":
-        await review(run, crew, step);
+        await review(run, crew, step.slices);
         break;
       case "revise":
-        await revise(run, step.slices, step.failed);
+        await revise(run, step.slices);
         break;
       case "accept":
         await accept(run);

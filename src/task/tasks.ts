@@ -13,7 +13,6 @@ import type {
   Artifact,
   CancelAccepted,
   CaptureAccepted,
-  InterruptAccepted,
   MessageAccepted,
   MessagePage,
   Preview,
@@ -22,15 +21,7 @@ import type {
   TaskStatus,
   TaskSummary,
 } from "../protocol/status.ts";
-import type {
-  SessionInterrupt,
-  TaskAnswer,
-  TaskCancel,
-  TaskCapture,
-  TaskCreate,
-  TaskMessage,
-  TaskPatch,
-} from "../protocol/task.ts";
+import type { TaskAnswer, TaskCancel, TaskCapture, TaskCreate, TaskMessage, TaskPatch } from "../protocol/task.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { ListQuery, Store } from "../store/store.ts";
 import { keepText } from "../store/text.ts";
@@ -39,8 +30,7 @@ import { type Accepted, createAccept, type OnceKey } from "./accept.ts";
 import { createAnswer } from "./answer.ts";
 import { type CapturesDeps, createCaptures } from "./capture.ts";
 import { createTask, keepAttachments, type TaskCreated } from "./create.ts";
-import { createInterrupt } from "./interrupt.ts";
-import { createReads } from "./reads.ts";
+import { type Between, createReads } from "./reads.ts";
 
 /** A finished ZIP in a temporary file; disposing removes it. */
 export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filename: string };
@@ -58,7 +48,7 @@ export interface Tasks {
   status(taskID: string): Promise<TaskStatus>;
   board(taskID: string): Promise<TaskBoard>;
   messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage>;
-  diff(taskID: string): Promise<string>;
+  diff(taskID: string, between?: Between): Promise<string>;
   checkLog(taskID: string, checkID: string): Promise<Buffer>;
   artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }>;
   preview(directory: string, taskID: string): Promise<Preview>;
@@ -80,14 +70,6 @@ export interface Tasks {
     body: TaskAnswer,
     once?: OnceKey,
   ): Promise<Accepted<AnswerAccepted>>;
-  /** Stops one delegated session and those that work for it; the Task goes on. */
-  interrupt(
-    directory: string,
-    taskID: string,
-    sessionID: string,
-    body: SessionInterrupt,
-    once?: OnceKey,
-  ): Promise<Accepted<InterruptAccepted>>;
   update(directory: string, taskID: string, patch: TaskPatch): Promise<TaskStatus>;
   remove(directory: string, taskID: string): Promise<void>;
   archive(directory: string, taskID: string, signal: AbortSignal): Promise<ArchiveFile>;
@@ -125,7 +107,6 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     ...reads,
     create: createTask(deps),
     answer: createAnswer(deps, accept),
-    interrupt: createInterrupt(deps, accept),
 
     preview: async (directory, taskID) => captures.preview(await own(directory, taskID)),
     capture: captures.take,

@@ -27,9 +27,9 @@ export const inPlace = (
     reset: refuse("reset"),
     stamp: () => "",
     clear: refuse("clear"),
-    diff: async (commit) => {
+    diff: async (commit, from) => {
       if (git === undefined || prepared.baseCommit === null) return "";
-      return diffOf(git, gitDirOf(toplevel), prepared.baseCommit, commit);
+      return diffOf(git, gitDirOf(toplevel), from ?? prepared.baseCommit, commit);
     },
   };
 };

@@ -82,8 +82,8 @@ export interface Workspace {
   stamp(): string;
   /** What commands have put into dependency folders goes, so that a setup can begin again. Worktrees only. */
   clear(): Promise<void>;
-  /** Unified diff of the Task's commit, or of the tree on disk against the base. */
-  diff(commit: string | null): Promise<string>;
+  /** Unified diff of the Task's commit, or of the tree on disk, against the base or another commit. */
+  diff(commit: string | null, from?: string): Promise<string>;
 }
 
 /** Where one check runs. */

@@ -224,7 +224,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         await giver.clear(taskID, worktree, top);
         await give(taskID, origin);
       },
-      diff: (commit) => diffOf(top, origin.gitDir, base.commit, gone ? (commit ?? base.commit) : commit),
+      diff: (commit, from = base.commit) => diffOf(top, origin.gitDir, from, gone ? (commit ?? base.commit) : commit),
     };
     places.set(workspace, { taskID, origin, worktree, git: top });
     return workspace;

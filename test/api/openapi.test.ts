@@ -187,7 +187,6 @@ describe("the client", () => {
       message: await task.message({ path, body: { source: "test", text: "more" } }),
       cancel: await task.cancel({ path }),
       answer: await task.answer({ path: { ...path, askID: "ask_x" }, body: { decision: "allow" } }),
-      interrupt: await task.interrupt({ path: { ...path, sessionID: "ses_x" } }),
       update: await task.update({ path, body: { title: "x" } }),
       delete: await task.delete({ path }),
       health: await service.health(),
@@ -211,7 +210,6 @@ describe("the client", () => {
         "message",
         "cancel",
         "answer",
-        "interrupt",
         "update",
         "delete",
         "diff",
@@ -221,6 +219,7 @@ describe("the client", () => {
         "capture",
         "projectArchive",
         "events",
+        "eventPage",
         "wait",
       ].toSorted(),
     );

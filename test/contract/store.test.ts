@@ -289,6 +289,12 @@ const cases: Case[] = [
           },
         ],
       });
+      const projects = await store.projects(10);
+      expect(projects.map(({ directory: path, tasks }) => ({ path, tasks }))).toContainEqual({
+        path: directory,
+        tasks: 25,
+      });
+      expect(await store.projects(1)).toHaveLength(1);
       const find = async (query: Partial<Parameters<Store["list"]>[0]>) =>
         (await store.list({ project: directory, limit: 100, ...query })).map(({ taskID }) => taskID);
       expect(await find({ search: "100%_\\ of" })).toEqual([id(3)]);

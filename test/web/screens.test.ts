@@ -1,0 +1,138 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createServiceClient } from "../../src/client/client.ts";
+import { browserHere, countBlind } from "../browser.ts";
+import { built } from "../built.ts";
+import { makeProject, temporary } from "../harness.ts";
+import { startService, type TestService } from "../service.ts";
+import { launch, violations } from "./browser.ts";
+
+/** Every screen: how it is served, how heavy it is, whether everybody can read it, whether it fits. */
+
+const seen = 2;
+if (browserHere === undefined) countBlind(seen);
+
+const root = temporary("sortie-screens-");
+let service: TestService;
+let browser: Browser | undefined;
+let project = "";
+let taskID = "";
+
+beforeAll(async () => {
+  await built();
+  service = await startService(join(root.path, "data"));
+  project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
+  const client = createServiceClient({ baseUrl: service.url, directory: project });
+  const request = 'replace "one" with "two" in a.txt';
+  const { data } = await client.task.create({ body: { request, productPillar: "code", checks: ["echo no; exit 1"] } });
+  taskID = data?.taskID ?? "";
+  await client.task.wait({ path: { taskID } });
+  if (browserHere !== undefined) browser = await launch();
+}, 150_000);
+afterAll(async () => {
+  await browser?.close();
+  await service[Symbol.asyncDispose]();
+  root[Symbol.dispose]();
+});
+
+const screens = (): string[] => [
+  "/",
+  `/?project=${project}`,
+  `/?project=${project}&view=board`,
+  ...["conversation", "changes", "checks", "topology", "events"].map((tab) => `/ui/task/${taskID}?tab=${tab}`),
+  "/ui/squads",
+  "/ui/squad/advanced",
+  "/ui/models",
+  `/ui/usage?project=${project}`,
+  "/ui/doctor",
+  "/ui/nowhere",
+];
+
+test("the document comes with its policy, its files are kept for ever, and no route is shadowed", async () => {
+  const page = await fetch(service.url);
+  const html = await page.text();
+  expect(page.headers.get("content-security-policy")).toContain("script-src 'self'; style-src 'self'");
+  expect(page.headers.get("content-security-policy")).not.toContain("unsafe");
+  expect([page.headers.get("x-content-type-options"), page.headers.get("cache-control")]).toEqual([
+    "nosniff",
+    "no-cache",
+  ]);
+  expect(html).not.toMatch(/<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=|https?:/);
+  const etag = page.headers.get("etag") ?? "";
+  expect((await fetch(service.url, { headers: { "if-none-match": etag } })).status).toBe(304);
+  expect((await fetch(service.url, { headers: { "if-none-match": '"other"' } })).status).toBe(200);
+  for (const path of ["/ui/task/x", "/ui/squads", "/ui/a/b/c"])
+    expect(await (await fetch(service.url + path)).text()).toBe(html);
+  for (const [, name = ""] of html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)) {
+    const file = await fetch(service.url + name);
+    expect([file.status, file.headers.get("cache-control")]).toEqual([200, "private, max-age=31536000, immutable"]);
+  }
+  const accept = { headers: { accept: "text/html" } };
+  for (const path of ["/task/x", "/tasks", "/squad/x", "/nothing", "/assets/none.js", "/assets/index.html", "/ui2"]) {
+    const refused = await fetch(service.url + path, accept);
+    expect([path, refused.ok, refused.headers.get("content-type")]).toEqual([
+      path,
+      false,
+      "application/json; charset=utf-8",
+    ]);
+  }
+  expect((await fetch(`${service.url}/ui/squads`, { method: "POST" })).status).toBe(405);
+  expect((await fetch(`${service.url}/assets/..%2f..%2fpackage.json`)).status).toBe(400);
+});
+
+test("what a first look loads is below 150 KB, compressed", () => {
+  const dist = join(import.meta.dirname, "../../dist/web");
+  const html = readFileSync(join(dist, "index.html"), "utf8");
+  const first = [...html.matchAll(/(?:src|href)="\/(assets\/[^"]+\.(?:js|css))"/g)].map(([, name = ""]) => name);
+  const size = first.reduce((sum, name) => sum + gzipSync(readFileSync(join(dist, name))).length, 0);
+  expect(first.length).toBeGreaterThan(1);
+  expect(size).toBeGreaterThan(50_000);
+  expect(size).toBeLessThan(150_000);
+  // Control: some of it comes later.
+  expect(readdirSync(join(dist, "assets")).length).toBeGreaterThan(first.length + 5);
+});
+
+describe.skipIf(browserHere === undefined)("in a browser", () => {
+  test("no rule of accessibility is broken on any screen, light or dark, and none is wider than a narrow telephone", async () => {
+    if (browser === undefined) return;
+    const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1440, height: 900 } });
+    const page = await context.newPage();
+    const broken: string[] = [];
+    for (const path of screens()) {
+      await page.setViewportSize({ width: 1440, height: 900 });
+      await page.emulateMedia({ colorScheme: "light" });
+      await page.goto(service.url + path);
+      await page.getByRole("heading", { level: 1 }).first().waitFor();
+      await page.getByRole("status", { name: /^Loading/ }).waitFor({ state: "detached" });
+      const light = await violations(page);
+      await page.emulateMedia({ colorScheme: "dark" });
+      await page.evaluate("Promise.allSettled(document.getAnimations().map(({ finished }) => finished))");
+      const dark = await violations(page, ["color-contrast"]);
+      await page.setViewportSize({ width: 360, height: 640 });
+      const width = await page.evaluate<number>(
+        "Math.max(document.documentElement.scrollWidth, document.querySelector('main').scrollWidth)",
+      );
+      broken.push(...[...light, ...dark.map((line) => `dark: ${line}`)].map((line) => `${path} ${line}`));
+      if (width > 360) broken.push(`${path} is ${width} px wide at 360`);
+    }
+    expect(broken).toEqual([]);
+    await page.goto(`${service.url}/?project=${project}`);
+    await page.getByRole("button", { name: "Open the menu" }).click();
+    await page.getByRole("link", { name: "Squads" }).click();
+    await page.getByRole("heading", { level: 1, name: "Squads" }).waitFor();
+    await context.close();
+  }, 60_000);
+
+  test("control: what breaks a rule is found", async () => {
+    if (browser === undefined) return;
+    const page = await browser.newPage();
+    await page.setContent('<html><body><img src="x.png"><p style="color:#999;background:#aaa">words</p></body></html>');
+    expect((await violations(page)).map((line) => line.split(":")[0])).toEqual(
+      expect.arrayContaining(["image-alt", "color-contrast"]),
+    );
+    await page.close();
+  });
+});

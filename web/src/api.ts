@@ -1,0 +1,104 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { createServiceClient } from "../../src/client/client.ts";
+import type { ErrorBody } from "../../src/protocol/error.ts";
+import type { TaskBoard, TaskSummary } from "../../src/protocol/status.ts";
+
+/** The service, by its own typed client. The browser adds the credentials that it asked for. */
+export const client = createServiceClient({ baseUrl: window.location.origin });
+
+/** What the service says no with; a lost connection stays the browser's own error. */
+export class Refused extends Error {
+  readonly body: ErrorBody;
+  constructor(body: ErrorBody) {
+    super(body.message);
+    this.body = body;
+  }
+}
+
+type Answered = { data?: unknown; error?: unknown };
+
+/** The data, or the service's own words as an error. */
+export const ask = async <A extends Answered>(call: Promise<A>): Promise<NonNullable<A["data"]>> => {
+  const { data, error } = await call;
+  if (data !== undefined && data !== null) return data;
+  if (error instanceof Error) throw error;
+  if (typeof error === "object" && error !== null && "message" in error && "code" in error)
+    throw new Refused(error as ErrorBody);
+  throw new Error("The service cannot be reached.");
+};
+
+/** Asking again does not help. */
+export const isFinal = (error: unknown): boolean => error instanceof Refused && error.body.status < 500;
+
+export const wordsOf = (error: unknown): string => {
+  if (error instanceof Refused) {
+    const issues = (error.body.issues ?? []).map(({ path, message }) => `${path}: ${message}`);
+    return [error.message, ...issues.filter((issue) => !error.message.includes(issue))].join(" ");
+  }
+  return "The service cannot be reached. Is it running?";
+};
+
+export type Filters = {
+  search?: string | undefined;
+  lifecycleStatus?: TaskSummary["lifecycleStatus"] | undefined;
+  productPillar?: TaskSummary["productPillar"] | undefined;
+  promptProfile?: string | undefined;
+  priority?: TaskSummary["priority"] | undefined;
+  archived?: boolean | undefined;
+};
+
+const pageSize = 100;
+type Cursor = { cursorUpdated: string; cursorTaskID: string } | null;
+
+export const tasksOf = (directory: string, filters: Filters) =>
+  infiniteQueryOptions({
+    queryKey: ["tasks", directory, filters],
+    initialPageParam: null as Cursor,
+    queryFn: async ({ pageParam, signal }): Promise<TaskSummary[]> => {
+      const given = Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== undefined));
+      return ask(client.task.list({ query: { directory, limit: pageSize, ...given, ...pageParam }, signal }));
+    },
+    getNextPageParam: (page): Cursor => {
+      const last = page.length < pageSize ? undefined : page.at(-1);
+      return last === undefined ? null : { cursorUpdated: String(last.updated), cursorTaskID: last.taskID };
+    },
+  });
+
+export const boardOf = (taskID: string) =>
+  queryOptions({
+    queryKey: ["board", taskID],
+    queryFn: async ({ signal }): Promise<TaskBoard> =>
+      (await ask(client.task.board({ path: { taskID }, signal }))) as TaskBoard,
+    structuralSharing: true,
+  });
+
+export const detailOf = (taskID: string) =>
+  queryOptions({
+    queryKey: ["detail", taskID],
+    queryFn: ({ signal }) => ask(client.task.get({ path: { taskID }, signal })),
+  });
+
+export const projects = queryOptions({
+  queryKey: ["projects"],
+  queryFn: ({ signal }) => ask(client.project.list({ query: { limit: 20 }, signal })),
+  staleTime: 30_000,
+});
+
+export const squadsOf = (directory: string | undefined) =>
+  queryOptions({
+    queryKey: ["squads", directory ?? ""],
+    queryFn: ({ signal }) => ask(client.squad.list({ query: directory === undefined ? {} : { directory }, signal })),
+    staleTime: 60_000,
+  });
+
+export const health = queryOptions({
+  queryKey: ["health"],
+  queryFn: ({ signal }) => ask(client.service.health({ signal })),
+  staleTime: 30_000,
+});
+
+export const models = queryOptions({
+  queryKey: ["models"],
+  queryFn: ({ signal }) => ask(client.service.models({ signal })),
+  staleTime: 10_000,
+});

@@ -1,0 +1,51 @@
+import { Link } from "@tanstack/react-router";
+import type { TaskSummary } from "../../../src/protocol/status.ts";
+import { StateBadge, StateIcon } from "../parts/state.tsx";
+import { groupOf, groups, groupWords } from "../words.ts";
+import { Facts } from "./list.tsx";
+
+/** Each column by what it asks of the reader, the first one the most. */
+export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
+  const columns = Map.groupBy(tasks, groupOf);
+  return (
+    <div className="grid grid-cols-1 gap-4 md:grid-cols-2 xl:grid-cols-5">
+      {groups.map((group) => {
+        const cards = columns.get(group) ?? [];
+        return (
+          <section
+            key={group}
+            aria-label={groupWords[group]}
+            className={`rounded-2xl bg-sunk p-2.5 ${cards.length === 0 ? "max-md:hidden" : ""}`}
+          >
+            <h2 className="flex items-center gap-2 px-2 pt-1 pb-3 text-sm font-semibold">
+              <StateIcon state={group} size={15} />
+              {groupWords[group]}
+              <span className="tabular font-normal text-faint">{cards.length}</span>
+            </h2>
+            <ul className="flex flex-col gap-2">
+              {cards.map((task) => (
+                <li key={task.taskID}>
+                  <Link
+                    to="/ui/task/$taskID"
+                    params={{ taskID: task.taskID }}
+                    data-task={task.taskID}
+                    className="card flex animate-rise flex-col gap-2.5 p-3.5 transition-[border-color] hover:border-edge"
+                  >
+                    <span className="line-clamp-3 font-medium" dir="auto" title={task.title}>
+                      {task.title}
+                    </span>
+                    <Facts task={task} />
+                    <span>
+                      <StateBadge task={task} />
+                    </span>
+                  </Link>
+                </li>
+              ))}
+              {cards.length === 0 && <li className="px-2 pb-3 text-sm text-faint">None</li>}
+            </ul>
+          </section>
+        );
+      })}
+    </div>
+  );
+};

@@ -1,0 +1,145 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { Columns3, Rows3, Search } from "lucide-react";
+import { useEffect, useState } from "react";
+import { squadsOf } from "../api.ts";
+import { useLate } from "../parts/time.tsx";
+import type { HomeSearch } from "../router.tsx";
+import { count } from "../words.ts";
+
+const Choice = <T extends string>({
+  label,
+  value,
+  options,
+  onChange,
+}: {
+  label: string;
+  value: T | undefined;
+  options: readonly (readonly [T, string])[];
+  onChange: (value: T | undefined) => void;
+}) => (
+  <select
+    aria-label={label}
+    className="field w-auto max-w-40 text-sm"
+    value={value ?? ""}
+    onChange={({ target }) => onChange(options.find(([option]) => option === target.value)?.[0])}
+  >
+    <option value="">{label}</option>
+    {options.map(([option, words]) => (
+      <option key={option} value={option}>
+        {words}
+      </option>
+    ))}
+  </select>
+);
+
+export const FilterBar = ({
+  search,
+  total,
+  more,
+}: {
+  search: HomeSearch & { project?: string };
+  total: number | undefined;
+  more: boolean;
+}) => {
+  const navigate = useNavigate({ from: "/" });
+  const { data: catalog } = useQuery(squadsOf(search.project));
+  const [text, setText] = useState(search.q ?? "");
+  const late = useLate(text, 250);
+  const set = (change: Partial<Record<keyof HomeSearch, unknown>>) =>
+    void navigate({
+      search: (now) =>
+        Object.fromEntries(
+          Object.entries({ ...now, ...change }).filter(([, value]) => value !== undefined && value !== ""),
+        ),
+      replace: true,
+    });
+  useEffect(() => setText(search.q ?? ""), [search.q]);
+  useEffect(() => {
+    if (late !== (search.q ?? "")) set({ q: late });
+    // Only what was typed moves the address; the address moves the field by itself.
+  }, [late]);
+  const board = search.view === "board";
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      <h1 className="mr-auto flex items-baseline gap-2 text-md font-semibold">
+        Tasks
+        {total !== undefined && (
+          <span role="status" className="text-sm font-normal text-faint">
+            {count(total, "Task").replace(/ Tasks?$/, "")}
+            {more ? "+" : ""}
+            <span className="sr-only"> shown</span>
+          </span>
+        )}
+      </h1>
+      <div className="relative w-full sm:w-56">
+        <Search size={15} aria-hidden="true" className="pointer-events-none absolute top-2.5 left-2.5 text-faint" />
+        <input
+          id="filter"
+          type="search"
+          aria-label="Search the Tasks"
+          placeholder="Search"
+          className="field pl-8 text-sm"
+          value={text}
+          onChange={({ target }) => setText(target.value)}
+        />
+      </div>
+      <Choice
+        label="Any state"
+        value={search.state}
+        options={[
+          ["active", "Active"],
+          ["completed", "Completed"],
+          ["failed", "Failed"],
+          ["cancelled", "Cancelled"],
+        ]}
+        onChange={(state) => set({ state })}
+      />
+      <Choice
+        label="Any squad"
+        value={search.squad}
+        options={(catalog?.squads ?? []).map(({ id, name }) => [id, name] as const)}
+        onChange={(squad) => set({ squad })}
+      />
+      <Choice
+        label="Any priority"
+        value={search.priority}
+        options={[
+          ["critical", "Critical"],
+          ["high", "High"],
+          ["normal", "Normal"],
+          ["low", "Low"],
+        ]}
+        onChange={(priority) => set({ priority })}
+      />
+      <label className="field flex w-auto items-center gap-2 text-sm">
+        <input
+          type="checkbox"
+          className="accent-accent"
+          checked={search.archived === true}
+          onChange={({ target }) => set({ archived: target.checked ? true : undefined })}
+        />
+        Archived
+      </label>
+      <div role="group" aria-label="View" className="flex rounded-lg border border-line bg-card p-0.5">
+        {(
+          [
+            ["List", Rows3, false],
+            ["Board", Columns3, true],
+          ] as const
+        ).map(([words, Icon, value]) => (
+          <button
+            key={words}
+            type="button"
+            aria-pressed={board === value}
+            onClick={() => set({ view: value ? "board" : undefined })}
+            className={`flex items-center gap-1.5 rounded-md px-2.5 py-1 text-sm ${board === value ? "bg-hover font-medium text-ink" : "text-soft"}`}
+          >
+            <Icon size={15} aria-hidden="true" />
+            {words}
+          </button>
+        ))}
+      </div>
+    </div>
+  );
+};

@@ -1,0 +1,131 @@
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { type Filters, projects, tasksOf, wordsOf } from "../api.ts";
+import { useFollow } from "../live.ts";
+import { Failure, Waiting } from "../parts/empty.tsx";
+import { useKeys } from "../shell/keys.ts";
+import { recentProjects, rememberProject } from "../settings.ts";
+import { nameOf } from "../words.ts";
+import { Board } from "./board.tsx";
+import { Composer } from "./composer.tsx";
+import { FilterBar } from "./filters.tsx";
+import { TaskList } from "./list.tsx";
+import { NothingFound, Welcome } from "./welcome.tsx";
+
+/** The Tasks of one project, and the place where new ones begin. */
+
+/** A burst of events asks for the list once. */
+const refreshMs = 400;
+
+export const Home = () => {
+  const search = useSearch({ from: "/" });
+  const navigate = useNavigate({ from: "/" });
+  const [remembered] = useState(() => recentProjects()[0]);
+  const { data: known } = useQuery({ ...projects, enabled: search.project === undefined && remembered === undefined });
+  const project = search.project ?? remembered ?? known?.[0]?.directory;
+  const [draft, setDraft] = useState<string | undefined>();
+  const filters: Filters = {
+    search: search.q,
+    lifecycleStatus: search.state,
+    productPillar: search.pillar,
+    priority: search.priority,
+    promptProfile: search.squad,
+    archived: search.archived,
+  };
+  const narrowed = Object.values(filters).some((value) => value !== undefined);
+  const queries = useQueryClient();
+  const { data, error, isPending, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
+    ...tasksOf(project ?? "", filters),
+    enabled: project !== undefined,
+  });
+  const tasks = useMemo(() => data?.pages.flat() ?? [], [data]);
+  const works = data !== undefined;
+  useEffect(() => {
+    document.title = project === undefined ? "Sortie" : `${nameOf(project)} · Sortie`;
+  }, [project]);
+  useEffect(() => {
+    if (works && project !== undefined) rememberProject(project);
+  }, [works, project]);
+
+  const due = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const refresh = () => {
+    due.current ??= setTimeout(() => {
+      due.current = undefined;
+      void queries.invalidateQueries({ queryKey: ["tasks"] });
+    }, refreshMs);
+  };
+  useEffect(() => () => clearTimeout(due.current), []);
+  useFollow({
+    url: `/events?directory=${encodeURIComponent(project ?? "")}`,
+    ready: project !== undefined,
+    after: undefined,
+    onFrames: (frames) => {
+      if (frames.some((frame) => "id" in frame)) refresh();
+    },
+    onOpen: refresh,
+  });
+
+  const list = useRef<HTMLDivElement>(null);
+  const move = (step: number) => {
+    const rows = [...(list.current?.querySelectorAll<HTMLElement>("a[data-task]") ?? [])];
+    const at = rows.indexOf(document.activeElement as HTMLElement);
+    rows[Math.max(0, Math.min(rows.length - 1, at + step))]?.focus();
+  };
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    f: (event) => {
+      event.preventDefault();
+      document.getElementById("filter")?.focus();
+    },
+  });
+
+  const setProject = (directory: string) =>
+    void navigate({ search: (now) => ({ ...now, project: directory }), replace: project === undefined });
+  const unreachable = project !== undefined && error !== null && !works;
+  return (
+    <div
+      className={`mx-auto flex w-full flex-col gap-8 px-4 py-6 sm:px-8 sm:py-10 ${search.view === "board" ? "max-w-[1680px]" : "max-w-5xl"}`}
+    >
+      <Composer
+        project={project}
+        onProject={setProject}
+        draft={draft}
+        onDraftTaken={() => setDraft(undefined)}
+        projectError={unreachable ? wordsOf(error) : undefined}
+      />
+      {project === undefined || (works && tasks.length === 0 && !narrowed) ? (
+        <Welcome project={project} onTry={setDraft} />
+      ) : (
+        !unreachable && (
+          <section aria-label="Tasks" className="flex flex-col gap-4">
+            <FilterBar search={search} total={works ? tasks.length : undefined} more={hasNextPage} />
+            {error !== null && works && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
+            <div ref={list}>
+              {isPending ? (
+                <Waiting lines={6} label="Loading the Tasks" />
+              ) : tasks.length === 0 ? (
+                <NothingFound onClear={() => void navigate({ search: project === undefined ? {} : { project } })} />
+              ) : search.view === "board" ? (
+                <Board tasks={tasks} />
+              ) : (
+                <TaskList tasks={tasks} />
+              )}
+            </div>
+            {hasNextPage && (
+              <button
+                type="button"
+                className="button self-center"
+                disabled={isFetchingNextPage}
+                onClick={() => void fetchNextPage()}
+              >
+                {isFetchingNextPage ? "Loading" : "Show older Tasks"}
+              </button>
+            )}
+          </section>
+        )
+      )}
+    </div>
+  );
+};

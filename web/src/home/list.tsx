@@ -1,0 +1,75 @@
+import { Link } from "@tanstack/react-router";
+import type { TaskSummary } from "../../../src/protocol/status.ts";
+import { CheckIcon, StateBadge } from "../parts/state.tsx";
+import { Ago, Elapsed } from "../parts/time.tsx";
+import { cost } from "../words.ts";
+
+const checksIcon = ({ total, passed, failed, error }: TaskSummary["checkCounts"]) =>
+  failed > 0 ? "failed" : error > 0 ? "error" : passed === total ? "passed" : "pending";
+
+/** What a card says below its title: only what there is. */
+export const Facts = ({ task }: { task: TaskSummary }) => {
+  const { checkCounts: checks, git, usage } = task;
+  const active = task.lifecycleStatus === "active";
+  return (
+    <span className="flex flex-wrap items-center gap-x-4 gap-y-1 text-sm text-soft">
+      <span>{task.squad.id}</span>
+      {task.startedAt !== null && <Elapsed from={task.startedAt} to={active ? null : task.settledAt} />}
+      {checks.total > 0 && (
+        <span className="inline-flex items-center gap-1">
+          <CheckIcon state={checksIcon(checks)} size={14} />
+          <span className="tabular">
+            {checks.passed}/{checks.total} checks
+          </span>
+        </span>
+      )}
+      {git.diffStat !== null && git.diffStat.files > 0 && (
+        <span className="tabular inline-flex gap-1.5" title={`${git.diffStat.files} files changed`}>
+          <span className="text-done">+{git.diffStat.insertions}</span>
+          <span className="text-fail">−{git.diffStat.deletions}</span>
+        </span>
+      )}
+      {usage.modelCalls > 0 && usage.costUSD !== 0 && <span className="tabular">{cost(usage)}</span>}
+      {task.priority !== "normal" && <span className="capitalize">{task.priority}</span>}
+      {task.archived && <span>Archived</span>}
+    </span>
+  );
+};
+
+export const TaskList = ({ tasks }: { tasks: readonly TaskSummary[] }) => (
+  <ul className="card divide-y divide-line overflow-hidden">
+    {tasks.map((task) => (
+      <li key={task.taskID}>
+        <Link
+          to="/ui/task/$taskID"
+          params={{ taskID: task.taskID }}
+          data-task={task.taskID}
+          className="group flex flex-col gap-1.5 px-4 py-3.5 -outline-offset-2 transition-colors hover:bg-hover sm:px-5"
+        >
+          <span className="flex items-start justify-between gap-4">
+            <span className="line-clamp-2 min-w-0 font-medium" dir="auto" title={task.title}>
+              {task.title}
+            </span>
+            <StateBadge task={task} />
+          </span>
+          <span className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
+            <Facts task={task} />
+            <span className="text-sm text-faint">
+              <Ago at={task.updated} />
+            </span>
+          </span>
+          {task.error !== undefined && task.lifecycleStatus === "failed" && (
+            <span className="line-clamp-1 text-sm text-fail" dir="auto">
+              {task.error}
+            </span>
+          )}
+          {task.pending[0] !== undefined && (
+            <span className="line-clamp-2 text-sm text-need" dir="auto">
+              {task.pending[0].prompt}
+            </span>
+          )}
+        </Link>
+      </li>
+    ))}
+  </ul>
+);

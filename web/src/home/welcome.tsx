@@ -1,0 +1,115 @@
+import { useQuery } from "@tanstack/react-query";
+import { ArrowUpRight, Sparkles, Terminal } from "lucide-react";
+import { health } from "../api.ts";
+import { copy } from "../parts/toast.tsx";
+import { nameOf } from "../words.ts";
+
+/** The first screen of somebody new: what works as things are, something to try, and the way to more. */
+
+const forRules = [
+  ["run the tests and report", "Runs the project's own tests and says what came of them."],
+  ["list TODOs into docs/todos.md", "Finds TODO, FIXME and HACK in comments and lists them with file and line."],
+  ['replace "colour" with "color" in **/*.md', "Replaces a text in all files that match, and lands it as one commit."],
+  ["dead links", "Checks links in Markdown files against files and headings."],
+] as const;
+
+const forModels = [
+  ["Find out why the tests fail and fix it.", "Reads, runs and changes the project until its checks pass."],
+  [
+    "Explain how this project is built and write it down in docs/building.md.",
+    "Reads the project and writes a page about it.",
+  ],
+  [
+    "Add a test for the part of the code that is tested least.",
+    "Looks for it, writes the test, and shows that it runs.",
+  ],
+] as const;
+
+const curl = (directory: string) =>
+  `curl -s ${window.location.origin}/task -H 'content-type: application/json' \\\n  -H 'x-service-directory: ${directory}' \\\n  -d '{ "request": "run the tests and report", "productPillar": "code" }'`;
+
+export const Welcome = ({ project, onTry }: { project: string | undefined; onTry: (request: string) => void }) => {
+  const { data } = useQuery(health);
+  if (data === undefined) return null;
+  const rules = data.model.ref.startsWith("builtin/");
+  return (
+    <section aria-label="First steps" className="flex flex-col gap-8">
+      <div className="flex flex-col gap-3">
+        <h1 className="text-lg font-semibold tracking-tight text-balance">
+          {rules ? "Works now, without a model: the built-in rules" : "Try one of these"}
+        </h1>
+        <p className="max-w-2xl text-soft">
+          {rules
+            ? "They carry out exactly what a request spells out, with the same tools, checks and landing that a model has, and refuse the rest before anything is done. Choose one to put it above."
+            : `No Task in ${project === undefined ? "this project" : nameOf(project)} yet. ${data.model.ref} answers; write what you want, or choose one to put it above.`}
+        </p>
+        <ul className="mt-1 grid gap-3 sm:grid-cols-2">
+          {(rules ? forRules : forModels).map(([request, words]) => (
+            <li key={request}>
+              <button
+                type="button"
+                onClick={() => onTry(request)}
+                className="card group flex h-full w-full flex-col gap-1 p-4 text-start transition-[border-color] hover:border-edge"
+              >
+                <span className="flex items-start gap-2 font-medium">
+                  <span className="min-w-0 flex-1">{request}</span>
+                  <ArrowUpRight
+                    size={16}
+                    aria-hidden="true"
+                    className="mt-0.5 shrink-0 text-faint transition-transform group-hover:translate-x-0.5 group-hover:-translate-y-0.5"
+                  />
+                </span>
+                <span className="text-sm text-soft">{words}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </div>
+      <div className="grid gap-6 md:grid-cols-2">
+        {rules && (
+          <div className="flex flex-col gap-2">
+            <h2 className="flex items-center gap-2 font-semibold">
+              <Sparkles size={16} aria-hidden="true" className="text-accent" />
+              For requests in your own words: a model
+            </h2>
+            <p className="text-soft">
+              Start the service with the key of a provider, or look for a model server on this machine.
+            </p>
+            <pre className="code overflow-x-auto rounded-xl bg-sunk p-3.5">
+              ANTHROPIC_API_KEY=… npm start{"\n"}sortie model detect
+            </pre>
+            <p className="text-sm text-soft">
+              OPENAI_API_KEY, GEMINI_API_KEY and OPENROUTER_API_KEY work the same way.
+            </p>
+          </div>
+        )}
+        <div className="flex flex-col gap-2">
+          <h2 className="flex items-center gap-2 font-semibold">
+            <Terminal size={16} aria-hidden="true" className="text-accent" />
+            The same from a shell
+          </h2>
+          <p className="text-soft">Everything that this page does is a route of the service.</p>
+          <pre className="code overflow-x-auto rounded-xl bg-sunk p-3.5">{curl(project ?? "/absolute/path")}</pre>
+          <p>
+            <button
+              type="button"
+              className="button"
+              onClick={() => void copy(curl(project ?? "/absolute/path"), "The command")}
+            >
+              Copy
+            </button>
+          </p>
+        </div>
+      </div>
+    </section>
+  );
+};
+
+export const NothingFound = ({ onClear }: { onClear: () => void }) => (
+  <div className="flex flex-col items-center gap-3 py-14 text-center">
+    <p className="text-soft">No Task matches these filters.</p>
+    <button type="button" className="button" onClick={onClear}>
+      Clear the filters
+    </button>
+  </div>
+);

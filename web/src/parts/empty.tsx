@@ -1,0 +1,46 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+
+/** What stands where there is nothing yet, with what can be done about it. */
+export const Empty = ({ title, first = false, children }: { title: string; first?: boolean; children?: ReactNode }) => {
+  const Level = first ? "h1" : "h2";
+  return (
+    <div className="mx-auto flex max-w-lg flex-col items-center gap-3 px-4 py-14 text-center">
+      <Level className="text-md font-semibold">{title}</Level>
+      {children !== undefined && <div className="flex flex-col items-center gap-3 text-soft">{children}</div>}
+    </div>
+  );
+};
+
+export const Missing = () => (
+  <Empty first title="There is no such screen">
+    <p>The address may be of an older version.</p>
+    <Link to="/" className="button">
+      To the Tasks
+    </Link>
+  </Empty>
+);
+
+export const Failure = ({ words, onRetry }: { words: string; onRetry?: () => void }) => (
+  <div role="alert" className="flex flex-wrap items-center gap-3 rounded-xl bg-fail-tint px-4 py-3 text-fail">
+    <p className="min-w-0 flex-1">{words}</p>
+    {onRetry !== undefined && (
+      <button type="button" className="button" onClick={onRetry}>
+        Try again
+      </button>
+    )}
+  </div>
+);
+
+/** Grey lines where words will stand. */
+export const Waiting = ({ lines = 3, label = "Loading" }: { lines?: number; label?: string }) => (
+  <div role="status" aria-label={label} className="flex flex-col gap-3 py-2">
+    {Array.from({ length: lines }, (_, line) => (
+      <div
+        key={line}
+        className="h-4 animate-beat rounded bg-hover"
+        style={{ width: `${[92, 78, 85, 64][line % 4]}%`, animationDelay: `${line * 120}ms` }}
+      />
+    ))}
+  </div>
+);

@@ -1,0 +1,73 @@
+import {
+  Ban,
+  CircleCheck,
+  CircleDashed,
+  CircleX,
+  Hand,
+  LoaderCircle,
+  type LucideIcon,
+  Clock3,
+  CircleAlert,
+} from "lucide-react";
+import type { CheckState, TaskSummary } from "../../../src/protocol/status.ts";
+import { type State, stateOf, stateWord } from "../words.ts";
+
+/** States as icon, word and colour together; the colour alone never says anything. */
+
+const icons: Record<State, LucideIcon> = {
+  need: Hand,
+  run: LoaderCircle,
+  queue: Clock3,
+  done: CircleCheck,
+  fail: CircleX,
+  stop: Ban,
+};
+
+export const tones: Record<State, { text: string; tint: string }> = {
+  need: { text: "text-need", tint: "bg-need-tint" },
+  run: { text: "text-run", tint: "bg-run-tint" },
+  queue: { text: "text-soft", tint: "bg-hover" },
+  done: { text: "text-done", tint: "bg-done-tint" },
+  fail: { text: "text-fail", tint: "bg-fail-tint" },
+  stop: { text: "text-soft", tint: "bg-hover" },
+};
+
+export const StateIcon = ({ state, size = 16 }: { state: State; size?: number }) => {
+  const Icon = icons[state];
+  return (
+    <Icon
+      aria-hidden="true"
+      size={size}
+      className={`shrink-0 ${tones[state].text} ${state === "run" ? "animate-turn" : ""}`}
+    />
+  );
+};
+
+export const StateBadge = ({ task }: { task: Pick<TaskSummary, "lifecycleStatus" | "phase" | "pending"> }) => {
+  const state = stateOf(task);
+  return (
+    <span
+      className={`inline-flex shrink-0 items-center gap-1.5 rounded-full py-0.5 pr-2.5 pl-1.5 text-sm font-medium whitespace-nowrap transition-colors ${tones[state].tint} ${tones[state].text}`}
+    >
+      <StateIcon state={state} size={15} />
+      {stateWord(task)}
+    </span>
+  );
+};
+
+type CheckWord = CheckState["state"];
+
+const checks: Record<CheckWord, { icon: LucideIcon; tone: string; word: string }> = {
+  passed: { icon: CircleCheck, tone: "text-done", word: "passed" },
+  failed: { icon: CircleX, tone: "text-fail", word: "failed" },
+  error: { icon: CircleAlert, tone: "text-need", word: "could not run" },
+  running: { icon: LoaderCircle, tone: "text-run animate-turn", word: "running" },
+  pending: { icon: CircleDashed, tone: "text-faint", word: "not run yet" },
+};
+
+export const checkWord = (state: CheckWord): string => checks[state].word;
+
+export const CheckIcon = ({ state, size = 16 }: { state: CheckWord; size?: number }) => {
+  const { icon: Icon, tone } = checks[state];
+  return <Icon aria-hidden="true" size={size} className={`shrink-0 ${tone}`} />;
+};

@@ -1,0 +1,56 @@
+import { useEffect, useState, useSyncExternalStore } from "react";
+import { ago, duration, moment, ticking } from "../words.ts";
+
+/** One clock for the whole page, which stands still while nobody reads it. */
+let now = Date.now();
+const listeners = new Set<() => void>();
+let timer: ReturnType<typeof setInterval> | undefined;
+
+const listen = (listener: () => void) => {
+  listeners.add(listener);
+  timer ??= setInterval(() => {
+    now = Date.now();
+    for (const each of listeners) each();
+  }, 1000);
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  };
+};
+const still = () => () => {};
+
+export const useNow = (ticks = true): number => {
+  const ticked = useSyncExternalStore(ticks ? listen : still, () => now);
+  const [mounted] = useState(() => Date.now());
+  return Math.max(ticked, mounted);
+};
+
+/** How long something has taken, or takes by now. */
+export const Elapsed = ({ from, to }: { from: string | null; to: string | null }) => {
+  const present = useNow(to === null && from !== null);
+  if (from === null) return <span>not begun</span>;
+  const begun = Date.parse(from);
+  return <span className="tabular">{to === null ? ticking(present - begun) : duration(Date.parse(to) - begun)}</span>;
+};
+
+export const Ago = ({ at }: { at: string | number }) => {
+  const present = useNow();
+  const then = typeof at === "number" ? at : Date.parse(at);
+  return (
+    <time dateTime={new Date(then).toISOString()} title={moment(then)}>
+      {ago(present - then)}
+    </time>
+  );
+};
+
+/** A value that follows another one at most so often. */
+export const useLate = <T,>(value: T, ms: number): T => {
+  const [late, setLate] = useState(value);
+  useEffect(() => {
+    const due = setTimeout(() => setLate(value), ms);
+    return () => clearTimeout(due);
+  }, [value, ms]);
+  return late;
+};

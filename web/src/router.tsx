@@ -1,0 +1,122 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  retainSearchParams,
+} from "@tanstack/react-router";
+import type { TaskSummary } from "../../src/protocol/status.ts";
+import { Home } from "./home/home.tsx";
+import { Missing } from "./parts/empty.tsx";
+import { Shell } from "./shell/shell.tsx";
+
+/** The screens. Their addresses begin with /ui, so that none of them is ever one of the interface's. */
+
+const text = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : typeof value === "number" ? String(value) : undefined;
+
+const oneOf =
+  <const T extends string>(...words: readonly T[]) =>
+  (value: unknown): T | undefined =>
+    words.find((word) => word === value);
+
+const lifecycle = oneOf<TaskSummary["lifecycleStatus"]>("active", "completed", "failed", "cancelled");
+const priority = oneOf<TaskSummary["priority"]>("critical", "high", "normal", "low");
+const pillar = oneOf<TaskSummary["productPillar"]>("code", "work");
+const tab = oneOf("conversation", "changes", "checks", "topology", "events");
+
+/** Absent rather than undefined: what is not set does not stand in the address. */
+const given = <T extends object>(values: T): Partial<T> =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
+
+const rootRoute = createRootRoute({
+  component: Shell,
+  notFoundComponent: Missing,
+  validateSearch: ({ project }: Record<string, unknown>): { project?: string } =>
+    given({ project: text(project) }) as { project?: string },
+  search: { middlewares: [retainSearchParams(["project"])] },
+});
+
+const homeRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/",
+  component: Home,
+  validateSearch: (search: Record<string, unknown>): HomeSearch =>
+    given({
+      view: oneOf("board")(search["view"]),
+      q: text(search["q"]),
+      state: lifecycle(search["state"]),
+      pillar: pillar(search["pillar"]),
+      priority: priority(search["priority"]),
+      squad: text(search["squad"]),
+      archived: search["archived"] === true ? true : undefined,
+    }) as HomeSearch,
+});
+
+export type HomeSearch = {
+  view?: "board";
+  q?: string;
+  state?: TaskSummary["lifecycleStatus"];
+  pillar?: TaskSummary["productPillar"];
+  priority?: TaskSummary["priority"];
+  squad?: string;
+  archived?: boolean;
+};
+
+export const tabs = ["conversation", "changes", "checks", "topology", "events"] as const;
+export type Tab = (typeof tabs)[number];
+export type TaskSearch = { tab?: Tab; session?: string };
+
+const taskRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/task/$taskID",
+  validateSearch: (search: Record<string, unknown>): TaskSearch =>
+    given({ tab: tab(search["tab"]), session: text(search["session"]) }) as TaskSearch,
+  component: lazyRouteComponent(() => import("./task/page.tsx"), "TaskPage"),
+});
+
+const squadsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/squads",
+  component: lazyRouteComponent(() => import("./squads/squads.tsx"), "Squads"),
+});
+const squadRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/squad/$id",
+  component: lazyRouteComponent(() => import("./squads/squad.tsx"), "SquadPage"),
+});
+const modelsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/models",
+  component: lazyRouteComponent(() => import("./service/models.tsx"), "Models"),
+});
+const usageRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/usage",
+  component: lazyRouteComponent(() => import("./service/usage.tsx"), "Usage"),
+});
+const doctorRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/doctor",
+  component: lazyRouteComponent(() => import("./service/doctor.tsx"), "Doctor"),
+});
+
+export const router = createRouter({
+  routeTree: rootRoute.addChildren([
+    homeRoute,
+    taskRoute,
+    squadsRoute,
+    squadRoute,
+    modelsRoute,
+    usageRoute,
+    doctorRoute,
+  ]),
+  defaultPreload: "intent",
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,68 @@
+import { useSyncExternalStore } from "react";
+
+/** What this browser remembers: the theme, the projects that were used here. Nothing of it is needed. */
+
+export type Theme = "system" | "light" | "dark";
+
+const listeners = new Set<() => void>();
+const listen = (listener: () => void) => {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+};
+
+const get = (key: string): string | null => {
+  try {
+    return localStorage.getItem(`sortie.${key}`);
+  } catch {
+    return null;
+  }
+};
+
+const set = (key: string, value: string): void => {
+  try {
+    localStorage.setItem(`sortie.${key}`, value);
+  } catch {}
+  for (const listener of listeners) listener();
+};
+
+const themeNow = (): Theme => {
+  const kept = get("theme");
+  return kept === "light" || kept === "dark" ? kept : "system";
+};
+
+export const applyTheme = (): void => {
+  const theme = themeNow();
+  if (theme === "system") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = theme;
+};
+
+export const useTheme = (): [Theme, (theme: Theme) => void] => [
+  useSyncExternalStore(listen, themeNow),
+  (theme) => {
+    set("theme", theme);
+    applyTheme();
+  },
+];
+
+const recentCount = 8;
+
+export const recentProjects = (): string[] => {
+  try {
+    const kept: unknown = JSON.parse(get("projects") ?? "[]");
+    return Array.isArray(kept) ? kept.filter((path) => typeof path === "string").slice(0, recentCount) : [];
+  } catch {
+    return [];
+  }
+};
+
+export const rememberProject = (directory: string): void => {
+  if (recentProjects()[0] === directory) return;
+  set(
+    "projects",
+    JSON.stringify([directory, ...recentProjects().filter((path) => path !== directory)].slice(0, recentCount)),
+  );
+};
+
+/** What somebody had begun to write. */
+export const readDraft = (): string => get("draft") ?? "";
+export const keepDraft = (text: string): void => set("draft", text);

@@ -1,0 +1,16 @@
+import { Activity, BookOpen, Boxes, ChartNoAxesColumn, Cpu, ListChecks, type LucideIcon } from "lucide-react";
+
+type Screen = {
+  to: "/" | "/ui/squads" | "/ui/models" | "/ui/usage" | "/ui/doctor" | "/doc";
+  words: string;
+  icon: LucideIcon;
+};
+
+export const screens: readonly Screen[] = [
+  { to: "/", words: "Tasks", icon: ListChecks },
+  { to: "/ui/squads", words: "Squads", icon: Boxes },
+  { to: "/ui/models", words: "Models", icon: Cpu },
+  { to: "/ui/usage", words: "Usage", icon: ChartNoAxesColumn },
+  { to: "/ui/doctor", words: "Doctor", icon: Activity },
+  { to: "/doc", words: "API reference", icon: BookOpen },
+];

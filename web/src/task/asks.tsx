@@ -1,0 +1,110 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Hand } from "lucide-react";
+import { useState } from "react";
+import type { PendingAsk, TaskStatus } from "../../../src/protocol/status.ts";
+import { ask, client, wordsOf } from "../api.ts";
+import { useNow } from "../parts/time.tsx";
+import { ticking } from "../words.ts";
+
+/** What the Task waits for: a permission, or an answer. It goes on by itself when the time is over. */
+
+const Ask = ({ task, pending }: { task: TaskStatus; pending: PendingAsk }) => {
+  const [text, setText] = useState("");
+  const now = useNow();
+  const queries = useQueryClient();
+  const answer = useMutation({
+    mutationFn: (body: { decision: "allow" | "deny" } | { answer: string }) =>
+      ask(
+        client.task.answer({
+          path: { taskID: task.taskID, askID: pending.id },
+          query: { directory: task.directory },
+          body: { ...body, source: "web" },
+        }),
+      ),
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ["board", task.taskID] }),
+  });
+  const left = Math.max(0, Date.parse(pending.expiresAt) - now);
+  return (
+    <section aria-label="The Task waits for you" className="mb-3 animate-rise rounded-xl bg-need-tint p-3.5">
+      <h2 className="flex items-center gap-2 text-sm font-semibold text-need">
+        <Hand size={16} aria-hidden="true" />
+        {pending.kind === "permission" ? "May it do this?" : "It asks you"}
+        <span className="tabular ml-auto font-normal">
+          {pending.default === null ? "the agent decides" : `“${pending.default}” stands`} in {ticking(left)}
+        </span>
+      </h2>
+      <p className="mt-1.5 max-h-40 overflow-y-auto whitespace-pre-wrap" dir="auto" tabIndex={0}>
+        {pending.prompt}
+      </p>
+      <div className="mt-3 flex flex-wrap items-center gap-2">
+        {pending.kind === "permission" ? (
+          <>
+            <button
+              type="button"
+              className="button button-primary"
+              disabled={answer.isPending}
+              onClick={() => answer.mutate({ decision: "allow" })}
+            >
+              Allow
+            </button>
+            <button
+              type="button"
+              className="button"
+              disabled={answer.isPending}
+              onClick={() => answer.mutate({ decision: "deny" })}
+            >
+              Deny
+            </button>
+          </>
+        ) : (
+          <>
+            {pending.options.map((option) => (
+              <button
+                key={option}
+                type="button"
+                className="button"
+                dir="auto"
+                disabled={answer.isPending}
+                onClick={() => answer.mutate({ answer: option })}
+              >
+                {option}
+              </button>
+            ))}
+            <form
+              className="flex min-w-52 flex-1 gap-2"
+              onSubmit={(event) => {
+                event.preventDefault();
+                if (text.trim() !== "") answer.mutate({ answer: text.trim() });
+              }}
+            >
+              <input
+                aria-label="Your own answer"
+                placeholder="Or in your own words"
+                dir="auto"
+                className="field"
+                value={text}
+                onChange={({ target }) => setText(target.value)}
+              />
+              <button type="submit" className="button" disabled={answer.isPending}>
+                Answer
+              </button>
+            </form>
+          </>
+        )}
+      </div>
+      {answer.error !== null && (
+        <p role="alert" className="mt-2 text-sm text-fail">
+          {wordsOf(answer.error)}
+        </p>
+      )}
+    </section>
+  );
+};
+
+export const Asks = ({ task }: { task: TaskStatus }) => (
+  <>
+    {task.pending.map((pending) => (
+      <Ask key={pending.id} task={task} pending={pending} />
+    ))}
+  </>
+);

@@ -1,0 +1,193 @@
+import { sentence } from "../../../src/domain/board.ts";
+import type { Recorded } from "../../../src/domain/event.ts";
+import type { AttachmentRef, Frame, LongText, TurnFailure } from "../../../src/protocol/event.ts";
+
+/** A Task's log as a conversation: who said what, with the calls of each turn, and the facts between them. */
+
+export type Call = {
+  callID: string;
+  tool: string;
+  input: unknown;
+  state: "running" | "ok" | "error" | "interrupted";
+  output: LongText | null;
+  exitCode: number | null;
+  durationMs: number | null;
+  /** The event id of the message that it belongs to. */
+  eventID: number;
+};
+
+export type Tone = "plain" | "good" | "bad" | "warn";
+
+export type Item =
+  | {
+      kind: "said";
+      id: number;
+      at: string;
+      sessionID: string;
+      source: string;
+      text: LongText;
+      attachments: readonly AttachmentRef[];
+    }
+  | {
+      kind: "turn";
+      id: number;
+      at: string;
+      sessionID: string;
+      agent: string;
+      model: string;
+      text: LongText;
+      calls: Call[];
+      failure: TurnFailure | null;
+      durationMs: number;
+    }
+  | {
+      kind: "fact";
+      id: number;
+      at: string;
+      sessionID: string | undefined;
+      tone: Tone;
+      words: string;
+      detail?: LongText;
+    };
+
+export type Turn = Extract<Item, { kind: "turn" }>;
+
+export const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
+
+/** A call went wrong: it failed, or its command did. */
+export const isBad = ({ state, exitCode }: Pick<Call, "state" | "exitCode">): boolean =>
+  state === "error" || state === "interrupted" || (exitCode !== null && exitCode !== 0);
+
+export const isError = (item: Item): boolean => {
+  switch (item.kind) {
+    case "said":
+      return false;
+    case "turn":
+      return item.failure !== null || item.calls.some(isBad);
+    case "fact":
+      return item.tone === "bad";
+  }
+};
+
+/** Facts that a reader of the conversation wants to come across; the rest stands under Events. */
+const toneOf = (frame: Frame): Tone | undefined => {
+  switch (frame.type) {
+    case "check.finished":
+      if (frame.data.state === "passed") return "good";
+      return frame.data.on === "base" ? "plain" : "bad";
+    case "setup.finished":
+      return frame.data.state === "passed" ? undefined : "bad";
+    case "review.finished":
+      return frame.data.verdict === "accepted" ? "good" : "warn";
+    case "permission.decided":
+      return frame.data.decision === "deny" ? "warn" : undefined;
+    case "session.ended":
+      return frame.data.outcome === "finished" ? undefined : "warn";
+    case "landing.finished":
+    case "slice.settled":
+      return "good";
+    case "run.stopped":
+    case "reply.retried":
+    case "task.deferred":
+    case "model.switched":
+    case "budget.warned":
+    case "landing.conflicted":
+    case "landing.withdrawn":
+    case "cancel.requested":
+    case "ask.opened":
+      return "warn";
+    case "git.tampered":
+      return "bad";
+    case "workspace.prepared":
+    case "workspace.rebased":
+    case "tree.committed":
+    case "artifact.recorded":
+    case "slice.defined":
+    case "slice.revised":
+    case "slice.dropped":
+    case "session.started":
+    case "conversation.compacted":
+    case "ask.answered":
+      return "plain";
+    case "task.settled":
+      return { completed: "good", failed: "bad", cancelled: "warn" }[frame.data.lifecycleStatus] as Tone;
+    default:
+      return undefined;
+  }
+};
+
+/** The words that the service's own timeline has for a fact. A fact that this page is too old for has its type's. */
+export const wordsFor = (frame: Frame): string =>
+  // oxlint-disable-next-line typescript/no-unnecessary-type-assertion, typescript/no-unnecessary-condition
+  (sentence(frame as unknown as Recorded) as string | undefined) ?? frame.type;
+
+export const createConversation = () => {
+  const items: Item[] = [];
+  /** What was handed out last; nobody sees it change. */
+  let shown: readonly Item[] | undefined;
+  const calls = new Map<string, { call: Call; at: number }>();
+  let turn = -1;
+
+  const add = (frame: Frame): void => {
+    shown = undefined;
+    const base = { id: frame.id, at: frame.at };
+    switch (frame.type) {
+      case "task.created": {
+        const { request, source, sessionID, attachments } = frame.data;
+        items.push({ kind: "said", ...base, sessionID, source, text: request, attachments });
+        return;
+      }
+      case "message.received": {
+        const { text, source, sessionID, attachments } = frame.data;
+        items.push({ kind: "said", ...base, sessionID, source, text, attachments });
+        return;
+      }
+      case "reply.finished": {
+        const { sessionID, agent, model, text, failure, durationMs } = frame.data;
+        turn = items.length;
+        items.push({ kind: "turn", ...base, sessionID, agent, model, text, calls: [], failure, durationMs });
+        return;
+      }
+      case "tool.started": {
+        const { callID, tool, input } = frame.data;
+        const owner = items[turn];
+        if (owner?.kind !== "turn") return;
+        const call: Call = {
+          callID,
+          tool,
+          input,
+          state: "running",
+          output: null,
+          exitCode: null,
+          durationMs: null,
+          eventID: owner.id,
+        };
+        calls.set(callID, { call, at: turn });
+        items[turn] = { ...owner, calls: [...owner.calls, call] };
+        return;
+      }
+      case "tool.finished": {
+        const { callID, outcome, output, exitCode, durationMs } = frame.data;
+        const known = calls.get(callID);
+        const owner = known === undefined ? undefined : items[known.at];
+        if (known === undefined || owner?.kind !== "turn") return;
+        const done: Call = { ...known.call, state: outcome, output, exitCode, durationMs };
+        calls.set(callID, { call: done, at: known.at });
+        items[known.at] = { ...owner, calls: owner.calls.map((call) => (call.callID === callID ? done : call)) };
+        return;
+      }
+      default: {
+        const tone = toneOf(frame);
+        if (tone === undefined) return;
+        const detail =
+          frame.type === "task.settled"
+            ? { detail: frame.data.summary }
+            : frame.type === "check.finished" && frame.data.state !== "passed" && frame.data.tail !== ""
+              ? { detail: `\`\`\`\n${frame.data.tail}\n\`\`\`` }
+              : {};
+        items.push({ kind: "fact", ...base, sessionID: frame.sessionID, tone, words: wordsFor(frame), ...detail });
+      }
+    }
+  };
+  return { add, items: (): readonly Item[] => (shown ??= [...items]) };
+};

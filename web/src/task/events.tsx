@@ -1,0 +1,125 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { Search } from "lucide-react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { Waiting } from "../parts/empty.tsx";
+import { useLate } from "../parts/time.tsx";
+import { useKeys } from "../shell/keys.ts";
+import { clock } from "../words.ts";
+import { wordsFor } from "./conversation.ts";
+import type { Log } from "./log.ts";
+
+/** The log as it is: every fact, with its data. */
+export const Events = ({ log }: { log: Log }) => {
+  const every = log.frames();
+  const [text, setText] = useState("");
+  const late = useLate(text.trim().toLowerCase(), 150);
+  const frames = useMemo(
+    () =>
+      late === "" ? every : every.filter((frame) => `${frame.type} ${wordsFor(frame)}`.toLowerCase().includes(late)),
+    [every, late],
+  );
+  const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
+  const scroller = useRef<HTMLDivElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const began = useRef(false);
+  const rows = useVirtualizer({
+    count: frames.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => 36,
+    overscan: 12,
+    getItemKey: (index) => frames[index]?.id ?? index,
+  });
+  useEffect(() => {
+    if (began.current || frames.length === 0) return;
+    began.current = true;
+    rows.scrollToIndex(frames.length - 1, { align: "end" });
+  }, [frames.length, rows]);
+  useKeys({
+    f: (event) => {
+      event.preventDefault();
+      field.current?.focus();
+    },
+  });
+  const toggle = (id: number) =>
+    setOpened((now) => {
+      const next = new Set(now);
+      if (!next.delete(id)) next.add(id);
+      return next;
+    });
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <div className="flex shrink-0 items-center gap-3 px-3 py-1.5 sm:px-5">
+        <div className="relative min-w-0 flex-1 sm:max-w-64">
+          <Search size={15} aria-hidden="true" className="pointer-events-none absolute top-2.5 left-2.5 text-faint" />
+          <input
+            ref={field}
+            type="search"
+            aria-label="Filter the events"
+            placeholder="Filter"
+            value={text}
+            onChange={({ target }) => setText(target.value)}
+            className="field border-transparent bg-transparent pl-8 text-sm"
+          />
+        </div>
+        <span className="tabular text-xs text-faint">
+          {frames.length.toLocaleString("en")} {log.older() === "loading" ? "so far" : "events"}
+        </span>
+      </div>
+      <div
+        ref={scroller}
+        tabIndex={0}
+        role="region"
+        aria-label="Events"
+        className="min-h-0 flex-1 overflow-y-auto overscroll-contain -outline-offset-2"
+      >
+        {frames.length === 0 && log.older() === "loading" && (
+          <div className="px-6">
+            <Waiting lines={6} />
+          </div>
+        )}
+        <div className="relative" style={{ height: rows.getTotalSize() }}>
+          {rows.getVirtualItems().map(({ index, start, key }) => {
+            const frame = frames[index];
+            if (frame === undefined) return null;
+            const open = opened.has(frame.id);
+            return (
+              <div
+                key={key}
+                ref={rows.measureElement}
+                data-index={index}
+                className="absolute inset-x-0 border-b border-line"
+                style={{ transform: `translateY(${start}px)` }}
+              >
+                <button
+                  type="button"
+                  aria-expanded={open}
+                  onClick={() => toggle(frame.id)}
+                  className="grid w-full grid-cols-[auto_1fr] items-baseline gap-x-3 px-4 py-2 text-start -outline-offset-2 hover:bg-hover sm:grid-cols-[4.5rem_5rem_11rem_1fr] sm:px-6"
+                >
+                  <span className="tabular text-xs text-faint max-sm:hidden">{frame.id}</span>
+                  <time dateTime={frame.at} className="tabular text-xs text-faint">
+                    {clock(frame.at)}
+                  </time>
+                  <code className="truncate font-mono text-xs text-soft">{frame.type}</code>
+                  <span className="truncate text-sm max-sm:col-span-2" dir="auto">
+                    {wordsFor(frame)}
+                  </span>
+                </button>
+                {open && (
+                  <pre
+                    className="code mx-4 mb-3 max-h-96 overflow-auto rounded-lg bg-sunk p-3 whitespace-pre-wrap sm:mx-6"
+                    tabIndex={0}
+                    role="region"
+                    aria-label={`Event ${frame.id}`}
+                  >
+                    {JSON.stringify(frame, null, 2)}
+                  </pre>
+                )}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+};

@@ -1,0 +1,132 @@
+import type { StreamFrame } from "../../../src/client/events.ts";
+import type { Frame } from "../../../src/protocol/event.ts";
+import { createConversation, type Item } from "./conversation.ts";
+
+/**
+ * A Task's log as the page holds it: what is there already, read in pages with the newest first, and what comes by the
+ * stream. Readers are told once a frame of the screen, however much came.
+ */
+
+export type Log = {
+  subscribe: (listener: () => void) => () => void;
+  version: () => number;
+  frames(): readonly Frame[];
+  items(): readonly Item[];
+  /** What an agent is saying at this moment, by message. */
+  saying(): ReadonlyMap<string, Saying>;
+  /** What a running call has written so far. */
+  output(callID: string): string | undefined;
+  /** Whether older frames are still to come, and whether that failed. */
+  older(): "loading" | "failed" | "none";
+  add(frames: readonly StreamFrame[]): void;
+  /** Reads everything up to there. */
+  load(last: number): Promise<void>;
+};
+
+export type Saying = { sessionID: string; at: string; text: string; reasoning: string };
+
+/** Read first, so that the end of a long log is there at once. */
+const tail = 1500;
+const pageSize = 1000;
+/** Of a running call: the end is what is looked at. */
+const outputLength = 32_768;
+
+type Page = (after: number, limit: number) => Promise<{ events: readonly Frame[]; nextAfter: number }>;
+
+export const createLog = (page: Page): Log => {
+  const listeners = new Set<() => void>();
+  let frames: Frame[] = [];
+  let version = 0;
+  let older: ReturnType<Log["older"]> = "loading";
+  let conversation = createConversation();
+  const saying = new Map<string, Saying>();
+  const outputs = new Map<string, string>();
+
+  const changed = () => {
+    version += 1;
+    for (const listener of listeners) listener();
+  };
+
+  /** Frames in order, each once; what is older than the newest makes everything be folded anew. */
+  const put = (more: readonly Frame[]): void => {
+    const last = frames.at(-1)?.id ?? -1;
+    if (more.every(({ id }) => id > last)) {
+      frames = [...frames, ...more];
+      for (const frame of more) conversation.add(frame);
+      return;
+    }
+    const known = new Map(frames.map((frame) => [frame.id, frame]));
+    for (const frame of more) known.set(frame.id, frame);
+    frames = [...known.values()].toSorted((a, b) => a.id - b.id);
+    conversation = createConversation();
+    for (const frame of frames) conversation.add(frame);
+  };
+
+  const forget = (frame: Frame): void => {
+    if (frame.type === "reply.finished") saying.delete(frame.data.messageID);
+    if (frame.type === "tool.finished") outputs.delete(frame.data.callID);
+    if (frame.type === "task.settled") saying.clear();
+  };
+
+  const range = async (from: number, to: number): Promise<void> => {
+    let after = from;
+    while (after < to) {
+      const { events, nextAfter } = await page(after, pageSize);
+      if (events.length === 0) return;
+      put(events);
+      changed();
+      after = nextAfter;
+    }
+  };
+
+  return {
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    version: () => version,
+    frames: () => frames,
+    items: () => conversation.items(),
+    saying: () => saying,
+    output: (callID) => outputs.get(callID),
+    older: () => older,
+    add(more) {
+      const durable: Frame[] = [];
+      for (const frame of more)
+        switch (frame.type) {
+          case "message.delta":
+          case "reasoning.delta": {
+            const { messageID, text } = frame.data;
+            const now = saying.get(messageID) ?? { sessionID: frame.sessionID, at: frame.at, text: "", reasoning: "" };
+            const field = frame.type === "message.delta" ? "text" : "reasoning";
+            saying.set(messageID, { ...now, [field]: now[field] + text });
+            break;
+          }
+          case "tool.output": {
+            const { callID, text } = frame.data;
+            outputs.set(callID, `${outputs.get(callID) ?? ""}${text}`.slice(-outputLength));
+            break;
+          }
+          case "task.snapshot":
+          case "stream.end":
+            break;
+          default:
+            forget(frame);
+            durable.push(frame);
+        }
+      if (durable.length > 0) put(durable);
+      changed();
+    },
+    async load(last) {
+      try {
+        const begin = Math.max(0, last - tail);
+        await range(begin, last);
+        if (begin > 0) await range(0, begin);
+        older = "none";
+      } catch {
+        older = "failed";
+      }
+      changed();
+    },
+  };
+};

@@ -1,0 +1,192 @@
+import { ChevronDown, CircleCheck, CircleDashed, CircleSlash, LoaderCircle, type LucideIcon } from "lucide-react";
+import { useState } from "react";
+import type { Goal, TaskStatus } from "../../../src/protocol/status.ts";
+import { count, short } from "../words.ts";
+
+/** What is claimed, what is proved, and what the service says of it: three things, kept apart. */
+
+type Stand = "accepted" | "dropped" | "running" | "finished" | "waiting";
+
+const standOf = ({ settlement, execution }: Goal): Stand =>
+  settlement.state === "open" ? execution.state : settlement.state;
+
+const stands: Record<Stand, { icon: LucideIcon; tone: string; words: string }> = {
+  accepted: { icon: CircleCheck, tone: "text-done", words: "Accepted" },
+  dropped: { icon: CircleSlash, tone: "text-soft", words: "Dropped" },
+  running: { icon: LoaderCircle, tone: "text-run", words: "Under way" },
+  finished: { icon: CircleDashed, tone: "text-need", words: "Done, not accepted" },
+  waiting: { icon: CircleDashed, tone: "text-faint", words: "Not begun" },
+};
+
+const Stale = () => <span className="rounded bg-need-tint px-1.5 text-xs text-need">stale</span>;
+
+const Part = ({ label, children }: { label: string; children: React.ReactNode }) => (
+  <div className="flex flex-col gap-1">
+    <h3 className="label">{label}</h3>
+    {children}
+  </div>
+);
+
+const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
+  const { contract, execution, evidence, review, settlement, weight } = goal;
+  const { icon: Icon, tone, words } = stands[standOf(goal)];
+  return (
+    <li>
+      <details className="group" open={alone}>
+        <summary className="flex list-none items-start gap-2.5 rounded-lg px-2 py-2 hover:bg-hover">
+          <Icon
+            size={17}
+            aria-hidden="true"
+            className={`mt-0.5 shrink-0 ${tone} ${standOf(goal) === "running" ? "animate-turn" : ""}`}
+          />
+          <span className="min-w-0 flex-1">
+            <span className="line-clamp-3 font-medium group-open:line-clamp-none" dir="auto">
+              {contract.title}
+            </span>
+            <span className="block text-xs text-soft">
+              {words}
+              {weight === "advisory" && ", advisory"}
+              {contract.revision > 1 && `, revision ${contract.revision}`}
+            </span>
+          </span>
+          <ChevronDown
+            size={15}
+            aria-hidden="true"
+            className="mt-1 shrink-0 text-faint transition-transform group-open:rotate-180"
+          />
+        </summary>
+        <div className="flex flex-col gap-3 pt-1 pr-2 pb-3 pl-9 text-sm">
+          {(contract.objective !== contract.title || contract.acceptance.length > 0) && (
+            <Part label="Contract">
+              {contract.objective !== contract.title && (
+                <p className="line-clamp-6 whitespace-pre-wrap text-soft" dir="auto" title={contract.objective}>
+                  {contract.objective}
+                </p>
+              )}
+              {contract.acceptance.length > 0 && (
+                <ul className="list-disc pl-4 text-soft">
+                  {contract.acceptance.map((line) => (
+                    <li key={line} dir="auto">
+                      {line}
+                    </li>
+                  ))}
+                </ul>
+              )}
+            </Part>
+          )}
+          <Part label="Evidence, seen by the service">
+            {evidence.length === 0 ? (
+              <p className="text-faint">None yet</p>
+            ) : (
+              <ul className="flex flex-col gap-1.5">
+                {evidence.map((piece) => (
+                  <li key={piece.id} className={piece.stale ? "text-faint" : "text-soft"}>
+                    <span className="mr-1.5 text-xs text-faint capitalize">{piece.kind}</span>
+                    <span dir="auto">{piece.summary}</span> {piece.stale && <Stale />}
+                  </li>
+                ))}
+              </ul>
+            )}
+          </Part>
+          {(review.verdict !== null || !alone) && (
+            <Part label="Review">
+              {review.verdict === null ? (
+                <p className="text-faint">Not reviewed</p>
+              ) : (
+                <p className="text-soft">
+                  <span className="font-medium capitalize">{review.verdict}</span> by {review.reviewer}{" "}
+                  {review.stale && <Stale />}
+                  {review.notes !== null && review.notes !== "" && (
+                    <span className="mt-0.5 line-clamp-5 block" dir="auto" title={review.notes}>
+                      {review.notes}
+                    </span>
+                  )}
+                </p>
+              )}
+            </Part>
+          )}
+          <Part label="Settlement">
+            <p className="text-soft">
+              {settlement.state === "open"
+                ? "Open"
+                : settlement.state === "accepted"
+                  ? "Accepted by the service"
+                  : "Dropped"}
+              {settlement.commit !== null && (
+                <>
+                  {" "}
+                  on <code className="font-mono text-xs">{short(settlement.commit)}</code>
+                </>
+              )}
+              {execution.attempts > 1 && `, ${count(execution.attempts, "attempt")}`}
+            </p>
+          </Part>
+        </div>
+      </details>
+    </li>
+  );
+};
+
+/** So many at first; a plan of hundreds is opened on request. */
+const shown = 40;
+
+export const Slices = ({ task }: { task: TaskStatus }) => {
+  const { goals } = task;
+  const [all, setAll] = useState(false);
+  const [open, setOpen] = useState(false);
+  if (goals.length === 0) return null;
+  const accepted = goals.filter(({ settlement }) => settlement.state === "accepted").length;
+  const visible = all ? goals : goals.slice(0, shown);
+  const list = (
+    <>
+      <ul className="flex flex-col gap-0.5">
+        {visible.map((goal) => (
+          <Slice key={goal.sliceID} goal={goal} alone={goals.length === 1} />
+        ))}
+      </ul>
+      {visible.length < goals.length && (
+        <button type="button" className="button mx-2 mt-2" onClick={() => setAll(true)}>
+          Show all {goals.length}
+        </button>
+      )}
+    </>
+  );
+  const title = (
+    <>
+      {goals.length === 1 ? "Delivery" : "Slices"}
+      <span className="tabular font-normal text-faint">
+        {accepted} of {goals.length} accepted
+      </span>
+    </>
+  );
+  return (
+    <>
+      <section
+        aria-label="Slices"
+        className="hidden w-84 shrink-0 overflow-y-auto border-r border-line px-3 py-4 xl:block"
+        tabIndex={0}
+      >
+        <h2 className="mb-2 flex items-baseline gap-2 px-2 text-sm font-semibold">{title}</h2>
+        {list}
+      </section>
+      <section aria-label="Slices" className="shrink-0 border-b border-line px-3 xl:hidden">
+        <h2>
+          <button
+            type="button"
+            aria-expanded={open}
+            onClick={() => setOpen(!open)}
+            className="flex w-full items-center gap-2 px-1 py-2 text-sm font-semibold sm:px-3"
+          >
+            <span className="flex flex-1 items-baseline gap-2">{title}</span>
+            <ChevronDown
+              size={16}
+              aria-hidden="true"
+              className={`text-faint transition-transform ${open ? "rotate-180" : ""}`}
+            />
+          </button>
+        </h2>
+        {open && <div className="max-h-[40vh] overflow-y-auto pb-3">{list}</div>}
+      </section>
+    </>
+  );
+};
