@@ -5,7 +5,7 @@ import { createCaller } from "./client.ts";
 import type { Floor } from "./floor.ts";
 import type { Mock } from "./mock.ts";
 import { type Listener, type ServiceOptions, startService } from "./service.ts";
-import type { Round, Row } from "./table.ts";
+import type { Row } from "./table.ts";
 import { startWorker, type Worker } from "./worker.ts";
 
 /** What the figures share: the mock model, the floor's process, folders, and the taking of turns. */
@@ -89,12 +89,12 @@ export const createBench = async (root: string, quick: boolean): Promise<Bench> 
 };
 
 /** So many rounds, the two taking turns in who goes first. */
-export const inTurns = async (
+export const inTurns = async <T>(
   count: number,
-  floor: () => Promise<number>,
-  service: () => Promise<number>,
-): Promise<Round[]> => {
-  const rounds: Round[] = [];
+  floor: () => Promise<T>,
+  service: () => Promise<T>,
+): Promise<{ floor: T; service: T }[]> => {
+  const rounds: { floor: T; service: T }[] = [];
   for (let index = 0; index < count; index += 1) {
     if (index % 2 === 0) {
       const first = await floor();
