@@ -48,9 +48,9 @@ export type MockScript = Record<string, MockTurn[]> | ((request: MockRequest) =>
 export type MockProvider = {
   /** For `baseURL` of an `openai-compatible` provider. */
   baseURL: string;
-  /** The newest requests, at most `keep`. */
+  /** The newest requests, at most `keep`; without reviews that were accepted by themselves. */
   requests: MockRequest[];
-  /** All requests so far. */
+  /** All such requests so far. */
   count(): number;
   /** Requests that wait for `release()`. */
   held(): number;
@@ -59,9 +59,10 @@ export type MockProvider = {
   close(): Promise<void>;
 };
 
+/** `reviews`: a reviewer's requests are accepted by themselves, unless the script is to answer them. */
 export const startMockProvider = async (
   script: MockScript,
-  options: { latencyMs?: number; keep?: number } = {},
+  options: { latencyMs?: number; keep?: number; reviews?: "accepted" | "script" } = {},
 ): Promise<MockProvider> => {
   const requests: MockRequest[] = [];
   const waiting = new Set<() => void>();
@@ -70,10 +71,17 @@ export const startMockProvider = async (
 
   const answer = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const request = await readRequest(incoming);
-    count += 1;
-    requests.push(request);
+    const review = options.reviews !== "script" && isReview(request);
+    if (!review) {
+      count += 1;
+      requests.push(request);
+    }
     if (requests.length > (options.keep ?? 200)) requests.shift();
-    const turn = typeof script === "function" ? await script(request) : scripted(script, request);
+    const turn = review
+      ? acceptance(request)
+      : typeof script === "function"
+        ? await script(request)
+        : scripted(script, request);
     if (turn.hold === true && !released) await held(waiting, response);
     const latencyMs = turn.latencyMs ?? options.latencyMs ?? 0;
     if (latencyMs > 0) await new Promise((resolve) => setTimeout(resolve, latencyMs));
@@ -137,6 +145,24 @@ export const textOf = (content: unknown): string => {
   if (!Array.isArray(content)) return "";
   return content.map((part: { text?: string }) => part.text ?? "").join("");
 };
+
+/** A reviewer's request: it has nothing but a verdict to give. */
+const isReview = ({ body }: MockRequest): boolean =>
+  body.tools?.length === 1 && body.tools[0]?.function.name === "verdict";
+
+/** The numbers of the parts in a reviewer's brief. */
+export const partsOf = (brief: string): number[] =>
+  [...brief.matchAll(/^# Part (\d+): /gm)].map(([, part]) => Number(part));
+
+/** Whatever it is given is accepted. */
+export const acceptance = ({ first }: Pick<MockRequest, "first">): MockTurn => ({
+  calls: [
+    {
+      tool: "verdict",
+      input: { parts: partsOf(first).map((part) => ({ part, verdict: "accepted", notes: "As it was asked for." })) },
+    },
+  ],
+});
 
 const scripted = (script: Record<string, MockTurn[]>, request: MockRequest): MockTurn => {
   const marker = Object.keys(script).find((key) => request.first.includes(key));

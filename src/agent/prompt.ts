@@ -3,7 +3,7 @@ import { attachmentPaths } from "../domain/attachment.ts";
 import { type ChatMessage, type Conversation, messagesOf } from "../domain/conversation.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
-import { aboutOf, type CheckSpec } from "../protocol/check.ts";
+import { aboutOf, type CheckSpec, type RunCheck } from "../protocol/check.ts";
 import type { AttachmentRef } from "../protocol/event.ts";
 import { pillars } from "./pillar.ts";
 import { asData, fit } from "../tool/tool.ts";
@@ -39,7 +39,7 @@ const taskPart = (state: TaskState, { detected, project }: Facts): string => {
     "",
     "This Task",
     state.isolation === "worktree"
-      ? "- You work in a Git worktree of the project made for this Task; the user's own checkout is elsewhere and is not yours to touch."
+      ? "- You work in a Git worktree made for this Task; the user's own checkout is not yours to touch."
       : "- You work directly in the user's directory: every edit is final at once.",
   ];
   if (project !== undefined && project.languages.length > 0)
@@ -53,15 +53,18 @@ const taskPart = (state: TaskState, { detected, project }: Facts): string => {
   if (state.checks.length > 0)
     lines.push(
       "- Acceptance checks, run by the service when you are done:",
-      ...state.checks.map(
-        (check) => `  - \`${aboutOf(check)}\`${wantOf(check)} (${check.kind}${check.required ? "" : ", advisory"})`,
-      ),
+      ...state.checks.map((check) => `  - ${aimOf(check)} (${check.kind}${check.required ? "" : ", advisory"})`),
     );
   return lines.join("\n");
 };
 
+const aimOf = (check: CheckSpec): string =>
+  check.kind === "review"
+    ? `judged by somebody else, from diff and evidence: ${check.criteria}`
+    : `\`${aboutOf(check)}\`${wantOf(check)}`;
+
 /** What the name of a check does not say of it. */
-const wantOf = (check: CheckSpec): string => {
+const wantOf = (check: RunCheck): string => {
   if (check.kind === "file")
     return check.exists
       ? ` is there${check.matches === undefined ? "" : ` and matches /${check.matches}/`}`

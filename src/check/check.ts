@@ -1,4 +1,4 @@
-import type { CheckSpec } from "../protocol/check.ts";
+import type { RunCheck } from "../protocol/check.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { CheckPlace } from "../workspace/workspace.ts";
 import type { Browser } from "./browser.ts";
@@ -35,7 +35,7 @@ export type CheckOptions = {
   onOutput?: (text: string) => void;
 };
 
-export const runCheck = async (check: CheckSpec, place: CheckPlace, options: CheckOptions): Promise<CheckResult> => {
+export const runCheck = async (check: RunCheck, place: CheckPlace, options: CheckOptions): Promise<CheckResult> => {
   switch (check.kind) {
     case "command":
     case "build":

@@ -207,6 +207,14 @@ const createProgram = (finish: (code: number) => void): Command => {
   );
   speaking(
     task
+      .command("interrupt <id> <session>")
+      .description("stop one delegated session; the Task goes on")
+      .option("--reason <text>", "told to whoever delegated"),
+  ).action(async (id: string, session: string, options: Shared & { reason?: string }) =>
+    finish(await (await load()).interrupt(id, session, options, await context(options))),
+  );
+  speaking(
+    task
       .command("archive <id>")
       .description("download the Task's files and execution flow as a ZIP")
       .option("-o, --output <file>", "default: <task>.zip"),

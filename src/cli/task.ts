@@ -127,6 +127,31 @@ export const cancel = async (given: string, { reason }: { reason?: string }, { t
   return task === undefined || exitOf(task) === exit.cancelled ? exit.completed : exitOf(task);
 };
 
+/** `session`: its id, or how it begins. */
+export const interrupt = async (
+  given: string,
+  session: string,
+  { reason }: { reason?: string },
+  { target, screen, emit }: Context,
+) => {
+  const { service, taskID } = await writable(target, given);
+  const { sessionInvocationTopology } = need(await service.task.status({ path: { taskID } }), target.url);
+  const found = sessionInvocationTopology.nodes.filter(({ sessionID }) => sessionID.startsWith(session));
+  if (found.length !== 1 || found[0] === undefined) {
+    const known = sessionInvocationTopology.nodes.map(({ sessionID, agent }) => `${sessionID} (${line(agent, 40)})`);
+    throw new Exit(
+      exit.usage,
+      `Expected the id of one session of ${taskID}, got "${session}". It has ${known.join(", ")}.`,
+    );
+  }
+  const { sessionID, agent } = found[0];
+  const body = { surface: "cli", ...(reason === undefined ? {} : { reason }) };
+  const accepted = need(await service.task.interrupt({ path: { taskID, sessionID }, body }), target.url);
+  if (emit !== undefined) emit(accepted);
+  else screen.say(`${taskID}: ${line(agent, 40)} is being stopped; the Task goes on.`);
+  return exit.completed;
+};
+
 export const archive = async (given: string, { output }: { output?: string }, { target, screen, emit }: Context) => {
   const { service, taskID } = await writable(target, given);
   const blob = need(await service.task.projectArchive({ path: { taskID } }), target.url);

@@ -11,6 +11,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
   const checks = new Map<string, EventData["task.created"]["checks"][number]>();
   const calls = new Map<string, string>();
   const slices = new Map<string, string>();
+  const agents = new Map<string, string>();
 
   const nameOf = (checkID: string) => line(checks.get(checkID)?.name ?? checkID, 60);
   const titleOf = (sliceID: string) => slices.get(sliceID) ?? "the whole request";
@@ -104,7 +105,11 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "note.written":
       case "slice.ordered":
       case "session.ended":
+      // The result of its check follows.
+      case "check.judged":
         return undefined;
+      case "session.interrupted":
+        return `${yellow("Interrupted")} by ${line(event.data.surface, 40)}: ${agents.get(event.data.sessionID) ?? "a session"} ${dim(line(event.data.reason))}`.trimEnd();
       case "artifact.recorded":
         return `Kept ${bold(line(event.data.filename, 80))}: ${line(event.data.title, 160)}`;
       case "slice.defined":
@@ -119,6 +124,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "slice.settled":
         return `${green("Accepted")}: ${titleOf(event.data.sliceID)}`;
       case "session.started":
+        agents.set(event.data.sessionID, line(event.data.agent, 40));
         return event.data.purpose === "review" ? undefined : `Delegated to ${bold(line(event.data.agent, 40))}`;
       case "review.finished": {
         const { verdict, reviewer, notes, sliceID } = event.data;

@@ -158,6 +158,7 @@ export const createServiceClient = (options: ClientOptions) => {
       message: inProject(task.message.bind(task)),
       cancel: inProject(task.cancel.bind(task)),
       answer: inProject(task.answer.bind(task)),
+      interrupt: inProject(task.interrupt.bind(task)),
       update: inProject(task.update.bind(task)),
       delete: inProject(task.delete.bind(task)),
       diff: task.diff.bind(task),

@@ -20,7 +20,7 @@ export const received = (state: TaskState, event: Recorded & { type: "message.re
         }
     : {
         ...asking(state, rootOf(state), state.wanted),
-        slices: again(state, event),
+        ...again(state, event),
         input: event.version,
         queued: false,
         lifecycle: "active",
@@ -42,13 +42,25 @@ export const received = (state: TaskState, event: Recorded & { type: "message.re
         ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...fresh, workspace: null }),
       };
 
-/** What comes after everything was accepted is a slice of its own. */
-const again = ({ slices }: TaskState, { data }: Recorded & { type: "message.received" }): TaskState["slices"] => {
+/** What comes after everything was accepted is a slice of its own; what has not landed speaks of it, too. */
+const again = (
+  { slices, proofs, edits, landed }: TaskState,
+  { data }: Recorded & { type: "message.received" },
+): Pick<TaskState, "slices" | "proofs"> => {
   // What a review said of an attempt that ended is no reason against the next.
-  if (slices.some(isOpen)) return slices.map((slice) => (isOpen(slice) ? { ...slice, review: null } : slice));
+  if (slices.some(isOpen))
+    return { slices: slices.map((slice) => (isOpen(slice) ? { ...slice, review: null } : slice)), proofs };
   const text = typeof data.text === "string" ? data.text : data.text.head;
   const title = (text.trim().split("\n")[0] ?? "").slice(0, 80);
-  return [...slices, wholeOf(data.messageID, title, data.text, [])];
+  const slice = wholeOf(data.messageID, title, data.text, []);
+  return {
+    slices: [...slices, slice],
+    proofs: proofs.map((proof) =>
+      landed === null && proof.edits === edits
+        ? { ...proof, of: { ...proof.of, [slice.sliceID]: slice.contract.revision } }
+        : proof,
+    ),
+  };
 };
 
 export const timeUntil = ({ time }: TaskState, at: string): number =>
@@ -71,6 +83,7 @@ export const fresh = {
   landingRound: 0,
   moves: 0,
   conflicts: [],
+  conflictedAt: null,
   left: [],
 };
 

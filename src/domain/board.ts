@@ -151,8 +151,12 @@ export const sentence = (event: Recorded): string => {
       return "Slice accepted";
     case "session.started":
       return event.data.purpose === "review" ? `${event.data.agent} reviews` : `Delegated to ${event.data.agent}`;
+    case "session.interrupted":
+      return `Session interrupted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}`;
     case "session.ended":
       return `Session ${event.data.outcome}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
+    case "check.judged":
+      return `Judged by the reviewer: ${event.data.verdict}${event.data.notes === "" ? "" : `: ${event.data.notes}`}`;
     case "review.finished":
       return `Review by ${event.data.reviewer}: ${event.data.verdict}${event.data.notes === "" ? "" : `: ${event.data.notes}`}`;
     case "conversation.compacted":

@@ -2,9 +2,11 @@ import type { Goal } from "../protocol/status.ts";
 
 /** What a reviewer is given, as text, and read back by those that judge without a language model. */
 
-export type Brief = { request: string; diff: string; slices: Judged[] };
+export type Brief = { request: string; diff: string; parts: Judged[] };
+/** A slice, or a check that is judged. */
 export type Judged = {
-  sliceID: string;
+  /** As the verdict names it: random ids would cost tokens, and make no two requests alike. */
+  part: number;
   acceptance: string[];
   /** Evidence that still speaks of what is there. */
   evidence: string[];
@@ -12,26 +14,34 @@ export type Judged = {
 
 const headings = {
   request: "# What was asked for",
-  slice: "# Slice ",
+  part: "# Part ",
   evidence: "Evidence that the service recorded:",
   diff: "# The diff",
 };
 const old = " (before later changes)";
 
 /** `request` and `diff` are shown as they come: whoever calls marks them as somebody else's words. */
-export const briefOf = (goals: readonly Goal[], { request, diff }: { request: string; diff: string }): string =>
+export const briefOf = (
+  goals: readonly Pick<Goal, "contract" | "evidence">[],
+  { request, diff }: { request: string; diff: string },
+): string =>
   [
     headings.request,
     request,
-    ...goals.map(goalPart),
+    ...goals.map(partOf),
     headings.diff,
     diff,
-    `Judge each of ${goals.map(({ sliceID }) => sliceID).join(", ")} with one call of \`verdict\`.`,
+    goals.length === 1
+      ? "Judge it with one call of `verdict`."
+      : `Judge each part, 1 to ${goals.length}, in one call of \`verdict\`.`,
   ].join("\n\n");
 
-const goalPart = ({ sliceID, contract: { title, objective, acceptance }, evidence }: Goal): string =>
+const partOf = (
+  { contract: { title, objective, acceptance }, evidence }: Pick<Goal, "contract" | "evidence">,
+  index: number,
+): string =>
   [
-    `${headings.slice}${sliceID}: ${title}`,
+    `${headings.part}${index + 1}: ${title}`,
     objective,
     ...(acceptance.length === 0 ? ["Its criterion is the request itself."] : acceptance.map((one) => `- ${one}`)),
     headings.evidence,
@@ -39,24 +49,24 @@ const goalPart = ({ sliceID, contract: { title, objective, acceptance }, evidenc
     ...evidence.map(({ kind, summary, stale }) => `- ${kind}: ${summary}${stale ? old : ""}`),
   ].join("\n");
 
-/** The parts again; a text that is no such brief has no slices. */
+/** The parts again; a text that is no such brief has none. */
 export const readBrief = (text: string): Brief => {
-  const from = text.indexOf(`\n\n${headings.slice}`);
+  const from = text.indexOf(`\n\n${headings.part}`);
   const to = text.lastIndexOf(`\n\n${headings.diff}\n\n`);
-  if (!text.startsWith(headings.request) || from < 0 || to < from) return { request: "", diff: "", slices: [] };
+  if (!text.startsWith(headings.request) || from < 0 || to < from) return { request: "", diff: "", parts: [] };
   const items = (lines: readonly string[]) => lines.flatMap((line) => (line.startsWith("- ") ? [line.slice(2)] : []));
   return {
     request: text.slice(headings.request.length, from).trim(),
     diff: text.slice(to + headings.diff.length + 4, text.lastIndexOf("\n\n")),
-    slices: text
+    parts: text
       .slice(from, to)
-      .split(`\n\n${headings.slice}`)
+      .split(`\n\n${headings.part}`)
       .slice(1)
       .map((part) => {
         const lines = part.split("\n");
         const middle = lines.lastIndexOf(headings.evidence);
         return {
-          sliceID: lines[0]?.split(":")[0] ?? "",
+          part: Number(lines[0]?.split(":")[0]),
           acceptance: items(lines.slice(1, middle)),
           evidence: items(lines.slice(middle + 1)).filter((line) => line !== "none" && !line.endsWith(old)),
         };

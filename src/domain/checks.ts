@@ -1,6 +1,7 @@
-import type { CheckSpec } from "../protocol/check.ts";
+import { aboutOf, type CheckSpec } from "../protocol/check.ts";
+import type { TurnFailure } from "../protocol/event.ts";
 import type { CheckState } from "../protocol/status.ts";
-import { isCurrent, type TaskState } from "./task.ts";
+import { type CheckRun, isCurrent, type TaskState } from "./task.ts";
 
 /** The checks of a Task with their newest results, as status, board and archive show them. */
 
@@ -10,7 +11,9 @@ export const checksOf = (state: TaskState): CheckState[] =>
   specsOf(state).map((check, index) => {
     const result = state.results[check.id];
     const base = state.baseline[check.id];
-    const running = state.running.some(({ checkID, on }) => checkID === check.id && on === "work");
+    const running =
+      state.running.some(({ checkID, on }) => checkID === check.id && on === "work") ||
+      state.sessions.some(({ checkIDs, end }) => end === null && checkIDs.includes(check.id));
     return {
       id: check.id,
       name: check.name,
@@ -29,3 +32,29 @@ export const checksOf = (state: TaskState): CheckState[] =>
       baseline: base === undefined ? null : { state: base.state, exitCode: base.exitCode, durationMs: base.durationMs },
     };
   });
+
+/** It has no result on the files as they are. */
+export const isDue = (state: TaskState, { id }: CheckSpec): boolean => {
+  const result = state.results[id];
+  return result === undefined || !isCurrent(state, result);
+};
+
+/** The required ones of these whose newest result is no pass. */
+export const failedOf = (state: TaskState, checks: readonly CheckSpec[]): CheckRun[] =>
+  checks.flatMap((check) => {
+    const result = state.results[check.id];
+    return check.required && result !== undefined && result.state !== "passed" ? [result] : [];
+  });
+
+export const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
+  const named = failed.map((run) => {
+    const check = state.checks.find((candidate) => candidate.id === run.checkID);
+    return `\`${check === undefined ? run.checkID : aboutOf(check)}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
+  });
+  return {
+    code: "checks_failed",
+    message: `The agents finished; ${failed.length} of ${state.checks.length} checks failed: ${named.join("; ")}.`,
+    retryable: false,
+    remedy: `Read the check's log, then send a message to continue${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
+  };
+};

@@ -206,6 +206,17 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       return { ...state, ...reslice(state, event) };
     case "session.started":
       return { ...state, sessions: [...state.sessions, started(state, event)] };
+    case "check.judged": {
+      const { sessionID, checkID, verdict, notes } = event.data;
+      return {
+        ...state,
+        ...inSession(state, sessionID, ({ judged }) => ({ judged: { ...judged, [checkID]: { verdict, notes } } })),
+      };
+    }
+    case "session.interrupted": {
+      const { sessionID, ...interrupted } = event.data;
+      return { ...state, ...inSession(state, sessionID, () => ({ interrupted })) };
+    }
     case "session.ended": {
       const { sessionID, joined, ...how } = event.data;
       const end = { ...how, ...(joined === undefined ? {} : { joined }), at: event.at };
@@ -258,6 +269,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         landingRound: round,
         moves: 0,
         conflicts: paths,
+        conflictedAt: state.edits,
         left: [],
       };
     }

@@ -1,9 +1,11 @@
 import type { EventData, TurnFailure } from "../protocol/event.ts";
-import { aboutOf, type CheckSpec } from "../protocol/check.ts";
+import { type CheckSpec, isRun, type ReviewCheck, type RunCheck } from "../protocol/check.ts";
 import { cancelled, type End } from "./end.ts";
 import { waitsUntil } from "./ask.ts";
-import { isAcceptable, isOpen, isReviewed, needsReview, refusedOf, type Slice } from "./slices.ts";
-import { type CheckRun, isChanged, isCurrent, rootOf, type TaskState } from "./task.ts";
+import { checksFailed, failedOf, isDue } from "./checks.ts";
+import { judge } from "./judge.ts";
+import type { Slice } from "./slices.ts";
+import { type CheckRun, isChanged, rootOf, type TaskState } from "./task.ts";
 
 /**
  * What a Task does next, from its facts alone. There is no resume path; whoever folds the log continues the Task.
@@ -19,21 +21,21 @@ export type Step =
   /** A landing went by with a message unread: a new workspace on the new base. */
   | { kind: "renew" }
   /** Checks with `baseline: true` on the base tree, before the work. */
-  | { kind: "baseline"; checks: CheckSpec[] }
+  | { kind: "baseline"; checks: RunCheck[] }
   | { kind: "turn"; last: boolean }
   /** The provider's quota is used up: nothing until the due mark. */
   | { kind: "wait" }
   /** The tree on disk becomes a commit on the Task's branch. */
   | { kind: "commit" }
-  | { kind: "check"; checks: CheckSpec[] }
+  | { kind: "check"; checks: RunCheck[] }
   /** The request names no checks: the project's own run once, and decide nothing. */
   | { kind: "propose"; checks: CheckSpec[] }
   /** Failed checks go back to the agent. */
   | { kind: "feedback"; failed: CheckRun[] }
-  /** Somebody who did not write it judges these slices. */
-  | { kind: "review"; slices: string[] }
+  /** Somebody who did not write it judges these slices, and the criteria of these checks. */
+  | { kind: "review"; slices: string[]; checks: ReviewCheck[] }
   /** What a review found goes back to the agent. */
-  | { kind: "revise"; slices: Slice[] }
+  | { kind: "revise"; slices: Slice[]; failed: CheckRun[] }
   | { kind: "accept"; slices: string[] }
   | { kind: "land" }
   | { kind: "settle"; end: End };
@@ -73,7 +75,9 @@ export const next = (state: TaskState, rules: Rules): Step => {
       ? { kind: "renew" }
       : { kind: "settle", end: { lifecycleStatus: "completed" } };
 
-  const baseline = state.checks.filter((check) => check.baseline && state.baseline[check.id] === undefined);
+  const baseline = state.checks
+    .filter(isRun)
+    .filter((check) => check.baseline && state.baseline[check.id] === undefined);
   if (baseline.length > 0 && state.reply === null) return { kind: "baseline", checks: baseline };
 
   const { reply } = state;
@@ -89,16 +93,11 @@ export const next = (state: TaskState, rules: Rules): Step => {
 
   if (state.workspace?.kind === "worktree" && state.touched) return { kind: "commit" };
 
-  const due = state.checks.filter((check) => {
-    const result = state.results[check.id];
-    return result === undefined || !isCurrent(state, result);
-  });
+  const run = state.checks.filter(isRun);
+  const due = run.filter((check) => isDue(state, check));
   if (due.length > 0) return { kind: "check", checks: due };
 
-  const failed = state.checks.flatMap((check) => {
-    const result = state.results[check.id];
-    return check.required && result !== undefined && result.state !== "passed" ? [result] : [];
-  });
+  const failed = failedOf(state, run);
   if (failed.length > 0)
     return rules.retries && state.round < rules.checkRounds
       ? { kind: "feedback", failed }
@@ -106,9 +105,12 @@ export const next = (state: TaskState, rules: Rules): Step => {
 
   if (isChanged(state) && state.checks.length === 0 && rules.own.length > 0) {
     if (state.own.length === 0) return { kind: "propose", checks: [...rules.own] };
-    const untold = state.own.filter(({ id }) => state.results[id] === undefined);
+    const untold = state.own.filter(isRun).filter(({ id }) => state.results[id] === undefined);
     if (untold.length > 0) return { kind: "check", checks: untold };
   }
+
+  // Nobody has touched the conflict that came back: the landing says so, and there is nothing to review.
+  if (state.conflictedAt === state.edits && isChanged(state)) return { kind: "land" };
 
   const judged = judge(state, rules);
   if (judged !== undefined) return judged;
@@ -116,42 +118,6 @@ export const next = (state: TaskState, rules: Rules): Step => {
   if (isChanged(state)) return { kind: "land" };
   return { kind: "settle", end: { lifecycleStatus: "completed" } };
 };
-
-/** What is still to be said of the slices before the result may land; undefined: nothing. */
-const judge = (state: TaskState, rules: Rules): Step | undefined => {
-  if (!rules.reviews) return undefined;
-  // A review that was begun is ended first, whatever it came to.
-  const begun = state.sessions.find(({ purpose, end }) => purpose === "review" && end === null);
-  if (begun !== undefined)
-    return state.deferred === null ? { kind: "review", slices: begun.sliceIDs } : { kind: "wait" };
-  const slices = state.slices.filter((slice) => isOpen(slice) && needsReview(state, slice));
-  const ids = (some: readonly Slice[]) => some.map(({ sliceID }) => sliceID);
-  const unreviewed = slices.filter((slice) => !isReviewed(state, slice));
-  if (unreviewed.length > 0)
-    return state.deferred === null ? { kind: "review", slices: ids(unreviewed) } : { kind: "wait" };
-  const refused = refusedOf(state);
-  if (refused.length > 0) {
-    const unclear = refused.every(({ review }) => review?.verdict === "inconclusive");
-    return rules.retries && !unclear && state.round < rules.checkRounds
-      ? { kind: "revise", slices: refused }
-      : { kind: "settle", end: { lifecycleStatus: "failed", failure: reviewRefused(state, refused, unclear) } };
-  }
-  const accepted = slices.filter((slice) => isAcceptable(state, slice));
-  return accepted.length > 0 ? { kind: "accept", slices: ids(accepted) } : undefined;
-};
-
-const reviewRefused = (state: TaskState, refused: readonly Slice[], unclear: boolean): TurnFailure => ({
-  code: unclear ? "review_inconclusive" : "review_rejected",
-  message: `The agents finished and the checks passed; the review ${unclear ? "could not tell whether it is done" : "did not accept it"}: ${refused
-    .map(
-      ({ contract, review }) =>
-        `"${contract.title}": ${review?.notes || (review?.verdict === "accepted" ? "nothing was seen of it" : "no reason given")}`,
-    )
-    .join("; ")
-    .slice(0, 4000)}`,
-  retryable: unclear,
-  remedy: `${unclear ? "Send a message to have it reviewed again" : "Send a message that says how to go on"}${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
-});
 
 const gitTampered = (files: NonNullable<TaskState["tampered"]>): TurnFailure => {
   const told = files.map(({ path, change, restored, kept }) => {
@@ -175,16 +141,3 @@ const setupFailed = ({ run, reason, tail }: EventData["setup.finished"]): TurnFa
   remedy:
     "Read its log. If it needs the network, set workspace.setupNetwork in the service's configuration; mend the command or the project, then send a message to try again.",
 });
-
-const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
-  const named = failed.map((run) => {
-    const check = state.checks.find((candidate) => candidate.id === run.checkID);
-    return `\`${check === undefined ? run.checkID : aboutOf(check)}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
-  });
-  return {
-    code: "checks_failed",
-    message: `The agents finished; ${failed.length} of ${state.checks.length} checks failed: ${named.join("; ")}.`,
-    retryable: false,
-    remedy: `Read the check's log, then send a message to continue${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
-  };
-};

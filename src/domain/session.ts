@@ -33,6 +33,9 @@ export const started = ({ edits }: TaskState, { data, at }: Recorded & { type: "
   callID: data.callID,
   purpose: data.purpose,
   sliceIDs: data.sliceIDs,
+  checkIDs: data.checkIDs ?? [],
+  judged: {},
+  interrupted: null,
   fork: data.fork ?? null,
   edits,
   reply: null,
@@ -92,6 +95,13 @@ export const circleOf = (state: TaskState, sessionID: string): Circle =>
   sessionID === rootOf(state)
     ? state.circle
     : (state.sessions.find((each) => each.sessionID === sessionID)?.circle ?? noCircle);
+
+/** Who had a session stopped, or one that it works for. */
+export const interruptOf = (state: TaskState, sessionID: string): Session["interrupted"] => {
+  const session = state.sessions.find((each) => each.sessionID === sessionID);
+  if (session === undefined) return null;
+  return session.interrupted ?? (session.parentSessionID === null ? null : interruptOf(state, session.parentSessionID));
+};
 
 export const findSession = (state: TaskState, sessionID: string): Session => {
   const session = state.sessions.find((each) => each.sessionID === sessionID);

@@ -40,6 +40,11 @@ export type Session = {
   purpose: "work" | "review";
   /** The slices that it was given; empty: those that nobody else was. */
   sliceIDs: string[];
+  /** Checks whose criteria it judges, and what it said of them. */
+  checkIDs: string[];
+  judged: Record<string, Pick<EventData["check.judged"], "verdict" | "notes">>;
+  /** Somebody has it stopped. */
+  interrupted: Pick<EventData["session.interrupted"], "surface" | "reason"> | null;
   /** The files of its own that it works in; null: the Task's. */
   fork: NonNullable<EventData["session.started"]["fork"]> | null;
   /** Edits of the Task's files when it began. */
@@ -140,6 +145,8 @@ export type TaskState = {
   moves: number;
   /** Paths that were given to the agent with conflict markers in them. */
   conflicts: string[];
+  /** Edits of the Task's files when they were. */
+  conflictedAt: number | null;
   /** Changes that no commit can hold: to what the user has not committed. */
   left: string[];
   /** What was kept beside the result, oldest first. */

@@ -140,6 +140,12 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     "task.answer": async ({ entry, params, directory, body, once }) =>
       accepted(entry, await runOnce(once, () => tasks.answer(directory, params.taskID, params.askID, body, once))),
 
+    "task.interrupt": async ({ entry, params, directory, body, once }) =>
+      accepted(
+        entry,
+        await runOnce(once, () => tasks.interrupt(directory, params.taskID, params.sessionID, body, once)),
+      ),
+
     "task.projectArchive": async ({ entry, params, directory, head, outgoing }) => {
       if (head) {
         await tasks.status(params.taskID);

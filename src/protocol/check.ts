@@ -7,9 +7,7 @@ import { z } from "zod";
 
 /** A command whose exit decides; the kind says what it is for. */
 export const commandKinds = ["command", "build", "test", "lint", "typecheck"] as const;
-export const checkKinds = [...commandKinds, "file", "http", "visual"] as const;
-/** Of completion.md, and not built: refused by name. */
-const laterKinds: readonly unknown[] = ["review"];
+export const checkKinds = [...commandKinds, "file", "http", "visual", "review"] as const;
 
 const relativePath = z
   .string()
@@ -126,15 +124,26 @@ const visualCheck = z.strictObject({
   maxDiffRatio: z.number().min(0).max(1).default(0).describe("Of the pixels, how many may differ"),
 });
 
+const reviewCheck = z.strictObject({
+  id: common.id,
+  name: common.name,
+  required: common.required,
+  kind: z.literal("review"),
+  criteria: z
+    .string()
+    .trim()
+    .min(1)
+    .max(4000)
+    .describe("What the result is to be; judged by the squad's reviewer from diff and evidence"),
+});
+
 export const checkRequest = z
-  .discriminatedUnion("kind", [commandCheck, fileCheck, httpCheck, visualCheck], {
+  .discriminatedUnion("kind", [commandCheck, fileCheck, httpCheck, visualCheck, reviewCheck], {
     error: ({ code, input }) => {
       if (code !== "invalid_union") return undefined;
       const { kind } = input as { kind?: unknown };
       const known = checkKinds.map((name) => JSON.stringify(name)).join(", ");
-      return laterKinds.includes(kind)
-        ? `The check kind ${JSON.stringify(kind)} is not available in this version; available: ${checkKinds.join(", ")}`
-        : `Expected one of ${known}, got ${kind === undefined ? "nothing" : JSON.stringify(kind).slice(0, 60)}`;
+      return `Expected one of ${known}, got ${kind === undefined ? "nothing" : JSON.stringify(kind).slice(0, 60)}`;
     },
   })
   .meta({ id: "Check" });
@@ -191,6 +200,7 @@ export const checkSpec = z
         .exactOptional()
         .describe("The baseline's bytes as they were when the Task was created"),
     }),
+    z.object({ ...settled, kind: z.literal("review"), criteria: z.string() }),
   ])
   .meta({ id: "CheckSpec" });
 
@@ -199,6 +209,14 @@ export type CommandCheck = Extract<CheckSpec, { run: string }>;
 export type FileCheck = Extract<CheckSpec, { kind: "file" }>;
 export type HttpCheck = Extract<CheckSpec, { kind: "http" }>;
 export type VisualCheck = Extract<CheckSpec, { kind: "visual" }>;
+
+export type ReviewCheck = Extract<CheckSpec, { kind: "review" }>;
+/** What the service runs; the rest is judged. */
+export type RunCheck = Exclude<CheckSpec, ReviewCheck>;
+
+export const isReviewCheck = (check: CheckSpec): check is ReviewCheck => check.kind === "review";
+
+export const isRun = (check: CheckSpec): check is RunCheck => !isReviewCheck(check);
 
 export const isCommand = (check: CheckSpec): check is CommandCheck =>
   (commandKinds as readonly string[]).includes(check.kind);
@@ -212,6 +230,8 @@ export const aboutOf = (check: CheckSpec): string => {
       return `GET ${check.url}`;
     case "visual":
       return `look of ${check.url}`;
+    case "review":
+      return `review: ${check.criteria.split("\n")[0]}`;
     case "command":
     case "build":
     case "test":

@@ -260,6 +260,16 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       body: bodies.taskAnswer,
       answers: [json(status.answerAccepted, "This answer stands; the Task goes on")],
     },
+    "task.interrupt": {
+      method: "POST",
+      path: "/task/{taskID}/session/{sessionID}/interrupt",
+      summary: "Stop one delegated session; the Task goes on",
+      directory: "required",
+      params: z.object({ taskID: z.string(), sessionID: z.string() }),
+      body: bodies.sessionInterrupt,
+      bodyOptional: true,
+      answers: [json(status.interruptAccepted, "Accepted; its call answers when it has stopped", 202)],
+    },
     "task.projectArchive": {
       method: "GET",
       path: "/task/{taskID}/project-archive",

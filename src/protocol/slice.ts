@@ -41,12 +41,15 @@ export const sliceEvents = {
     purpose: z.enum(["work", "review"]),
     callID: z.string().nullable().describe("The call that delegated to it"),
     sliceIDs: z.array(z.string()),
+    checkIDs: z.array(z.string()).exactOptional().describe("Checks of the kind review that it judges"),
     brief: longText,
     fork: z
       .object({ name: z.string(), commit: z.string(), tree: z.string() })
       .exactOptional()
       .describe("It works in files of its own, made from this commit of the Task's"),
   }),
+  /** Somebody stops this session, and those that work for it; the rest of the Task goes on. */
+  "session.interrupted": z.object({ sessionID: z.string(), surface: z.string(), reason: z.string() }),
   "session.ended": z.object({
     sessionID: z.string(),
     outcome: z.enum(["finished", "failed", "stopped"]),
@@ -60,6 +63,13 @@ export const sliceEvents = {
       })
       .exactOptional()
       .describe("What became of the files of its own"),
+  }),
+  /** What a reviewer says of a check's criteria; `check.finished` follows. */
+  "check.judged": z.object({
+    checkID: z.string(),
+    sessionID: z.string(),
+    verdict: z.enum(["accepted", "rejected", "inconclusive"]),
+    notes: z.string(),
   }),
   /** What a session that did not write it says of a slice. */
   "review.finished": z.object({

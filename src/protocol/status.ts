@@ -383,6 +383,17 @@ export const answerAccepted = z
   })
   .meta({ id: "AnswerAccepted" });
 
+export const interruptAccepted = z
+  .object({
+    taskID: z.string(),
+    sessionID: z.string(),
+    accepted: z.literal(true),
+    status: activity,
+    lifecycleStatus,
+    eventID: z.number().int(),
+  })
+  .meta({ id: "InterruptAccepted" });
+
 export const project = z
   .object({
     directory: z.string().describe("Of its newest Task"),
@@ -404,6 +415,7 @@ export type MessagePage = z.infer<typeof messagePage>;
 export type MessageAccepted = z.infer<typeof messageAccepted>;
 export type AnswerAccepted = z.infer<typeof answerAccepted>;
 export type PendingAsk = z.infer<typeof pendingAsk>;
+export type InterruptAccepted = z.infer<typeof interruptAccepted>;
 export type CancelAccepted = z.infer<typeof cancelAccepted>;
 export type TimelineEntry = z.infer<typeof timelineEntry>;
 export type Usage = z.infer<typeof usage>;

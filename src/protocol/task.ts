@@ -100,6 +100,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
     taskCancel: z
       .strictObject({ surface, reason, mode: z.enum(["stop", "wrap_up"]).optional() })
       .meta({ id: "TaskCancel" }),
+    sessionInterrupt: z.strictObject({ surface, reason }).meta({ id: "SessionInterrupt" }),
     taskAnswer: z
       .strictObject({
         decision: z.enum(["allow", "deny"]).optional().describe("To an ask of kind permission"),
@@ -137,5 +138,6 @@ export type TaskCreate = z.infer<Requests["taskCreate"]>;
 export type TaskMessage = z.infer<Requests["taskMessage"]>;
 export type TaskAnswer = z.infer<Requests["taskAnswer"]>;
 export type TaskCancel = z.infer<Requests["taskCancel"]>;
+export type SessionInterrupt = z.infer<Requests["sessionInterrupt"]>;
 export type TaskCapture = z.infer<Requests["taskCapture"]>;
 export type TaskPatch = z.infer<Requests["taskPatch"]>;

@@ -2,7 +2,7 @@ import type { CheckResult } from "../check/check.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { type CheckRun, hasSnapshot, type TaskState } from "../domain/task.ts";
 import { newID } from "../id.ts";
-import { aboutOf, type CheckSpec } from "../protocol/check.ts";
+import { aboutOf, type RunCheck } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event.ts";
 import type { Artifact } from "../protocol/status.ts";
 import type { Run } from "./open.ts";
@@ -11,14 +11,14 @@ import { said } from "./say.ts";
 
 /** Checks, run by the service: on the base before the work, and on the tree that will land. */
 
-export const baseline = (run: Run, checks: readonly CheckSpec[]): Promise<void> => runAll(run, checks, "base");
+export const baseline = (run: Run, checks: readonly RunCheck[]): Promise<void> => runAll(run, checks, "base");
 
-export const check = (run: Run, checks: readonly CheckSpec[]): Promise<void> => runAll(run, checks, "work");
+export const check = (run: Run, checks: readonly RunCheck[]): Promise<void> => runAll(run, checks, "work");
 
 /** Of one Task's checks, as many run at the same time. */
 const atOnce = 4;
 
-const runAll = async (run: Run, checks: readonly CheckSpec[], on: "base" | "work"): Promise<void> => {
+const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work"): Promise<void> => {
   await run.workspace();
   const subject = subjectOf(run.state(), on);
   const checkout = await run.checkout.at(subject.commit);
@@ -70,7 +70,7 @@ const kept = async (
 };
 
 /** The commit and tree a result is about; null where the Task works in place. */
-const subjectOf = (state: TaskState, on: "base" | "work"): { commit: string | null; tree: string | null } => {
+export const subjectOf = (state: TaskState, on: "base" | "work"): { commit: string | null; tree: string | null } => {
   const { workspace, tree } = state;
   if (workspace?.kind !== "worktree") return { commit: null, tree: null };
   return on === "work" && tree !== null

@@ -9,6 +9,7 @@ import type { TaskCreate } from "../protocol/task.ts";
 import type { Blobs } from "../store/store.ts";
 import { keepText } from "../store/text.ts";
 import type { Project } from "../workspace/workspace.ts";
+import { isReviewer } from "./crew.ts";
 import { onceOf, replay } from "./accept.ts";
 import { viewportOf, withBaselines } from "./baseline.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
@@ -41,11 +42,18 @@ export const createTask =
     const project = await workspaces.inspect(directory);
     const place = placeOf(project, body, deps.defaults.landing);
     const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
-    const { orchestrator } = await deps.squads.load(squad);
+    const { orchestrator, agents } = await deps.squads.load(squad);
     const model = modelFor(orchestrator, body.model, deps.resolveModel);
     await deps.checkDisk();
     if ((await store.waiting()) >= limits.waiting)
       throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
+
+    const judged = (body.checks ?? []).findIndex((check) => typeof check === "object" && check.kind === "review");
+    if (judged >= 0 && !agents.some(isReviewer))
+      throw wrong(
+        `checks[${judged}].kind`,
+        `Expected a squad with a reviewer for a check of the kind review, got ${squad.id}`,
+      );
 
     const taskID = newID("task");
     const checks = await withBaselines(checkSpecs(body.checks ?? []), body.checks ?? [], {
@@ -151,7 +159,11 @@ const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec[] => {
     if (seen.has(id)) throw wrong(`checks[${index}].id`, `Expected a different id for every check, got "${id}" twice`);
     seen.add(id);
     const size = given.kind === "visual" ? { viewport: viewportOf(given.viewport) } : {};
-    const spec = checkSpec.parse({ ...given, ...size, id, name: given.name ?? "", baseline: given.baseline === true });
+    const bounds =
+      given.kind === "review"
+        ? { baseline: false, timeoutSeconds: 600 }
+        : { baseline: given.baseline === true, timeoutSeconds: given.timeoutSeconds };
+    const spec = checkSpec.parse({ ...given, ...size, ...bounds, id, name: given.name ?? "" });
     return { ...spec, name: given.name ?? aboutOf(spec).slice(0, 200) };
   });
 };

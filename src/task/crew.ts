@@ -7,7 +7,7 @@ import { brake } from "../domain/budget.ts";
 import type { Conversation } from "../domain/conversation.ts";
 import { next, type Step } from "../domain/next.ts";
 import { compileRules } from "../domain/permission.ts";
-import { circleOf, findSession } from "../domain/session.ts";
+import { circleOf, findSession, interruptOf } from "../domain/session.ts";
 import { isRead, rootOf, type Session } from "../domain/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
@@ -17,6 +17,7 @@ import type { Squad } from "../squad/squad.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
 import type { ToolResult } from "../tool/tool.ts";
 import { withAttachments } from "./attachments.ts";
+import { createBranches } from "./branches.ts";
 import { delegate } from "./delegate.ts";
 import { factsOf } from "./facts.ts";
 import type { Run } from "./open.ts";
@@ -126,6 +127,7 @@ export const createCrew = async (run: Run): Promise<Crew> => {
     return { ...base, model: asked, tools, specs, delegate: delegated };
   };
 
+  const branches = createBranches(run);
   const crew: Crew = {
     squad,
     nextStep,
@@ -159,14 +161,19 @@ export const createCrew = async (run: Run): Promise<Crew> => {
         }),
         ...(forked === undefined ? {} : { workspace: () => Promise.resolve(forked) }),
       };
-      for (;;) {
-        const { model: ref } = session();
-        const turn = turnOf(base, await run.models.load(ref as ModelRef), equipment);
-        if (run.state().open.some((call) => call.sessionID === sessionID)) await recover(run, base, () => turn);
-        if (goesOn()) await runAgent(session().purpose === "review" ? asReview(turn) : turn);
-        // Another model goes on with it.
-        if (session().model === ref || !goesOn()) return chat;
-      }
+      const isOpen = () => run.state().open.some((call) => call.sessionID === sessionID);
+      await branches.within(sessionID, async (signal) => {
+        for (;;) {
+          const { model: ref } = session();
+          const turn = { ...turnOf(base, await run.models.load(ref as ModelRef), equipment), signal };
+          if (isOpen() && interruptOf(run.state(), sessionID) === null) await recover(run, base, () => turn);
+          if (goesOn()) await runAgent(session().purpose === "review" ? asReview(turn) : turn);
+          // Another model goes on with it.
+          if (session().model === ref || !goesOn()) return;
+        }
+      });
+      if (interruptOf(run.state(), sessionID) !== null && isOpen()) await recover(run, base, undefined);
+      return chat;
     },
   };
   return crew;
@@ -178,14 +185,16 @@ export const isReviewer = ({ name }: AgentSpec): boolean => name === "reviewer";
 const asReview = (turn: Turn): Turn => ({ ...turn, system: turn.agent.instructions });
 
 /** It has not said its last word, waits for nothing, and nobody wants the Task to end or to wait. */
-const isUnderWay = (run: Run, { sessionID, sliceIDs, purpose, reply, end }: Session): boolean => {
+const isUnderWay = (run: Run, { sessionID, sliceIDs, judged: said, purpose, reply, end }: Session): boolean => {
   const { lifecycle, cancel, deferred, open, slices } = run.state();
+  if (interruptOf(run.state(), sessionID) !== null) return false;
   if (end !== null || lifecycle !== "active" || cancel !== null || deferred !== null) return false;
   if (open.some((call) => call.sessionID === sessionID)) return false;
   if (purpose === "review" && !isRead(run.state())) return false;
   const judged =
     purpose === "review" &&
-    slices.some((slice) => sliceIDs.includes(slice.sliceID) && slice.review?.sessionID === sessionID);
+    (Object.keys(said).length > 0 ||
+      slices.some((slice) => sliceIDs.includes(slice.sliceID) && slice.review?.sessionID === sessionID));
   return !judged && (reply === null || reply.finish === "calls" || reply.finish === "length");
 };
 

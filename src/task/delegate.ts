@@ -1,6 +1,6 @@
 import type { Delegated, ExternalTurn } from "../agent/loop.ts";
 import { lastWordOf } from "../domain/conversation.ts";
-import { findSession } from "../domain/session.ts";
+import { findSession, interruptOf } from "../domain/session.ts";
 import type { Session } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
 import { newID } from "../id.ts";
@@ -148,6 +148,11 @@ const cannot = (run: Run, error: unknown): End => {
 const endOf = (run: Run, sessionID: string): End | undefined => {
   const { reply } = findSession(run.state(), sessionID);
   const { open, deferred, cancel, lifecycle } = run.state();
+  const interrupted = interruptOf(run.state(), sessionID);
+  if (interrupted !== null) {
+    const why = interrupted.reason === "" ? "" : `: ${interrupted.reason.slice(0, 1000)}`;
+    return { outcome: "stopped", reason: `It was interrupted by ${interrupted.surface}${why}.` };
+  }
   if (open.some((call) => call.sessionID === sessionID) || deferred !== null) return undefined;
   if (reply?.failure) return { outcome: "failed", reason: reply.failure.message.slice(0, 2000) };
   if (reply?.finish === "end") return { outcome: "finished", reason: null };

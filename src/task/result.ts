@@ -1,6 +1,6 @@
 import { type CheckResult, runCheck } from "../check/check.ts";
 import { redefinedIn } from "../check/definition.ts";
-import type { CheckSpec } from "../protocol/check.ts";
+import type { RunCheck } from "../protocol/check.ts";
 import type { Checkout, Laid } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
 import { watched } from "./prepare.ts";
@@ -11,7 +11,7 @@ export type Result = CheckResult & { flaky: boolean; redefined: string[] };
 
 export const resultOf = async (
   run: Run,
-  spec: CheckSpec,
+  spec: RunCheck,
   checkout: Checkout | undefined,
   on: "base" | "work",
 ): Promise<Result> => {
@@ -22,7 +22,7 @@ export const resultOf = async (
 };
 
 /** A red check runs once more on the same files: whether its word can be relied on is shown. */
-const again = async (run: Run, spec: CheckSpec, checkout: Checkout, first: Result): Promise<Result> => {
+const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result): Promise<Result> => {
   const own = run.state().own.some(({ id }) => id === spec.id);
   if (first.state !== "failed" || first.final || own) return first;
   const second = await attempt(run, spec, checkout);
@@ -32,7 +32,7 @@ const again = async (run: Run, spec: CheckSpec, checkout: Checkout, first: Resul
 };
 
 /** Where the work changed what says how the check is run, it has to pass with that as it was before, too. */
-const asBefore = async (run: Run, spec: CheckSpec, checkout: Checkout, green: Result): Promise<Result> => {
+const asBefore = async (run: Run, spec: RunCheck, checkout: Checkout, green: Result): Promise<Result> => {
   const command = spec.kind === "file" ? undefined : "run" in spec ? spec.run : spec.start;
   const base = run.state().workspace?.baseCommit;
   if (command === undefined || base == null || base === run.state().tree?.commit) return green;
@@ -52,7 +52,7 @@ const asBefore = async (run: Run, spec: CheckSpec, checkout: Checkout, green: Re
 
 const attempt = async (
   run: Run,
-  spec: CheckSpec,
+  spec: RunCheck,
   checkout: Checkout | undefined,
   laid: readonly Laid[] = [],
 ): Promise<CheckResult> => {

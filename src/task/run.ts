@@ -81,10 +81,10 @@ const move = async (run: Run): Promise<void> => {
         await feedback(run, step.failed);
         break;
       case "review":
-        await review(run, crew, step.slices);
+        await review(run, crew, step);
         break;
       case "revise":
-        await revise(run, step.slices);
+        await revise(run, step.slices, step.failed);
         break;
       case "accept":
         await accept(run);

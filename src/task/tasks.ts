@@ -13,6 +13,7 @@ import type {
   Artifact,
   CancelAccepted,
   CaptureAccepted,
+  InterruptAccepted,
   MessageAccepted,
   MessagePage,
   Preview,
@@ -21,7 +22,15 @@ import type {
   TaskStatus,
   TaskSummary,
 } from "../protocol/status.ts";
-import type { TaskAnswer, TaskCancel, TaskCapture, TaskCreate, TaskMessage, TaskPatch } from "../protocol/task.ts";
+import type {
+  SessionInterrupt,
+  TaskAnswer,
+  TaskCancel,
+  TaskCapture,
+  TaskCreate,
+  TaskMessage,
+  TaskPatch,
+} from "../protocol/task.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { ListQuery, Store } from "../store/store.ts";
 import { keepText } from "../store/text.ts";
@@ -30,6 +39,7 @@ import { type Accepted, createAccept, type OnceKey } from "./accept.ts";
 import { createAnswer } from "./answer.ts";
 import { type CapturesDeps, createCaptures } from "./capture.ts";
 import { createTask, keepAttachments, type TaskCreated } from "./create.ts";
+import { createInterrupt } from "./interrupt.ts";
 import { type Between, createReads } from "./reads.ts";
 
 /** A finished ZIP in a temporary file; disposing removes it. */
@@ -70,6 +80,14 @@ export interface Tasks {
     body: TaskAnswer,
     once?: OnceKey,
   ): Promise<Accepted<AnswerAccepted>>;
+  /** Stops one delegated session and those that work for it; the Task goes on. */
+  interrupt(
+    directory: string,
+    taskID: string,
+    sessionID: string,
+    body: SessionInterrupt,
+    once?: OnceKey,
+  ): Promise<Accepted<InterruptAccepted>>;
   update(directory: string, taskID: string, patch: TaskPatch): Promise<TaskStatus>;
   remove(directory: string, taskID: string): Promise<void>;
   archive(directory: string, taskID: string, signal: AbortSignal): Promise<ArchiveFile>;
@@ -107,6 +125,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     ...reads,
     create: createTask(deps),
     answer: createAnswer(deps, accept),
+    interrupt: createInterrupt(deps, accept),
 
     preview: async (directory, taskID) => captures.preview(await own(directory, taskID)),
     capture: captures.take,

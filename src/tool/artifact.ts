@@ -13,8 +13,8 @@ const input = z.strictObject({
 export const artifact: Tool<z.infer<typeof input>> = {
   name: "artifact",
   description:
-    "Hands a file to the user beside the result, as it is now: a report, a table, an image that was asked for and is no part of the project, or evidence better seen than told. " +
-    "What belongs in the project needs none. The file stays where it is: delete it afterwards when it shall not land.",
+    "Hands a file to the user beside the result, as it is now: a report, table or image that was asked for and is no part of the project, or evidence better seen than told. " +
+    "The file stays: delete it afterwards when it shall not land.",
   input,
   effect: "log",
   run: ({ path, title }, context) =>

@@ -1,25 +1,23 @@
 import { z } from "zod";
 import { ok, failed, type Tool } from "./tool.ts";
 
-const input = z
-  .strictObject({
-    question: z.string().min(1).max(2000).describe("One question, with what the user needs to know to answer it"),
-    options: z
-      .array(z.string().min(1).max(200))
-      .min(2)
-      .max(6)
-      .optional()
-      .describe("Short answers to choose from; the user may also answer in other words"),
-    default: z.string().min(1).max(500).optional().describe("What you will do when nobody answers in time"),
-  })
-  .describe("A question to the user");
+const input = z.strictObject({
+  question: z.string().min(1).max(2000).describe("With what the user needs to know to answer it"),
+  options: z
+    .array(z.string().min(1).max(200))
+    .min(2)
+    .max(6)
+    .optional()
+    .describe("Short answers to choose from; others are possible"),
+  default: z.string().min(1).max(500).optional().describe("What you do when nobody answers"),
+});
 
 export const ask: Tool<z.infer<typeof input>> = {
   name: "ask",
   description:
-    "Puts one question to the user and waits some minutes for the answer; the user is often away. " +
-    "Only for what the request leaves open, you cannot find out, and would be costly to undo; everything else you decide and tell. " +
-    "First do all that needs no answer; background commands end while the work waits. Never ask whether to go on, or for a permission.",
+    "Puts one question to the user and waits some minutes; the user is often away. " +
+    "Only for what the request leaves open, you cannot find out, and would be costly to undo; decide everything else. " +
+    "First do all that needs no answer; background commands end meanwhile. Never ask for a permission.",
   input,
   effect: "log",
   async run({ question, options = [], default: fallback }, context) {

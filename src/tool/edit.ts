@@ -6,7 +6,7 @@ import { answer, counted, failed, fit, ok, shown, type Tool } from "./tool.ts";
 
 const one = z
   .strictObject({
-    old: z.string().min(1).describe("Text to replace, as it stands in the file, without line numbers"),
+    old: z.string().min(1).describe("As it stands in the file, without line numbers"),
     new: z.string(),
     all: z.boolean().optional().describe("Every match; else there must be exactly one"),
   })
@@ -14,7 +14,7 @@ const one = z
 
 const input = z.strictObject({
   path: z.string().min(1),
-  edits: z.array(one).min(1).max(100).describe("In order, each on the result of the one before"),
+  edits: z.array(one).min(1).max(100).describe("Applied in order"),
 });
 
 type One = z.infer<typeof one>;
@@ -24,8 +24,8 @@ const maxBytes = 16 * 1024 * 1024;
 export const edit: Tool<z.infer<typeof input>> = {
   name: "edit",
   description:
-    "Replaces texts in one file, all of them or none. `old` must stand there once: give enough lines around it. White space at line ends and a whole block's indentation " +
-    "may differ; line ends stay the file's. Returns the change as a diff; when an `old` is not found, the nearest lines.",
+    "Replaces texts in one file, all of them or none. `old` must stand there once: give enough lines around it. White space at line ends and a block's indentation " +
+    "may differ. Returns the change as a diff; when an `old` is not found, the nearest lines.",
   input,
   effect: "workspace",
   run: ({ path, edits }, { workspace, signal }) =>

@@ -2,30 +2,32 @@ import { z } from "zod";
 import { componentsOf, decodePath } from "../workspace/files.ts";
 import type { Git } from "../workspace/git.ts";
 import { move, remove } from "./move.ts";
-import { answer, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
+import { answer, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult, untold } from "./tool.ts";
 
 const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
 
-/** One flat object: providers refuse a union at the top. What an action needs is checked below. */
+/**
+ * `grep` counts a plain line in tracked files (`glob`: `*.md` at any depth, `src/**\/*.ts`; `untracked`: others too), for
+ * the built-in rules; `add` and `commit` are there for models that will not do without. One flat object: providers refuse a union at the top. What an action needs is checked below. */
 const input = z
   .strictObject({
-    action: z.enum(actions),
-    paths: z.array(z.string().min(1)).max(200).optional().describe("Not for show, grep, mv"),
+    action: z.enum(actions).meta({ untold: ["grep", "add", "commit"] }),
+    paths: z.array(z.string().min(1)).max(200).optional().describe("Not for show, mv"),
     revision: z
       .string()
       .regex(/^[A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*$/)
       .max(200)
       .optional()
-      .describe("diff, log: commit or range, e.g. HEAD~3, main..HEAD; show: a commit, default HEAD"),
+      .describe("diff, log: commit or range; show: a commit, default HEAD"),
     staged: z.boolean().optional().describe("diff"),
     stat: z.boolean().optional().describe("diff, show: counts only"),
     limit: z.number().int().min(1).max(500).optional().describe("log; default 20"),
-    message: z.string().min(1).max(10_000).optional().describe("commit"),
+    message: z.string().min(1).max(10_000).optional().meta(untold),
     from: z.string().min(1).optional().describe("mv"),
     to: z.string().min(1).optional().describe("mv: new path or folder"),
-    pattern: z.string().min(1).max(8192).optional().describe("grep: plain, one line"),
-    glob: z.string().min(1).max(1000).optional().describe("grep: e.g. *.md (at any depth), src/**/*.ts"),
-    untracked: z.boolean().optional().describe("grep: files Git does not track, too"),
+    pattern: z.string().min(1).max(8192).optional().meta(untold),
+    glob: z.string().min(1).max(1000).optional().meta(untold),
+    untracked: z.boolean().optional().meta(untold),
   })
   .superRefine((call, context) => {
     const needed = {
@@ -45,9 +47,8 @@ type Input = z.infer<typeof input>;
 export const git: Tool<Input> = {
   name: "git",
   description:
-    "Git in the project: `status`; `diff` of the work tree, what is staged or a revision; `log`; `show` (a commit); `grep` (counts of a plain text in tracked files); " +
-    "`add`; `commit`; `restore` (paths as in HEAD: your own edits there are lost); `mv` and `rm` (files or folders). Nothing else: no remotes, branches, hooks or configuration. " +
-    "You need not commit: the service commits your work when you end.",
+    "Git in the project: `status`; `diff` of the work tree, what is staged or a revision; `log`; `show` a commit; " +
+    "`restore` (paths as in HEAD: your own edits there are lost); `mv`; `rm`. No branches, remotes or configuration, and the service commits for you.",
   input,
   effect: "workspace",
   run: (call, context) => answer(context.signal, () => act(call, context)),

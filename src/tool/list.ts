@@ -13,8 +13,8 @@ const page = 500;
 export const list: Tool<z.infer<typeof input>> = {
   name: "list",
   description:
-    "Lists a folder: one path a line, relative to the root, folders with a `/` at the end, files with their size in bytes; hidden and ignored entries too. " +
-    `${page} entries at a time. To find a file by name or content, use \`search\`.`,
+    "Lists a folder: one path a line from the root, folders with a `/` at the end, files with their bytes; hidden and ignored entries too. " +
+    `${page} at a time. To find a file by name or content, use \`search\`.`,
   input,
   effect: "none",
   run: ({ path = "", depth = 1, offset = 1 }, { workspace, signal }) =>

@@ -11,15 +11,15 @@ const input = z.strictObject({
       error: ({ input: text }) =>
         `Expected at most ${maxBytes} bytes, got ${Buffer.byteLength(String(text))}; keep what you need to go on, and leave out the rest`,
     })
-    .describe("The whole note; it replaces the one before. At most 8 KiB"),
+    .describe("It replaces the note before; at most 8 KiB"),
 });
 
 export const note: Tool<z.infer<typeof input>> = {
   name: "note",
   description:
-    "Writes down your plan: the goal, the steps with what is done and what is open, decisions, the files that matter, what was tried and failed. " +
+    "Writes down your plan: the goal, the steps done and open, decisions, the files that matter, what failed. " +
     "In long work, old turns are replaced by a summary; the note stays word for word. " +
-    "Write it once the work needs more than a few steps, and again when the plan changes: each note replaces the one before.",
+    "Write it once the work needs more than a few steps, and again when the plan changes.",
   input,
   effect: "log",
   run: ({ text }, { sessionID, callID }) =>

@@ -21,8 +21,8 @@ const input = z.strictObject({
 export const process: Tool<z.infer<typeof input>> = {
   name: "process",
   description:
-    "Background commands: `read` gives what one wrote since the last read; `wait` waits for its end first; `kill` ends it and all it started; " +
-    "`list` shows them all. Each answer says whether it still runs, or its exit code.",
+    "Background commands: `read` what one wrote since the last read; `wait` for its end first; `kill` it and all it started; " +
+    "`list` them all. Each answer says whether it runs, or its exit code.",
   input,
   effect: "unknown",
   run: (call, context) => answer(context.signal, () => act(call, context)),

@@ -19,8 +19,8 @@ const maxLine = 2000;
 export const read: Tool<z.infer<typeof input>> = {
   name: "read",
   description:
-    "Reads a text file, or the rest of a result that was cut. Each line comes with its number and a tab in front, which are not part of the file; " +
-    "when there is more, with the `offset` to go on. Read a file before you edit it. Of a binary file or an image you get kind and size.",
+    "Reads a text file, or the rest of a cut result. Each line comes with its number and a tab in front, which are not part of it; " +
+    "when there is more, with the `offset` to go on. Read a file before you edit it.",
   input,
   effect: "none",
   run: (page, context) =>

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { FileRefused, type Files } from "../workspace/files.ts";
 import { noOutput } from "./read.ts";
 import { type Group, groupsOf, ripgrep } from "./ripgrep.ts";
-import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult } from "./tool.ts";
+import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult, untold } from "./tool.ts";
 
 const input = z.strictObject({
   pattern: z.string().min(1).max(8192).describe("Regular expression; `(?i)` in front ignores case"),
@@ -12,7 +12,7 @@ const input = z.strictObject({
     .string()
     .regex(/^[a-z0-9]{1,20}$/)
     .optional()
-    .describe("e.g. ts, py, rust, go, md"),
+    .meta(untold),
   literal: z.boolean().optional().describe("The pattern is plain text"),
   mode: z.enum(["lines", "files", "count"]).optional().describe("Default lines"),
   context: z.number().int().min(0).max(20).optional().describe("Lines around each match"),
@@ -28,8 +28,8 @@ const maxFiles = 2000;
 export const search: Tool<Input> = {
   name: "search",
   description:
-    "Searches file contents with ripgrep; hidden files too, but not ignored (.gitignore) or binary ones. " +
-    "Returns matching lines by file with their numbers, or with `mode` the files or counts; when there is more, the `offset` to go on with.",
+    "Searches file contents with ripgrep; hidden files too, not ignored or binary ones. " +
+    "Returns matching lines by file with their numbers, or files or counts; when there is more, the `offset` to go on.",
   input,
   effect: "none",
   run: (query, context) =>

@@ -59,8 +59,8 @@ export const selectTools = (
     return tool === fetch && !web ? [] : [tool];
   });
 
-/** Bounds that nobody needs to know before running into them: the refusal says what was expected. */
-const untold = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum"] as const;
+/** Nobody needs to know these before running into them: the refusal says what was expected. */
+const bounds = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum"] as const;
 
 /** By what a tool takes: the skill tool is made for each squad. */
 const specs = new Map<Tool["input"], ToolSpec>();
@@ -73,7 +73,16 @@ export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
     const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, {
       io: "input",
       override({ jsonSchema }) {
-        for (const key of untold) delete jsonSchema[key];
+        for (const key of bounds) delete jsonSchema[key];
+        const { properties = {} } = jsonSchema;
+        for (const [name, property] of Object.entries(properties))
+          if (typeof property === "object" && property["untold"] === true) delete properties[name];
+        const hidden = jsonSchema["untold"];
+        if (Array.isArray(hidden)) {
+          jsonSchema.enum = jsonSchema.enum?.filter((each) => !hidden.includes(each)) ?? [];
+          delete jsonSchema["untold"];
+        }
+        if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
         if ((jsonSchema.maximum ?? 0) > 10_000) delete jsonSchema.maximum;
       },
     });

@@ -15,9 +15,9 @@ const input = z.strictObject({
 export const shell: Tool<z.infer<typeof input>> = {
   name: "shell",
   description:
-    "Runs a command: builds, tests, linters, scripts. Returns exit code, time, standard output and error together. " +
-    "What it started is ended when the shell exits; for a server or a long job set `background`: you get an id and the first output at once, for `process`. " +
-    "Background commands are ended when you finish, before the checks. Prefer `read`, `search`, `edit` and `git` for what they do.",
+    "Runs a command: builds, tests, linters, scripts. Returns exit code, time, and all output together. " +
+    "What it started is ended when the shell exits; for a server or a long job set `background`: you get an id for `process`. All end when you finish, before the checks. " +
+    "Prefer `read`, `search`, `edit` and `git` for what they do.",
   input,
   effect: "unknown",
   run: (call, context) =>

@@ -53,6 +53,9 @@ export type ToolContext = {
   delegate(work: { agent: string; slices?: readonly string[] | undefined; brief: string }): Promise<ToolResult>;
 };
 
+/** On what only the built-in rules pass: a model has better ways, and would be told of it with every request. */
+export const untold = { untold: true };
+
 /** `refused`: the Task may ask no more; words for the model. */
 export type Asked = EventData["ask.answered"] | { refused: string };
 

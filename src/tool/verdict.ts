@@ -3,10 +3,10 @@ import type { DomainEvent } from "../domain/event.ts";
 import { failed, ok, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
-  slices: z
+  parts: z
     .array(
       z.strictObject({
-        slice: z.string(),
+        part: z.number().int().min(1),
         verdict: z.enum(["accepted", "rejected", "inconclusive"]),
         notes: z
           .string()
@@ -21,24 +21,27 @@ const input = z.strictObject({
 export const verdict: Tool<z.infer<typeof input>> = {
   name: "verdict",
   description:
-    "Your judgement of each slice, all of them in one call. `accepted` only when the diff and the evidence show every criterion met; " +
+    "Your judgement of each part, all of them in one call. `accepted` only when the diff and the evidence show every criterion met; " +
     "`rejected` when one is not, or something else broke; `inconclusive` when what you were given cannot tell.",
   input,
   effect: "log",
-  run: ({ slices: given }, context) => {
+  run: ({ parts: given }, context) => {
     const { sessionID, callID } = context;
     const { sessions, slices, tree } = context.state();
     const session = sessions.find((each) => each.sessionID === sessionID);
     if (session?.purpose !== "review") return Promise.resolve(failed("Only a review has a verdict."));
-    const missing = session.sliceIDs.filter((id) => !given.some(({ slice }) => slice === id));
-    const unknown = given.filter(({ slice }) => !session.sliceIDs.includes(slice));
-    if (missing.length > 0 || unknown.length > 0)
+    // In the order of the brief: slices, then checks.
+    const { sliceIDs, checkIDs } = session;
+    const count = sliceIDs.length + checkIDs.length;
+    const named = given.map(({ part }) => part);
+    if (new Set(named).size < named.length || named.length !== count || Math.max(...named) > count)
       return Promise.resolve(
-        failed(
-          `Expected a verdict for each of ${session.sliceIDs.join(", ")}${missing.length > 0 ? `; missing: ${missing.join(", ")}` : ""}${unknown.length > 0 ? `; unknown: ${unknown.map(({ slice }) => slice).join(", ")}` : ""}. Nothing was recorded.`,
-        ),
+        failed(`Expected one verdict for each part, 1 to ${count}, got ${named.join(", ")}. Nothing was recorded.`),
       );
-    const facts = given.map(({ slice: sliceID, verdict: said, notes }): DomainEvent => {
+    const facts = given.map(({ part, verdict: said, notes }): DomainEvent => {
+      const checkID = checkIDs[part - 1 - sliceIDs.length];
+      if (checkID !== undefined) return { type: "check.judged", data: { checkID, sessionID, verdict: said, notes } };
+      const sliceID = sliceIDs[part - 1] ?? "";
       const revision = slices.find((each) => each.sliceID === sliceID)?.contract.revision ?? 1;
       return {
         type: "review.finished",

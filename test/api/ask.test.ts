@@ -180,8 +180,9 @@ describe.each(stores)("on %s", (name, env) => {
         ["ask", "ok"],
         ["shell", "ok"],
         ["shell", "ok"],
+        ["verdict", "ok"],
       ]);
-      expect(data?.messages.at(-1)?.text).toMatch(/After: Exit code 0 after .*\nonce$/);
+      expect(data?.messages.at(-2)?.text).toMatch(/After: Exit code 0 after .*\nonce$/);
     });
 
     test("nobody answers: the default stands, or the agent decides; a Task may ask only so often", async () => {
@@ -372,6 +373,7 @@ describe.each(stores)("on %s", (name, env) => {
         ["shell", "ok"],
         ["write", "error"],
         ["shell", "ok"],
+        ["verdict", "ok"],
       ]);
     });
 
@@ -386,6 +388,7 @@ describe.each(stores)("on %s", (name, env) => {
         ["error", expect.stringMatching(/^Denied: write Dockerfile\. Nobody gave permission in time/)],
         ["error", expect.stringMatching(/^This needs permission, and a Task may ask for 1/)],
         ["ok", expect.any(String)],
+        ["ok", "Recorded."],
       ]);
       expect(() => readText(directory, "Dockerfile")).toThrow("ENOENT");
       expect(readText(directory, "b.txt")).toBe("x\n");
@@ -444,7 +447,7 @@ describe.each(stores)("on %s", (name, env) => {
         denied.map(({ tool }) => [tool, "error", expect.stringMatching(/^Denied: .*Nothing was done/)]),
       );
       expect(ends.slice(denied.length).map(([tool, outcome]) => [tool, outcome])).toEqual(
-        allowed.map(({ tool }) => [tool, "ok"]),
+        [...allowed, { tool: "verdict" }].map(({ tool }) => [tool, "ok"]),
       );
       const decided = dataOf(events, "permission.decided");
       expect(decided.map(({ decision }) => decision)).toEqual([...denied.map(() => "deny"), "allow"]);

@@ -6,6 +6,7 @@ import { createServiceClient } from "../../src/client/client.ts";
 import { git, makeProject, readText, temporary } from "../harness.ts";
 import { cassettes, onCassette, recordsAnew } from "../cassette.ts";
 import { startMockProvider } from "../mock-provider.ts";
+import { acceptReviews } from "../reviews.ts";
 import { startService, type TestService } from "../service.ts";
 
 /** Whole Tasks on recorded exchanges of every wire format; misses; what a recording must not hold. */
@@ -26,6 +27,7 @@ let mock: LLMock | undefined;
 const providerOf = async ({ provider, path }: (typeof wires)[number]) => {
   if (mock === undefined) {
     mock = new LLMock({ port: 0, host: "127.0.0.1", logLevel: "silent" });
+    acceptReviews(mock);
     const calls = [
       { name: "read", arguments: JSON.stringify({ path: "a.txt" }) },
       { name: "write", arguments: JSON.stringify({ path: "b.txt", content: "two\n" }) },
@@ -49,7 +51,7 @@ const copies = async (service: TestService, model: `${string}/${string}`): Promi
   expect(status, status?.error).toMatchObject({
     lifecycleStatus: "completed",
     model,
-    usage: { modelCalls: 2, toolCalls: 2 },
+    usage: { modelCalls: 3, toolCalls: 3 },
     checks: [{ state: "passed" }],
   });
   expect(readText(directory, "b.txt")).toBe("two\n");
@@ -64,7 +66,7 @@ describe("a whole Task on recorded exchanges", () => {
     const text = readFileSync(join(cassettes, `copy-${name}.json`), "utf8");
     expect(text).not.toContain(secret);
     expect(text).not.toMatch(/authorization|x-api-key|x-goog-api-key/i);
-    expect(JSON.parse(text)).toMatchObject({ note, provider: { model }, exchanges: [{}, {}] });
+    expect(JSON.parse(text)).toMatchObject({ note, provider: { model }, exchanges: [{}, {}, {}] });
   });
 });
 

@@ -149,7 +149,7 @@ describe("failover", () => {
     expect(await settled(taskID)).toMatchObject({
       lifecycleStatus: "completed",
       model: "two/small",
-      sessionInvocationTopology: { nodes: [{ model: "two/small" }] },
+      sessionInvocationTopology: { nodes: [{ model: "two/small" }, { agent: "reviewer", model: "two/small" }] },
     });
     const switched = (await eventsOf(taskID)).filter((event) => event.type === "model.switched");
     expect(switched.map(({ data }) => data)).toMatchObject([

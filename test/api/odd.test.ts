@@ -110,7 +110,7 @@ describe.concurrent("what a repository can be", { timeout: 60_000 }, () => {
     expect(said.slice(0, 4).map(({ state }) => state)).toEqual(["error", "error", "error", "error"]);
     expect(said[5]?.state).toBe("error");
     // The control: the same calls on what lies inside.
-    expect(said.slice(6).map(({ state }) => state)).toEqual(["ok", "ok"]);
+    expect(said.slice(6, -1).map(({ state }) => state)).toEqual(["ok", "ok"]);
     expect(readdirSync(outside)).toEqual(["secret.txt"]);
     expect(readText(outside, "secret.txt")).toBe("SECRET\n");
     const names = await archive(directory, taskID);

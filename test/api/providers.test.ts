@@ -4,6 +4,7 @@ import { LLMock } from "@copilotkit/aimock";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import { git, makeProject, readText, temporary } from "../harness.ts";
+import { acceptReviews } from "../reviews.ts";
 import { startService, type TestService } from "../service.ts";
 
 /** Whole Tasks over the real wire formats of providers: a mock on a real port, tool calls, results sent back. */
@@ -25,6 +26,7 @@ const secret = "sk-test-A-KEY-THAT-NOBODY-MAY-SEE";
 beforeAll(async () => {
   root = temporary("sortie-providers-");
   mock = new LLMock({ port: 0, host: "127.0.0.1", logLevel: "silent" });
+  acceptReviews(mock);
   const calls = [
     { name: "read", arguments: JSON.stringify({ path: "a.txt" }) },
     { name: "write", arguments: JSON.stringify({ path: "b.txt", content: "two\n" }) },
@@ -56,14 +58,14 @@ test.each(wires)("$id: a Task with tool calls lands", async ({ id, model, priced
   expect(status).toMatchObject({
     lifecycleStatus: "completed",
     model: `${id}/${model}`,
-    usage: { modelCalls: 2, toolCalls: 2 },
+    usage: { modelCalls: 3, toolCalls: 3 },
     checks: [{ state: "passed" }],
   });
   expect(status?.usage.costUSD === null).toBe(!priced && id !== "chat");
   expect(readText(directory, "b.txt")).toBe("two\n");
   expect(git(directory, "rev-list", "--count", "HEAD")).toBe("2");
   const { data } = await client.task.messages({ path: { taskID } });
-  expect(data?.messages.map(({ text }) => text)).toEqual(["copy it", "I look and write.", "b.txt is written."]);
+  expect(data?.messages.map(({ text }) => text)).toEqual(["copy it", "I look and write.", "b.txt is written.", ""]);
   expect(data?.messages[1]?.calls.map(({ tool, state }) => `${tool} ${state}`)).toEqual(["read ok", "write ok"]);
   const events = await fetch(`${service.url}/task/${taskID}/events?format=json&after=0`);
   expect(await events.text()).not.toContain(secret);

@@ -72,7 +72,10 @@ const carry = async (directory: string, request: string, extra: Extra = {}): Pro
   const { data: status } = await client.task.wait({ path: { taskID: data.taskID }, timeoutMs: 60_000 });
   const { data: board } = await client.task.board({ path: { taskID: data.taskID } });
   if (status === undefined || board === undefined) throw new Error("no status");
-  const last = board.conversation.messages.findLast(({ role }) => role === "assistant");
+  const root = status.sessionInvocationTopology.rootSessionID;
+  const last = board.conversation.messages.findLast(
+    ({ role, sessionID }) => role === "assistant" && sessionID === root,
+  );
   return { ...status, said: last?.text ?? "" };
 };
 /** Carried out, its checks green, landed as one commit of exactly these files. */

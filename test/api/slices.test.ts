@@ -1,11 +1,18 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LongText } from "../../src/protocol/event.ts";
 import type { TaskBoard } from "../../src/protocol/status.ts";
-import { git, makeProject, readText, temporary, writeFiles } from "../harness.ts";
-import { createTask, logOf, post, send, settledTask } from "../hostile.ts";
-import { type MockProvider, type MockRequest, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";
+import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
+import { createTask, logOf, post, send, settledTask, statusOf } from "../hostile.ts";
+import {
+  type MockProvider,
+  type MockRequest,
+  type MockTurn,
+  partsOf,
+  startMockProvider,
+  textOf,
+} from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";
 import { teamOf } from "../squads.ts";
 
@@ -41,15 +48,18 @@ const scripts = new Map<string, Partial<Record<Role, Say>>>();
 const requests: { role: Role; request: MockRequest }[] = [];
 
 beforeAll(async () => {
-  provider = await startMockProvider((request) => {
-    const role = roleOf(request);
-    requests.push({ role, request });
-    const all = request.body.messages.map(({ content }) => textOf(content)).join("\n");
-    const script = scripts.get(/\[(\w+)\]/.exec(all)?.[1] ?? "");
-    return script?.[role]?.(request.turn, request, newestOf(request)) ?? { text: "Done." };
-  });
+  provider = await startMockProvider(
+    (request) => {
+      const role = roleOf(request);
+      requests.push({ role, request });
+      const all = request.body.messages.map(({ content }) => textOf(content)).join("\n");
+      const script = scripts.get(/\[(\w+)\]/.exec(all)?.[1] ?? "");
+      return script?.[role]?.(request.turn, request, newestOf(request)) ?? { text: "Done." };
+    },
+    { reviews: "script" },
+  );
   const data = join(root.path, "data");
-  writeFiles(join(data, "squads"), team());
+  writeFiles(join(data, "squads"), { ...team(), ...teamOf("alone", { orchestrator: ["read, write"] }) });
   const config = join(root.path, "config.jsonc");
   const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
   writeFileSync(config, JSON.stringify({ model: "mock/large", squad: "team", providers }));
@@ -74,20 +84,7 @@ const begin = (name: string, script: Partial<Record<Role, Say>>, body: Record<st
 };
 const write = (path: string, content: string) => ({ tool: "write", input: { path, content } });
 const judge = (request: MockRequest, verdict: string, notes = "Seen in the diff."): MockTurn => ({
-  calls: [
-    {
-      tool: "verdict",
-      input: {
-        slices: slicesIn(textOf(request.body.messages.findLast(({ role }) => role === "user")?.content)).map(
-          (slice) => ({
-            slice,
-            verdict,
-            notes,
-          }),
-        ),
-      },
-    },
-  ],
+  calls: [{ tool: "verdict", input: { parts: partsOf(request.first).map((part) => ({ part, verdict, notes })) } }],
 });
 const outputOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 const boardOf = async (taskID: string) =>
@@ -207,6 +204,116 @@ describe("a review", () => {
   });
 });
 
+describe("a check of the kind review", () => {
+  const criteria = "b.txt says `right`, and nothing else.";
+
+  test("is judged with the slices, by one session; what it misses goes back; then it is as green as any other", async () => {
+    const { taskID, directory } = await begin(
+      "criteria",
+      {
+        orchestrator: (turn) =>
+          turn === 0
+            ? { calls: [write("b.txt", "wrong\n")] }
+            : turn === 2
+              ? { calls: [write("b.txt", "right\n")] }
+              : { text: "Done." },
+        reviewer: (_turn, request) => {
+          const good = request.first.includes("+right");
+          const parts = partsOf(request.first).map((part) =>
+            request.first.includes(`# Part ${part}: style`)
+              ? { part, verdict: good ? "accepted" : "rejected", notes: good ? "It does." : "It says wrong." }
+              : { part, verdict: "accepted", notes: "Seen." },
+          );
+          return { calls: [{ tool: "verdict", input: { parts } }] };
+        },
+      },
+      { checks: [{ kind: "review", name: "style", criteria }, "test -e b.txt"] },
+    );
+    const status = await settledTask(service.url, taskID);
+    expect(status, status.error).toMatchObject({
+      lifecycleStatus: "completed",
+      usage: { modelCalls: 6 },
+      checks: [
+        { name: "style", kind: "review", required: true, state: "passed", stale: false, round: 1, exitCode: null },
+        { state: "passed", stale: false, round: 1 },
+      ],
+    });
+    expect(status.checks[0]?.tree).toBe(status.git.landedTree);
+    expect(readText(directory, "b.txt")).toBe("right\n");
+    const asked = requests.filter(({ role, request }) => role === "reviewer" && request.first.includes(criteria));
+    expect(asked).toHaveLength(2);
+    const told = (await logOf(service.url, taskID)).find((frame) => frame.type === "message.received");
+    expect(told).toMatchObject({ data: { source: "review" } });
+    expect(JSON.stringify(told)).toContain('the check \\"style\\": It says wrong.');
+    const log = await (await fetch(`${service.url}/task/${taskID}/checks/check-1/log`)).text();
+    expect(log).toBe("accepted: It does.\n");
+  });
+
+  test("that nobody can tell has not passed; an advisory one decides nothing", async () => {
+    const script: Partial<Record<Role, Say>> = {
+      orchestrator: (turn) => (turn === 0 ? { calls: [write("b.txt", "two\n")] } : { text: "Done." }),
+      reviewer: (_turn, request) => {
+        const [slice = 1, ...checks] = partsOf(request.first);
+        const parts = [
+          { part: slice, verdict: "accepted", notes: "Seen." },
+          ...checks.map((part) => ({ part, verdict: "inconclusive", notes: "The diff does not show it." })),
+        ];
+        return { calls: [{ tool: "verdict", input: { parts } }] };
+      },
+    };
+    const failed = await begin("unclear", script, { checks: [{ kind: "review", criteria }] });
+    const status = await settledTask(service.url, failed.taskID);
+    expect(status).toMatchObject({
+      lifecycleStatus: "failed",
+      errorInfo: { code: "checks_failed" },
+      checks: [{ state: "error" }],
+    });
+    expect(status.error).toContain("the reviewer could not tell: The diff does not show it.");
+    expect(git(failed.directory, "rev-list", "--count", "HEAD")).toBe("1");
+    const advisory = await begin("advisory", script, { checks: [{ kind: "review", criteria, required: false }] });
+    expect(await settledTask(service.url, advisory.taskID)).toMatchObject({
+      lifecycleStatus: "completed",
+      checks: [{ state: "error", required: false }],
+    });
+  });
+
+  test("judges what was done in place, too", async () => {
+    const { taskID, directory } = await begin(
+      "place",
+      {
+        orchestrator: (turn) => (turn === 0 ? { calls: [write("b.txt", "right\n")] } : { text: "Done." }),
+        reviewer: (_turn, request) => judge(request, request.first.includes("+right") ? "accepted" : "rejected"),
+      },
+      { isolation: "directory", checks: [{ kind: "review", criteria }] },
+    );
+    const status = await settledTask(service.url, taskID);
+    expect(status, status.error).toMatchObject({ lifecycleStatus: "completed", checks: [{ state: "passed" }] });
+    expect(readText(directory, "b.txt")).toBe("right\n");
+  });
+
+  test("needs a squad that has a reviewer; what it cannot have is refused by name", async () => {
+    const directory = project();
+    const refused = async (check: object, more: object = {}) => {
+      const body = {
+        request: "Do it",
+        productPillar: "code",
+        checks: [{ kind: "review", criteria, ...check }],
+        ...more,
+      };
+      const { status, body: said } = await post(service.url, "/task", directory, body);
+      return [status, said["message"]];
+    };
+    expect(await refused({}, { promptProfile: "alone" })).toEqual([
+      400,
+      "body.checks[0].kind: Expected a squad with a reviewer for a check of the kind review, got alone.",
+    ]);
+    expect((await refused({ baseline: true }))[0]).toBe(400);
+    expect((await refused({ criteria: " " }))[0]).toBe(400);
+    const { body } = await send(service.url, `/tasks?directory=${encodeURIComponent(directory)}`);
+    expect(body).toEqual([]);
+  });
+});
+
 describe("a plan", () => {
   test("three slices, two of them delegated at once, a rejected review, a revised contract", async () => {
     let plan: string[] = [];
@@ -217,7 +324,7 @@ describe("a plan", () => {
       orchestrator(turn, request, newest) {
         switch (turn) {
           case 0:
-            return { calls: [{ tool: "slice", input: { define: ["one", "two", "three"].map(contract) } }] };
+            return { calls: [{ tool: "slice", input: { plan: ["one", "two", "three"].map(contract) } }] };
           case 1:
             plan = slicesIn(newest);
             return {
@@ -233,7 +340,16 @@ describe("a plan", () => {
               calls: [
                 {
                   tool: "slice",
-                  input: { revise: { slice: plan[2], acceptance: ["three.txt says three", "nothing else changed"] } },
+                  input: {
+                    plan: [
+                      {
+                        slice: plan[2],
+                        title: "three",
+                        objective: "Write three",
+                        acceptance: ["three.txt says three", "nothing else changed"],
+                      },
+                    ],
+                  },
                 },
                 write("three.txt", "three\n"),
               ],
@@ -254,12 +370,12 @@ describe("a plan", () => {
       },
       reviewer(_turn, request) {
         const good = newestOf(request).includes("+three");
-        const slices = slicesIn(newestOf(request)).map((slice) =>
-          slice === plan[2] && !good
-            ? { slice, verdict: "rejected", notes: "three.txt is misspelt." }
-            : { slice, verdict: "accepted", notes: "Seen." },
+        const parts = partsOf(request.first).map((part) =>
+          request.first.includes(`# Part ${part}: three`) && !good
+            ? { part, verdict: "rejected", notes: "three.txt is misspelt." }
+            : { part, verdict: "accepted", notes: "Seen." },
         );
-        return { calls: [{ tool: "verdict", input: { slices } }] };
+        return { calls: [{ tool: "verdict", input: { parts } }] };
       },
     });
     const status = await settledTask(service.url, taskID, 40_000);
@@ -378,7 +494,14 @@ describe("a plan", () => {
             { calls: [{ tool: "slice", input: {} }] },
             { calls: [{ tool: "delegate", input: { agent: "nobody", brief: "x" } }] },
             { calls: [{ tool: "delegate", input: { agent: "builder", slices: ["slice_x"], brief: "x" } }] },
-            { calls: [{ tool: "slice", input: { revise: { slice: "slice_x", title: "y" } } }] },
+            {
+              calls: [
+                {
+                  tool: "slice",
+                  input: { plan: [{ slice: "slice_x", title: "y", objective: "y", acceptance: ["y"] }] },
+                },
+              ],
+            },
             { calls: [{ tool: "slice", input: { drop: { slice: first, reason: "nothing to do" } } }] },
           ][turn] ?? { text: "Nothing was to be done." }
         );
@@ -389,6 +512,66 @@ describe("a plan", () => {
     expect(seen[2]).toContain("Expected one of builder, explorer, stranger.");
     expect(seen[3]).toContain("There are no slices slice_x.");
     expect(seen[4]).toContain('There is no slice "slice_x". The plan:');
+  });
+});
+
+describe("one session", () => {
+  test("is interrupted in the middle of a command: it alone ends, whoever delegated hears why, the rest goes on", async () => {
+    const results: string[] = [];
+    const built = Promise.withResolvers<void>();
+    const { taskID, directory } = await begin("branch", {
+      orchestrator(turn, { body }) {
+        if (turn === 0)
+          return {
+            calls: ["hang", "work"].map((name) => ({
+              tool: "delegate",
+              input: { agent: "builder", brief: `Please ${name} [branch]` },
+            })),
+          };
+        results.push(...body.messages.filter(({ role }) => role === "tool").map(({ content }) => textOf(content)));
+        return { text: "One of two." };
+      },
+      async builder(turn, { first }) {
+        if (first.includes("hang"))
+          return { calls: [{ tool: "shell", input: { command: "echo $$ > pid; sleep 300" } }] };
+        if (turn > 0) built.resolve();
+        return turn === 0 ? { calls: [write("done.txt", "done\n")] } : { text: "Built." };
+      },
+      reviewer: (_turn, request) => judge(request, "accepted"),
+    });
+    await built.promise;
+    const at = await until(
+      () => statusOf(service.url, taskID),
+      ({ sessionInvocationTopology: { nodes } }) => nodes.filter(({ state }) => state === "ended").length === 1,
+    );
+    const [lead, ...builders] = at.sessionInvocationTopology.nodes;
+    const hung = builders.find(({ state }) => state === "running")?.sessionID ?? "";
+    const interrupt = (sessionID: string, body: unknown = undefined) =>
+      post(service.url, `/task/${taskID}/session/${sessionID}/interrupt`, directory, body);
+    const over = builders.find(({ state }) => state === "ended")?.sessionID ?? "";
+    expect((await interrupt(lead?.sessionID ?? "")).body).toMatchObject({ status: 400, code: "invalid_request" });
+    expect((await interrupt("ses_0")).body).toMatchObject({ status: 404, code: "session_not_found" });
+    expect((await interrupt(over)).body).toMatchObject({ status: 409, code: "session_ended" });
+    const before = Date.now();
+    expect(await interrupt(hung, { surface: "test", reason: "enough" })).toMatchObject({
+      status: 202,
+      body: { taskID, sessionID: hung, accepted: true, status: "running", lifecycleStatus: "active" },
+    });
+    const status = await settledTask(service.url, taskID);
+    expect(Date.now() - before).toBeLessThan(10_000);
+    expect(status, status.error).toMatchObject({ lifecycleStatus: "completed" });
+    expect(results.toSorted()).toEqual([
+      "Built.",
+      expect.stringContaining("The agent was stopped: It was interrupted by test: enough."),
+    ]);
+    expect(readText(directory, "done.txt")).toBe("done\n");
+    const ends = (await logOf(service.url, taskID)).flatMap((frame) =>
+      frame.type === "session.ended" && frame.data.sessionID === hung ? [frame.data] : [],
+    );
+    expect(ends).toMatchObject([{ outcome: "stopped", reason: "It was interrupted by test: enough." }]);
+    // Its command is gone: nothing holds the files of its own any more.
+    expect(readdirSync(join(service.dataDir, "worktrees")).filter((name) => name.startsWith(`${taskID}-`))).toEqual([]);
+    expect((await interrupt(hung)).body).toMatchObject({ status: 409, code: "session_ended" });
   });
 });
 

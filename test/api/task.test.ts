@@ -100,7 +100,7 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(status).toMatchObject({ lifecycleStatus: "completed", model: "builtin/rules-1", usage: { costUSD: 0 } });
       expect(readText(directory, "b.txt")).toBe("two\n");
       expect(git(directory, "log", "--format=%an <%ae>%n%B", "-1")).toContain("Sortie <sortie@localhost>");
-      expect(git(directory, "log", "--format=%(trailers)", "-1")).toBe(`Task: ${taskID}\nSquad: base@0.2.0`);
+      expect(git(directory, "log", "--format=%(trailers)", "-1")).toBe(`Task: ${taskID}\nSquad: base@0.3.0`);
       expect(git(directory, "status", "--porcelain")).toBe("?? mine.txt");
       expect(git(directory, "rev-list", "--count", "HEAD")).toBe("2");
       expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe("b.txt");
@@ -155,6 +155,7 @@ describe.each(stores)("on %s", (_name, env) => {
         "checks",
         "orchestrator",
         "orchestrator",
+        "reviewer",
       ]);
       expect(data?.messages[3]?.text).toContain("grep -q 2 n.txt");
     });
@@ -297,7 +298,7 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(failed).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "budget_reached" } });
       await client.task.update({ path: { taskID }, body: { budget: { maxSteps: 10 } } });
       await client.task.message({ path: { taskID }, body: { source: "test", text: "go on" } });
-      expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed", usage: { modelCalls: 3 } });
+      expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed", usage: { modelCalls: 4 } });
     });
 
     test("a cost cap with an unknown price stops, rather than not braking", async () => {
@@ -596,7 +597,8 @@ describe.each(stores)("on %s", (_name, env) => {
       const board = await client.task.board({ path: { taskID } });
       expect(board.data).toMatchObject({
         task: { taskID, lifecycleStatus: "completed" },
-        conversation: { total: 3 },
+        // The request, two replies, the reviewer's.
+        conversation: { total: 4 },
         git: { diffStat: { files: 1, insertions: 1, deletions: 0 } },
         lastEventID: status.lastEventID,
       });

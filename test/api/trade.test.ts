@@ -10,6 +10,7 @@ import { javascript } from "../fixtures/trade/javascript.ts";
 import { edit, type Job, read, shell, type Turn, write } from "../fixtures/trade/job.ts";
 import { other } from "../fixtures/trade/other.ts";
 import { git, makeProject, readText, temporary } from "../harness.ts";
+import { acceptReviews } from "../reviews.ts";
 import { startService, type TestService } from "../service.ts";
 
 /**
@@ -36,6 +37,7 @@ let count = 0;
 beforeAll(async () => {
   root = temporary("sortie-trade-");
   mock = new LLMock({ port: 0, host: "127.0.0.1", logLevel: "silent" });
+  acceptReviews(mock);
   await mock.start();
   const config = join(root.path, "config.jsonc");
   const providers = Object.fromEntries(
@@ -116,7 +118,8 @@ describe("small tasks", () => {
       expect(status.error).toBeUndefined();
       expect(status).toMatchObject({
         lifecycleStatus: "completed",
-        usage: { modelCalls: job.turns.length },
+        // One for the review.
+        usage: { modelCalls: job.turns.length + 1 },
         checks: job.checks.map(() => ({ state: "passed", stale: false })),
       });
       const events = await fetch(`${service.url}/task/${taskID}/events?format=json&after=0`);

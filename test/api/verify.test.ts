@@ -6,7 +6,7 @@ import { type Entry, hashOf, startOf } from "../../src/domain/ledger.ts";
 import type { Frame } from "../../src/protocol/event.ts";
 import { git, makeProject, temporary, writeFiles } from "../harness.ts";
 import { createTask, settledTask } from "../hostile.ts";
-import { type MockProvider, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";
+import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";
 import { type Files, manifestOf, pack, unpack, verified } from "../zip.ts";
 
@@ -49,12 +49,8 @@ const download = async (id = taskID) => {
 };
 
 beforeAll(async () => {
-  provider = await startMockProvider(({ turn, body, first }) => {
-    const system = textOf(body.messages.find(({ role }) => role === "system")?.content);
-    if (!system.includes("You are the reviewer"))
-      return (first.includes("Make it") ? work : again)[turn] ?? { text: "Done." };
-    const [slice] = /slice_[0-9a-z]{26}/.exec(first) ?? [];
-    return { calls: [{ tool: "verdict", input: { slices: [{ slice, verdict: "accepted", notes: "Seen." }] } }] };
+  provider = await startMockProvider(({ turn, first }) => {
+    return (first.includes("Make it") ? work : again)[turn] ?? { text: "Done." };
   });
   const data = join(root.path, "data");
   writeFiles(join(data, "squads"), team);

@@ -72,7 +72,7 @@ describe("the catalog", () => {
       healthy: true,
       complete: true,
       revision: expect.stringMatching(/^[0-9a-f]{16}$/) as string,
-      squads: ["user api 1.0.0", "builtin base 0.2.0", "project web 1.0.0"],
+      squads: ["user api 1.0.0", "builtin base 0.3.0", "project web 1.0.0"],
       issues: [],
       warnings: [],
     });
@@ -102,7 +102,7 @@ describe("the catalog", () => {
     expect(await scan()).toMatchObject({
       healthy: false,
       complete: true,
-      squads: ["user api 1.0.0", "builtin base 0.2.0"],
+      squads: ["user api 1.0.0", "builtin base 0.3.0"],
       issues: [
         "user linked link",
         "user web invalid_format",
@@ -147,10 +147,10 @@ describe("the catalog", () => {
   test("between the two renames of an upgrade the package before is there", async () => {
     user("api");
     renameSync(join(data(), "squads/api"), join(data(), "squads/.previous~api"));
-    expect(await scan()).toMatchObject({ healthy: true, squads: ["user api 1.0.0", "builtin base 0.2.0"] });
+    expect(await scan()).toMatchObject({ healthy: true, squads: ["user api 1.0.0", "builtin base 0.3.0"] });
     expect((await catalog().find("api"))?.squad.id).toBe("api");
     user("api", { version: "2.0.0" });
-    expect((await scan()).squads).toEqual(["user api 2.0.0", "builtin base 0.2.0"]);
+    expect((await scan()).squads).toEqual(["user api 2.0.0", "builtin base 0.3.0"]);
   });
 
   test("external agents are squads of the configuration", async () => {

@@ -136,7 +136,8 @@ describe("specs", () => {
       "verdict",
     ]);
     for (const { parameters, description } of specs) {
-      expect(parameters).toMatchObject({ type: "object", additionalProperties: false });
+      expect(parameters).toMatchObject({ type: "object" });
+      expect(JSON.stringify(parameters)).not.toMatch(/additionalProperties|untold/);
       expect(parameters).not.toHaveProperty("anyOf");
       expect(description.length).toBeGreaterThan(80);
     }

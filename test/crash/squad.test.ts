@@ -5,7 +5,14 @@ import type { Frame } from "../../src/protocol/event.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { at, createTask, logOf, send, statusOf } from "../hostile.ts";
-import { type MockProvider, type MockRequest, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";
+import {
+  type MockProvider,
+  type MockRequest,
+  type MockTurn,
+  partsOf,
+  startMockProvider,
+  textOf,
+} from "../mock-provider.ts";
 import { teamOf } from "../squads.ts";
 import { processesOf, startProcess } from "./process.ts";
 
@@ -29,10 +36,9 @@ const script = ({ body, turn, first }: MockRequest): MockTurn => {
   const system = textOf(body.messages.find(({ role }) => role === "system")?.content);
   const newest = textOf(body.messages.at(-1)?.content);
   if (system.includes("You are the reviewer.")) {
-    const slices = [...new Set(newest.match(/slice_[0-9a-z]{26}/g) ?? [])];
     const verdict = newest.includes("+one") && newest.includes("+two") ? "accepted" : "rejected";
     return {
-      calls: [{ tool: "verdict", input: { slices: slices.map((slice) => ({ slice, verdict, notes: "Read." })) } }],
+      calls: [{ tool: "verdict", input: { parts: partsOf(first).map((part) => ({ part, verdict, notes: "Read." })) } }],
     };
   }
   if (system.includes("You are the builder.")) {
@@ -53,7 +59,7 @@ const script = ({ body, turn, first }: MockRequest): MockTurn => {
 
 let provider: MockProvider;
 beforeAll(async () => {
-  provider = await startMockProvider(script);
+  provider = await startMockProvider(script, { reviews: "script" });
 });
 afterAll(() => provider.close());
 

@@ -5,8 +5,8 @@ import type { Goal } from "../../src/protocol/status.ts";
 
 /** What a reviewer reads, and what the rules make of it. */
 
-const goal = (acceptance: string[], evidence: string[], id = "slice_1"): Goal => ({
-  sliceID: id,
+const goal = (acceptance: string[], evidence: string[]): Goal => ({
+  sliceID: "slice_1",
   order: 1,
   weight: "blocking",
   contract: { revision: 1, title: "A slice: with a colon", objective: "Do it", acceptance },
@@ -31,49 +31,47 @@ const request = '<data from="the request">\n```txt file=a.txt\none\ntwo\n```\n</
 const diff = (second: string) =>
   `<data from="the diff">\ndiff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-old\n+${second}\n</data>`;
 const judged = (goals: Goal[], shown = diff("two")) => {
-  const { slices } = review(briefOf(goals, { request, diff: shown })).input as {
-    slices: { slice: string; verdict: string }[];
+  const { parts } = review(briefOf(goals, { request, diff: shown })).input as {
+    parts: { part: number; verdict: string }[];
   };
-  return slices.map(({ slice, verdict }) => `${slice} ${verdict}`);
+  return parts.map(({ part, verdict }) => `${part} ${verdict}`);
 };
 
 describe("a brief", () => {
   test("is read back as it was given, stale evidence left out", () => {
-    const text = briefOf([goal(["one", "two"], ["change 1 file", "OLD command `x` exit 0"]), goal([], [], "slice_2")], {
+    const text = briefOf([goal(["one", "two"], ["change 1 file", "OLD command `x` exit 0"]), goal([], [])], {
       request,
       diff: diff("two"),
     });
     expect(readBrief(text)).toEqual({
       request,
       diff: diff("two"),
-      slices: [
-        { sliceID: "slice_1", acceptance: ["one", "two"], evidence: ["change: 1 file"] },
-        { sliceID: "slice_2", acceptance: [], evidence: [] },
+      parts: [
+        { part: 1, acceptance: ["one", "two"], evidence: ["change: 1 file"] },
+        { part: 2, acceptance: [], evidence: [] },
       ],
     });
   });
-  test("anything else has no slices", () => expect(readBrief("Do it.").slices).toEqual([]));
+  test("anything else has no parts", () => expect(readBrief("Do it.").parts).toEqual([]));
 });
 
 describe("the rules as a reviewer", () => {
   test("accept a block that the diff shows line by line, and reject another one", () => {
     const slices = [goal([asItsBlock("a.txt")], ["change 1 file"])];
-    expect(judged(slices)).toEqual(["slice_1 accepted"]);
-    expect(judged(slices, diff("three"))).toEqual(["slice_1 rejected"]);
-    expect(judged(slices, "Nothing was changed that Git can show.")).toEqual(["slice_1 rejected"]);
+    expect(judged(slices)).toEqual(["1 accepted"]);
+    expect(judged(slices, diff("three"))).toEqual(["1 rejected"]);
+    expect(judged(slices, "Nothing was changed that Git can show.")).toEqual(["1 rejected"]);
   });
   test("accept a check that passed on what is there, not one that is missing, old or red", () => {
     const criterion = ["`npm test` passes"];
-    expect(judged([goal(criterion, ["check npm test passed"])])).toEqual(["slice_1 accepted"]);
-    expect(judged([goal(criterion, [])])).toEqual(["slice_1 rejected"]);
-    expect(judged([goal(criterion, ["OLD check npm test passed"])])).toEqual(["slice_1 rejected"]);
-    expect(judged([goal(criterion, ["check npm test passed", "check lint failed: exit 1"])])).toEqual([
-      "slice_1 rejected",
-    ]);
+    expect(judged([goal(criterion, ["check npm test passed"])])).toEqual(["1 accepted"]);
+    expect(judged([goal(criterion, [])])).toEqual(["1 rejected"]);
+    expect(judged([goal(criterion, ["OLD check npm test passed"])])).toEqual(["1 rejected"]);
+    expect(judged([goal(criterion, ["check npm test passed", "check lint failed: exit 1"])])).toEqual(["1 rejected"]);
   });
   test("say of anything else that they cannot tell", () => {
-    expect(judged([goal(["It is beautiful"], ["change 1 file"])])).toEqual(["slice_1 inconclusive"]);
-    expect(judged([goal([], ["change 1 file"])])).toEqual(["slice_1 accepted"]);
-    expect(judged([goal([], [])])).toEqual(["slice_1 inconclusive"]);
+    expect(judged([goal(["It is beautiful"], ["change 1 file"])])).toEqual(["1 inconclusive"]);
+    expect(judged([goal([], ["change 1 file"])])).toEqual(["1 accepted"]);
+    expect(judged([goal([], [])])).toEqual(["1 inconclusive"]);
   });
 });

@@ -139,6 +139,15 @@ export type Check = {
      * Of the pixels, how many may differ
      */
     maxDiffRatio?: number;
+} | {
+    id?: string;
+    name?: string;
+    required?: boolean;
+    kind: 'review';
+    /**
+     * What the result is to be; judged by the squad's reviewer from diff and evidence
+     */
+    criteria: string;
 };
 
 export type Viewport = {
@@ -199,6 +208,11 @@ export type TaskAnswer = {
      */
     answer?: string;
     source?: string;
+};
+
+export type SessionInterrupt = {
+    surface?: string;
+    reason?: string;
 };
 
 export type SquadValidate = {
@@ -403,7 +417,7 @@ export type PendingAsk = {
 export type CheckState = {
     id: string;
     name: string;
-    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck' | 'file' | 'http' | 'visual';
+    kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck' | 'file' | 'http' | 'visual' | 'review';
     required: boolean;
     origin: 'request' | 'project';
     state: 'pending' | 'running' | 'passed' | 'failed' | 'error';
@@ -710,6 +724,14 @@ export type CheckSpec = {
         sha256: string;
         bytes: number;
     };
+} | {
+    id: string;
+    name: string;
+    timeoutSeconds: number;
+    required: boolean;
+    baseline: boolean;
+    kind: 'review';
+    criteria: string;
 };
 
 export type TaskStatus = {
@@ -1563,6 +1585,10 @@ export type TaskEvent = {
          */
         callID: string | null;
         sliceIDs: Array<string>;
+        /**
+         * Checks of the kind review that it judges
+         */
+        checkIDs?: Array<string>;
         brief: LongText;
         /**
          * It works in files of its own, made from this commit of the Task's
@@ -1572,6 +1598,17 @@ export type TaskEvent = {
             commit: string;
             tree: string;
         };
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'session.interrupted';
+    data: {
+        sessionID: string;
+        surface: string;
+        reason: string;
     };
 } | {
     id: number;
@@ -1598,6 +1635,18 @@ export type TaskEvent = {
              */
             commit?: string;
         };
+    };
+} | {
+    id: number;
+    taskID: string;
+    sessionID?: string;
+    at: string;
+    type: 'check.judged';
+    data: {
+        checkID: string;
+        sessionID: string;
+        verdict: 'accepted' | 'rejected' | 'inconclusive';
+        notes: string;
     };
 } | {
     id: number;
@@ -1926,6 +1975,15 @@ export type AnswerAccepted = {
     eventID: number;
 };
 
+export type InterruptAccepted = {
+    taskID: string;
+    sessionID: string;
+    accepted: true;
+    status: 'running' | 'inactive';
+    lifecycleStatus: 'active' | 'completed' | 'failed' | 'cancelled';
+    eventID: number;
+};
+
 export type Project = {
     /**
      * Of its newest Task
@@ -2166,7 +2224,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'squad_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'squad_not_found' | 'session_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -3427,6 +3485,89 @@ export type TaskAnswerResponses = {
 };
 
 export type TaskAnswerResponse = TaskAnswerResponses[keyof TaskAnswerResponses];
+
+export type TaskInterruptData = {
+    body?: SessionInterrupt;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        taskID: string;
+        sessionID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/task/{taskID}/session/{sessionID}/interrupt';
+};
+
+export type TaskInterruptErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * No such Task
+     */
+    404: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type TaskInterruptError = TaskInterruptErrors[keyof TaskInterruptErrors];
+
+export type TaskInterruptResponses = {
+    /**
+     * Accepted; its call answers when it has stopped
+     */
+    202: InterruptAccepted;
+};
+
+export type TaskInterruptResponse = TaskInterruptResponses[keyof TaskInterruptResponses];
 
 export type TaskProjectArchiveData = {
     body?: never;

@@ -79,12 +79,12 @@ export const plan = (
 };
 
 function* planSlices(paths: readonly string[]): Step {
-  const define = [...new Set(paths)].map((path) => ({
+  const plan = [...new Set(paths)].map((path) => ({
     title: `Write ${path}`.slice(0, 120),
     objective: "The file that the request spells out in a block.",
     acceptance: [asItsBlock(path)],
   }));
-  const planned = yield* one({ tool: "slice", input: { define } });
+  const planned = yield* one({ tool: "slice", input: { plan } });
   return planned.outcome === "ok" ? done("") : failed(planned.output);
 }
 

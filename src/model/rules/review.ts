@@ -14,7 +14,7 @@ type Verdict = { verdict: "accepted" | "rejected" | "inconclusive"; notes: strin
 export const asItsBlock = (path: string): string => `\`${path}\` is as its block of the request says`;
 
 export const review = (text: string): Call => {
-  const { request, diff, slices } = readBrief(text);
+  const { request, diff, parts } = readBrief(text);
   const blocks = new Map(
     parse(undo(request), []).instructions.flatMap((instruction) =>
       instruction.kind === "write" ? [[instruction.path, instruction.content]] : [],
@@ -22,7 +22,7 @@ export const review = (text: string): Call => {
   );
   return {
     tool: "verdict",
-    input: { slices: slices.map((slice) => ({ slice: slice.sliceID, ...judge(slice, blocks, undo(diff)) })) },
+    input: { parts: parts.map((judged) => ({ part: judged.part, ...judge(judged, blocks, undo(diff)) })) },
   };
 };
 

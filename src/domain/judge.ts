@@ -1,0 +1,56 @@
+import type { TurnFailure } from "../protocol/event.ts";
+import { isReviewCheck } from "../protocol/check.ts";
+import { checksFailed, failedOf, isDue } from "./checks.ts";
+import type { Rules, Step } from "./next.ts";
+import { isAcceptable, isOpen, isReviewed, needsReview, refusedOf, type Slice } from "./slices.ts";
+import type { TaskState } from "./task.ts";
+
+/** What is still to be said of the slices, and of checks that are judged, before the result may land; undefined: nothing. */
+export const judge = (state: TaskState, rules: Rules): Step | undefined => {
+  if (!rules.reviews) return undefined;
+  const wait: Step = { kind: "wait" };
+  const fail = (failure: TurnFailure): Step => ({ kind: "settle", end: { lifecycleStatus: "failed", failure } });
+  const criteria = state.checks.filter(isReviewCheck);
+  // A review that was begun is ended first, whatever it came to.
+  const begun = state.sessions.find(({ purpose, end }) => purpose === "review" && end === null);
+  if (begun !== undefined) {
+    const checks = criteria.filter(({ id }) => begun.checkIDs.includes(id));
+    return state.deferred === null ? { kind: "review", slices: begun.sliceIDs, checks } : wait;
+  }
+
+  const slices = state.slices.filter((slice) => isOpen(slice) && needsReview(state, slice));
+  const unreviewed = slices.filter((slice) => !isReviewed(state, slice));
+  const due = criteria.filter((check) => isDue(state, check));
+  if (unreviewed.length > 0 || due.length > 0) {
+    if (state.deferred !== null) return wait;
+    return rules.stop === undefined ? { kind: "review", slices: ids(unreviewed), checks: due } : fail(rules.stop);
+  }
+
+  const refused = refusedOf(state);
+  const failed = failedOf(state, criteria);
+  if (refused.length > 0 || failed.length > 0) {
+    const unclear = refused.every(({ review }) => review?.verdict === "inconclusive") && failed.every(isUnclear);
+    if (rules.retries && !unclear && state.round < rules.checkRounds)
+      return { kind: "revise", slices: refused, failed };
+    return fail(failed.length > 0 ? checksFailed(state, failed) : reviewRefused(state, refused, unclear));
+  }
+  const accepted = slices.filter((slice) => isAcceptable(state, slice));
+  return accepted.length > 0 ? { kind: "accept", slices: ids(accepted) } : undefined;
+};
+
+const ids = (some: readonly Slice[]): string[] => some.map(({ sliceID }) => sliceID);
+
+const isUnclear = ({ state }: { state: string }): boolean => state === "error";
+
+const reviewRefused = (state: TaskState, refused: readonly Slice[], unclear: boolean): TurnFailure => ({
+  code: unclear ? "review_inconclusive" : "review_rejected",
+  message: `The agents finished and the checks passed; the review ${unclear ? "could not tell whether it is done" : "did not accept it"}: ${refused
+    .map(
+      ({ contract, review }) =>
+        `"${contract.title}": ${review?.notes || (review?.verdict === "accepted" ? "nothing was seen of it" : "no reason given")}`,
+    )
+    .join("; ")
+    .slice(0, 4000)}`,
+  retryable: unclear,
+  remedy: `${unclear ? "Send a message to have it reviewed again" : "Send a message that says how to go on"}${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
+});
