@@ -546,7 +546,7 @@ describe("one session", () => {
     );
     const [lead, ...builders] = at.sessionInvocationTopology.nodes;
     const hung = builders.find(({ state }) => state === "running")?.sessionID ?? "";
-    const interrupt = (sessionID: string, body: unknown = undefined) =>
+    const interrupt = (sessionID: string, body?: object) =>
       post(service.url, `/task/${taskID}/session/${sessionID}/interrupt`, directory, body);
     const over = builders.find(({ state }) => state === "ended")?.sessionID ?? "";
     expect((await interrupt(lead?.sessionID ?? "")).body).toMatchObject({ status: 400, code: "invalid_request" });
