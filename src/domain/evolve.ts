@@ -3,7 +3,7 @@ import { callMark, noCircle } from "./circle.ts";
 import type { Recorded } from "./event.ts";
 import { fresh, kept, left, received, taken, timeUntil } from "./attempt.ts";
 import { begin } from "./begin.ts";
-import { checked, labelOf, proven, ran } from "./proof.ts";
+import { checked, handedOver, labelOf, proven, ran } from "./proof.ts";
 import { asking, circled, inSession, replied, spent, started } from "./session.ts";
 import { reopen, reslice, settleWhole } from "./slices.ts";
 import { isRead, isWaiting, staysOnBranch, type TaskState } from "./task.ts";
@@ -156,7 +156,11 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "note.written":
       return state;
     case "artifact.recorded":
-      return { ...state, artifacts: [...state.artifacts, { ...event.data, at: event.at }] };
+      return {
+        ...state,
+        artifacts: [...state.artifacts, { ...event.data, at: event.at }],
+        ...handedOver(state, event),
+      };
     case "conversation.compacted":
       return {
         ...state,

@@ -22,7 +22,7 @@ export type Proof = {
 };
 
 /** The newest are kept in the fold; the log and the ledger have all. */
-const kept = { change: 3, command: 12, check: 24 } as const;
+const kept = { change: 3, command: 12, check: 24, artifact: 12 } as const;
 
 /** Seen under the contract as it stands, on the files as they are. */
 export const isFresh = (state: TaskState, slice: Slice, proof: Proof): boolean =>
@@ -69,6 +69,14 @@ export const ran = (state: TaskState, event: Recorded & { type: "tool.finished" 
   if (exitCode === null) return {};
   const summary = `\`${label}\` exit ${exitCode}`;
   return proven(state, { id: callID, kind: "command", summary, sessionID, commit: null, tree: null, at: event.at });
+};
+
+/** A file that an agent handed over; what a check or a caller made is told of with them. */
+export const handedOver = (state: TaskState, { data, at }: Recorded & { type: "artifact.recorded" }) => {
+  const { artifactID: id, title, filename, bytes, by } = data;
+  if (by.kind !== "call") return {};
+  const summary = `${title} (${filename}, ${bytes} bytes)`;
+  return proven(state, { id, kind: "artifact", summary, sessionID: by.sessionID, commit: null, tree: null, at });
 };
 
 export const checked = (state: TaskState, event: Recorded & { type: "check.finished" }) => {

@@ -107,8 +107,8 @@ const goal = z
     evidence: z
       .array(
         z.object({
-          id: z.string().describe("Of the call, check or commit"),
-          kind: z.enum(["change", "command", "check"]),
+          id: z.string().describe("Of the call, check, commit or artifact"),
+          kind: z.enum(["change", "command", "check", "artifact"]),
           summary: z.string(),
           sessionID: z.string().nullable(),
           commit: z.string().nullable(),

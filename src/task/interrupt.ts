@@ -1,11 +1,21 @@
 import { endAsks } from "../domain/ask.ts";
 import { isActive } from "../domain/summary.ts";
-import { openAsks } from "../domain/task.ts";
+import type { DomainEvent } from "../domain/event.ts";
+import { openAsks, type TaskState } from "../domain/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
 import type { InterruptAccepted } from "../protocol/status.ts";
 import type { Accept } from "./accept.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
+
+/** A message that interrupts cuts everything that was delegated. */
+export const interruptAll = ({ sessions }: TaskState, surface: string): DomainEvent[] =>
+  sessions
+    .filter(({ callID, end, interrupted }) => callID !== null && end === null && interrupted === null)
+    .map(({ sessionID }) => ({
+      type: "session.interrupted",
+      data: { sessionID, surface, reason: "a message came in" },
+    }));
 
 /** A caller has one delegated session stopped: a fact, which the run hears of and acts on (`branches.ts`). */
 export const createInterrupt =

@@ -39,7 +39,7 @@ import { type Accepted, createAccept, type OnceKey } from "./accept.ts";
 import { createAnswer } from "./answer.ts";
 import { type CapturesDeps, createCaptures } from "./capture.ts";
 import { createTask, keepAttachments, type TaskCreated } from "./create.ts";
-import { createInterrupt } from "./interrupt.ts";
+import { createInterrupt, interruptAll } from "./interrupt.ts";
 import { type Between, createReads } from "./reads.ts";
 
 /** A finished ZIP in a temporary file; disposing removes it. */
@@ -164,6 +164,8 @@ export const createTasks = (deps: TasksDeps): Tasks => {
               type: "message.received",
               data: { messageID, sessionID, source: body.source, text, attachments, disposition },
             },
+            // Whoever delegated reads it only when what it waits for has ended.
+            ...(interrupt ? interruptAll(state, body.source) : []),
             ...ended,
           ],
           ...(active && !interrupt && ended.length === 0 && (state.deferred === null || disposition === "queued")

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { newID } from "../id.ts";
 import type { Limits } from "../protocol/limits.ts";
+import { isOpen } from "../domain/slices.ts";
 import type { TaskState } from "../domain/task.ts";
 import { mediaTypeOf } from "./media.ts";
 import { answer, failed, ok, shown, type Tool } from "./tool.ts";
@@ -27,16 +28,26 @@ export const artifact: Tool<z.infer<typeof input>> = {
       const mime = mediaTypeOf(filename, bytes);
       const kept = await context.keep(bytes);
       const artifactID = newID("art");
+      const sliceID = sliceOf(context.state(), sessionID);
+      const more = sliceID === undefined ? {} : { sliceID };
       return {
         ...ok(`Kept ${shown(filename)} as ${artifactID}: ${mime}, ${kept.bytes} bytes.`),
         facts: [
           {
             type: "artifact.recorded",
-            data: { artifactID, filename, title, mime, ...kept, by: { kind: "call", sessionID, callID } },
+            data: { artifactID, filename, title, mime, ...kept, by: { kind: "call", sessionID, callID }, ...more },
           },
         ],
       };
     }),
+};
+
+/** The slice it is evidence for, where there is only one that it can be. */
+const sliceOf = ({ slices, sessions }: TaskState, sessionID: string): string | undefined => {
+  const given = sessions.find((session) => session.sessionID === sessionID)?.sliceIDs ?? [];
+  const open = slices.flatMap((slice) => (isOpen(slice) ? [slice.sliceID] : []));
+  const [only, ...others] = given.length > 0 ? given : open;
+  return others.length === 0 ? only : undefined;
 };
 
 /** Why no more can be kept. Of calls side by side, those before this one are counted in: their facts are still to come. */

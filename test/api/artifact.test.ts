@@ -93,6 +93,7 @@ describe("an artifact", () => {
       bytes: bytes.length,
       sha256: sha256(bytes),
       by: { kind: "call", sessionID: expect.stringMatching(/^ses_/), callID: expect.stringMatching(/^call_/) },
+      sliceID: task.board.task.goals[0]?.sliceID,
       at: expect.stringMatching(/Z$/),
     });
     const both = [
@@ -100,6 +101,14 @@ describe("an artifact", () => {
       kept("plot.png", "what it shows", "image/png", png),
     ];
     expect(task.artifacts.toSorted((a, b) => (a.filename < b.filename ? 1 : -1))).toEqual(both);
+    // Evidence of the one slice that there is.
+    const evidence = task.board.task.goals[0]?.evidence.filter(({ kind }) => kind === "artifact") ?? [];
+    expect(evidence.map(({ id, summary }) => ({ id, summary }))).toEqual(
+      task.artifacts.map(({ artifactID, title, filename, bytes }) => ({
+        id: artifactID,
+        summary: `${title} (${filename}, ${bytes} bytes)`,
+      })),
+    );
     expect(told[1]).toMatch(/^Kept report\.md as art_\w{26}: text\/markdown, 20 bytes\.$/);
     expect(git(task.directory, "ls-files")).toBe(".gitignore\nplot.png");
 

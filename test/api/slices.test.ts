@@ -15,6 +15,7 @@ import {
 } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";
 import { teamOf } from "../squads.ts";
+import { manifestOf, unpack, verified } from "../zip.ts";
 
 /** A squad at work over the real wire format: slices, delegation, reviews, and what the service makes of them. */
 
@@ -419,6 +420,44 @@ describe("a plan", () => {
     const board = await boardOf(taskID);
     expect(board.columns).toEqual({ todo: [], doing: [], reviewing: [], done: plan, blocked: [] });
     expect(board.sessions).toEqual(nodes);
+
+    // The archive tells the same, whole, and proves it by itself.
+    const zip = await (
+      await fetch(`${service.url}/task/${taskID}/project-archive?directory=${encodeURIComponent(directory)}`)
+    ).arrayBuffer();
+    const files = unpack(Buffer.from(zip));
+    const flow = (name: string): unknown => JSON.parse(String(files.get(`execution-flow/${name}`)));
+    const listed = (name: string): unknown[] =>
+      String(files.get(`execution-flow/${name}`))
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as unknown);
+    expect([...files.keys()].toSorted()).toEqual(
+      [
+        ...["a.txt", "one.txt", "three.txt", "two.txt"].map((name) => `project/${name}`),
+        ...[
+          "board.json",
+          "checks.json",
+          "events.jsonl",
+          "ledger.jsonl",
+          "manifest.json",
+          "messages.jsonl",
+          "task.json",
+        ].map((name) => `execution-flow/${name}`),
+      ].toSorted(),
+    );
+    for (const name of ["one", "two", "three"]) expect(String(files.get(`project/${name}.txt`))).toBe(`${name}\n`);
+    expect(flow("task.json")).toMatchObject(JSON.parse(JSON.stringify(status)) as object);
+    const { generatedAt: _at, ...shown } = board;
+    expect(flow("board.json")).toMatchObject(JSON.parse(JSON.stringify(shown)) as object);
+    expect(listed("events.jsonl")).toEqual(await logOf(service.url, taskID));
+    expect(listed("messages.jsonl")).toHaveLength(board.conversation.total);
+    expect(listed("ledger.jsonl").filter((entry) => (entry as { kind: string }).kind === "settlement")).toHaveLength(3);
+    expect(flow("checks.json")).toEqual([]);
+    expect(manifestOf(files)).toMatchObject({ commit: status.git.landedCommit, complete: true });
+    const path = join(root.path, "plan.zip");
+    writeFileSync(path, Buffer.from(zip));
+    expect((await verified(path)).findings.filter(({ state }) => state === "bad")).toEqual([]);
   });
 
   test("builders at once do not see each other's files; what both changed goes back to the Orchestrator", async () => {
@@ -572,6 +611,36 @@ describe("one session", () => {
     // Its command is gone: nothing holds the files of its own any more.
     expect(readdirSync(join(service.dataDir, "worktrees")).filter((name) => name.startsWith(`${taskID}-`))).toEqual([]);
     expect((await interrupt(hung)).body).toMatchObject({ status: 409, code: "session_ended" });
+  });
+});
+
+describe("a message that interrupts", () => {
+  test("cuts what was delegated, so that whoever delegated reads it now", async () => {
+    const heard: string[] = [];
+    const { taskID, directory } = await begin("cut", {
+      orchestrator(turn, { body }) {
+        if (turn === 0)
+          return { calls: [{ tool: "delegate", input: { agent: "builder", brief: "Take your time [cut]" } }] };
+        heard.push(...body.messages.slice(-2).map(({ role, content }) => `${role}: ${textOf(content)}`));
+        return { text: "As you say." };
+      },
+      builder: () => ({ calls: [{ tool: "shell", input: { command: "sleep 300" } }] }),
+    });
+    await until(
+      () => logOf(service.url, taskID),
+      (log) => log.some((frame) => frame.type === "tool.started" && frame.data.tool === "shell"),
+    );
+    const before = Date.now();
+    const body = { source: "test", text: "Leave it.", onBusy: "interrupt" };
+    expect((await post(service.url, `/task/${taskID}/message`, directory, body)).body).toMatchObject({
+      disposition: "interrupted",
+    });
+    expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    expect(Date.now() - before).toBeLessThan(10_000);
+    expect(heard).toEqual([
+      expect.stringContaining("tool: The agent was stopped: It was interrupted by test: a message came in."),
+      "user: Leave it.",
+    ]);
   });
 });
 

@@ -594,10 +594,10 @@ export type Goal = {
      */
     evidence: Array<{
         /**
-         * Of the call, check or commit
+         * Of the call, check, commit or artifact
          */
         id: string;
-        kind: 'change' | 'command' | 'check';
+        kind: 'change' | 'command' | 'check' | 'artifact';
         summary: string;
         sessionID: string | null;
         commit: string | null;
