@@ -92,8 +92,8 @@ export const createCaller = async (
     onFrame(frame, at);
     if (frame.type !== "task.settled") return;
     const { lifecycleStatus, error } = frame.data;
-    if (lifecycleStatus === "completed") endOf(frame.taskID).resolve();
-    else endOf(frame.taskID).reject(new Error(`${frame.taskID} ended ${lifecycleStatus}: ${error}`));
+    if (lifecycleStatus === "completed") endOf(frame.taskID ?? "").resolve();
+    else endOf(frame.taskID ?? "").reject(new Error(`${frame.taskID} ended ${lifecycleStatus}: ${error}`));
   });
   return {
     async create(directory, request, options = {}) {

@@ -166,6 +166,8 @@ export type Config = {
   /** Folders of recorded exchanges: to write, and to play from. */
   record: string | undefined;
   cassettes: string | undefined;
+  /** Whether Missions may have squads made; undefined: a Mission's caller decides. */
+  production: boolean | undefined;
   /** Refuse other users of this machine. */
   sameUser: boolean;
   logLevel: string;
@@ -182,8 +184,6 @@ export type Flags = {
   model?: string;
 };
 
-/** Variables of the interface whose feature is not built yet: refused rather than ignored. */
-const later = ["SERVICE_ALLOW_SQUAD_PRODUCTION"];
 /** security.md C5: what no command gets, not even by the operator's own list. */
 const neverGiven =
   /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^SERVICE_|^LD_|^GIT_|^PYTHON|^(NODE_OPTIONS|BASH_ENV|ENV|SSH_AUTH_SOCK)$/i;
@@ -226,8 +226,6 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   for (const [name, value] of Object.entries(env))
     if (name.startsWith("SERVICE_") && value?.trim() === "" && !lists.has(name))
       throw bad(`${name} is set but empty. Give it a value, or unset it.`);
-  for (const name of later)
-    if (env[name] !== undefined) throw bad(`${name} is not available in this version. Unset it.`);
 
   const home = env["HOME"] ?? homedir();
   const dataDir = resolve(
@@ -291,6 +289,10 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   const offline = env["SERVICE_OFFLINE"] ?? "0";
   if (offline !== "0" && offline !== "1") throw bad(`Expected SERVICE_OFFLINE to be 1 or 0, got "${offline}".`);
 
+  const production = env["SERVICE_ALLOW_SQUAD_PRODUCTION"];
+  if (production !== undefined && production !== "0" && production !== "1")
+    throw bad(`Expected SERVICE_ALLOW_SQUAD_PRODUCTION to be 1 or 0, got "${production}".`);
+
   const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
   return {
     host,
@@ -342,6 +344,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     record: folder(env["SERVICE_RECORD"]),
     cassettes: folder(env["SERVICE_CASSETTES"]),
     sameUser: sameUser === "1",
+    production: production === undefined ? undefined : production === "1",
     logLevel,
     env,
   };

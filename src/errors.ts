@@ -16,6 +16,7 @@ const statusOf = {
   host_not_allowed: 403,
   directory_not_allowed: 403,
   task_not_found: 404,
+  mission_not_found: 404,
   squad_not_found: 404,
   session_not_found: 404,
   route_not_found: 404,

@@ -3,8 +3,9 @@ import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, homedir } from "node:os";
 import { join } from "node:path";
 import { type Config, isLoopback } from "./config.ts";
-import type { Recorded } from "./domain/event.ts";
+import { isMission, type Recorded } from "./domain/event.ts";
 import { protectedBy } from "./domain/permission.ts";
+import { dueNow } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local.ts";
 import { createSlots } from "./engine/slots.ts";
 import { messageOf, ServiceError, StartError } from "./errors.ts";
@@ -17,6 +18,9 @@ import { createRegistry } from "./model/registry.ts";
 import { secretsOf } from "./model/secrets.ts";
 import type { Limits } from "./protocol/limits.ts";
 import { createRoutes } from "./protocol/routes.ts";
+import { createMissionArchive } from "./mission/archive.ts";
+import { createMissions, type Missions } from "./mission/missions.ts";
+import { createRunMission } from "./mission/run.ts";
 import { createSecrets } from "./redact.ts";
 import { createCatalog } from "./squad/catalog.ts";
 import { createManager } from "./squad/manager.ts";
@@ -47,6 +51,7 @@ export type Service = {
   dataDir: string;
   store: "sqlite" | "postgres";
   tasks: Tasks;
+  missions: Missions;
   /** Resolves when the service finds that its data cannot be trusted and has to end. */
   failure: Promise<StartError>;
   /** Stops in good order: refuses, ends streams, stops runs and their processes, closes the store. */
@@ -134,7 +139,7 @@ export const createService = async (
       slotsFree: () => slots.free(),
       breakers: () => registry.breakers(),
     });
-    const archive = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });
+    const archiver = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });
     const now = () => new Date();
     const browser = () => ({
       program: browserOf(config),
@@ -146,7 +151,7 @@ export const createService = async (
       workspaces,
       squads,
       resolveModel: (ref) => registry.resolve(ref),
-      archive,
+      archive: archiver.ofTask,
       checkDisk: diskGuard(dataDir, limits),
       captures: { browser, slots, network: sandbox.network },
       defaults: { squad: config.squad, landing: config.landing },
@@ -155,11 +160,38 @@ export const createService = async (
       now,
     });
     let retainer: ReturnType<typeof createRetainer> | undefined;
+    const missions = createMissions({
+      store,
+      engine,
+      tasks,
+      workspaces,
+      catalog,
+      resolveModel: (ref) => registry.resolve(ref),
+      checkDisk: diskGuard(dataDir, limits),
+      archive: createMissionArchive({ store, archiver, redact: secrets.all }),
+      production: config.production,
+      log,
+      now,
+    });
+    const running = { tier: sandbox.tier, name: sandbox.name, network: sandbox.network };
+    const worker = `${instance}/${randomUUID()}`;
+    const heard = (events: readonly Recorded[]) => {
+      metrics.recorded(events);
+      for (const event of events) if (event.type === "task.settled") void settled(event.stream);
+      recorded(events);
+    };
+    /** Its worktree may go in a while; and its Mission is due since that commit. */
+    const settled = async (taskID: string): Promise<void> => {
+      retainer?.settled(taskID);
+      const mission = (await store.state(taskID).catch(() => undefined))?.mission;
+      if (mission != null) engine.nudge(mission.sessionID, dueNow(now(), "normal"));
+    };
     const runTask = createRunTask({
       store,
       workspaces,
       processes,
       squads,
+      manager,
       models: registry,
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       slots,
@@ -168,13 +200,26 @@ export const createService = async (
       web: config.web.fetch ? { http: config.web.http } : undefined,
       limits,
       permissions,
-      sandbox: { tier: sandbox.tier, name: sandbox.name, network: sandbox.network },
-      worker: `${instance}/${randomUUID()}`,
-      recorded(events) {
-        metrics.recorded(events);
-        for (const event of events) if (event.type === "task.settled") retainer?.settled(event.stream);
-        recorded(events);
-      },
+      sandbox: running,
+      worker,
+      recorded: heard,
+      log,
+      now,
+    });
+    const runMission = createRunMission({
+      store,
+      tasks,
+      workspaces,
+      catalog,
+      models: registry,
+      slots,
+      limits,
+      permissions,
+      sandbox: running,
+      squad: config.squad,
+      production: config.production,
+      worker,
+      recorded: heard,
       log,
       now,
     });
@@ -182,6 +227,7 @@ export const createService = async (
     let draining = false;
     const app = createApp({
       tasks,
+      missions,
       squads: { catalog, manager, admit: async (directory) => (await workspaces.inspect(directory)).directory },
       store,
       limits,
@@ -218,7 +264,7 @@ export const createService = async (
       sameUser: config.sameUser,
     });
     scope.defer(() => server.close());
-    engine.start(runTask);
+    engine.start((stream, signal) => (isMission(stream) ? runMission : runTask)(stream, signal));
     retainer = scope.use(createRetainer({ store, workspaces, retentionHours: config.retentionHours, log, now }));
     scope.use(forgetKeys(store, log));
     const failure = new Promise<StartError>((resolve) => {
@@ -237,6 +283,7 @@ export const createService = async (
       dataDir,
       store: store.kind,
       tasks,
+      missions,
       failure,
       async close() {
         draining = true;

@@ -84,7 +84,7 @@ export const expectLandedChecked = (frames: readonly Frame[]): void => {
       if (landingStarted !== null)
         expect({ commit, tree }, `R6 ${taskID}`).toEqual({ commit: landingStarted.commit, tree: landingStarted.tree });
     }
-    state = evolve(state, { ...frame, position: id, stream: taskID, version: index + 1 });
+    state = evolve(state, { ...frame, position: id, stream: taskID ?? "", version: index + 1 });
   }
 };
 

@@ -36,7 +36,7 @@ export const digestOf = (folder: string): string =>
 const foldOf = (frames: readonly Frame[]): TaskState => {
   let state: TaskState | undefined;
   for (const [index, { id, taskID, ...frame }] of frames.entries())
-    state = evolve(state, { ...frame, position: id, stream: taskID, version: index + 1 });
+    state = evolve(state, { ...frame, position: id, stream: taskID ?? "", version: index + 1 });
   if (state === undefined) throw new Error("Expected events, got none");
   return state;
 };

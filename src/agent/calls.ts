@@ -116,7 +116,7 @@ const attempt = async (
       background: turn.background,
       web: webUnder(turn, tool, parsed.data),
       onOutput: (text) => turn.live("tool.output", call.callID, text),
-      state: turn.state,
+      state: turn.task,
       record: turn.record,
       ask: (question) => ask(turn, call.callID, { kind: "question", ...question }),
       delegate: (work) => turn.delegate(call.callID, work, cut),

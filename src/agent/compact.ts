@@ -87,7 +87,7 @@ const summarise = async (
   signal.throwIfAborted();
   if (reply.ok && isSummary(reply)) return { text: reply.text.trim(), usage: reply.usage };
   turn.log.warn(
-    { task: turn.state().taskID, reason: reply.ok ? reply.finish : reply.failure.message },
+    { task: turn.stream, reason: reply.ok ? reply.finish : reply.failure.message },
     "no summary of older turns came from the model; they go on without their long outputs",
   );
   return { text: undefined, usage: reply.usage ?? noUsage };

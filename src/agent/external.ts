@@ -94,7 +94,7 @@ export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent): Pro
     if (lost !== undefined) throw lost.error;
     return callID;
   };
-  const leave = createLeave(turn, [workspace.root, turn.state().directory]);
+  const leave = createLeave(turn, [workspace.root, turn.task().directory]);
   const app = serveHost(client({ name: "sortie" }), turn, workspace, leave, begin).onNotification(
     methods.client.session.update,
     ({ params }) => note(() => scribe.take(params.update)),
@@ -162,7 +162,7 @@ const openSession = async (
   if (hello.protocolVersion !== PROTOCOL_VERSION)
     throw new Error(`Expected protocol version ${PROTOCOL_VERSION}, got ${hello.protocolVersion}`);
   const takesImages = hello.agentCapabilities?.promptCapabilities?.image === true;
-  const earlier = turn.state().attached[turn.sessionID];
+  const earlier = turn.task().attached[turn.sessionID];
   if (earlier !== undefined && hello.agentCapabilities?.sessionCapabilities?.resume != null) {
     const resumed = await line
       .request(methods.agent.session.resume, { sessionId: earlier, cwd, mcpServers: [] })
@@ -192,7 +192,7 @@ const contentOf = async (turn: ExternalTurn, takesImages: boolean, fresh: boolea
   const unread = all.slice(messagesOf(chat).length - chat.unread.length);
   const said = all.slice(0, all.length - unread.length);
   const blocks: ContentBlock[] = [];
-  if (fresh) blocks.push({ type: "text", text: systemOf(turn.agent, turn.state(), turn.facts) });
+  if (fresh) blocks.push({ type: "text", text: systemOf(turn.agent, turn.task(), turn.facts) });
   if (fresh && said.length > 0) blocks.push({ type: "text", text: transcriptOf(said) });
   for (const message of unread) if (message.role === "user") blocks.push(...blocksOf(message, takesImages));
   if (unread.length === 0)

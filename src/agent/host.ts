@@ -47,7 +47,7 @@ export const serveHost = (
 
   /** Agents speak in absolute paths, of the tree as they see it. */
   const inside = (path: string): string => {
-    const inner = within(path, [workspace.root, turn.state().directory]);
+    const inner = within(path, [workspace.root, turn.task().directory]);
     if (!isAbsolute(inner)) return inner;
     throw RequestError.invalidParams(undefined, `Expected a path inside ${workspace.root}, got ${path}`);
   };

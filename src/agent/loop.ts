@@ -2,8 +2,9 @@ import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { budgetWarnings } from "../domain/budget.ts";
 import { isFull } from "../domain/compact.ts";
 import type { Conversation } from "../domain/conversation.ts";
-import type { DomainEvent } from "../domain/event.ts";
+import type { DomainEvent, StreamID } from "../domain/event.ts";
 import type { Rules } from "../domain/permission.ts";
+import type { StreamState } from "../domain/stream.ts";
 import type { TaskState } from "../domain/task.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
@@ -41,8 +42,12 @@ export type Turn = {
   log: Log;
   signal: AbortSignal;
   chat: Conversation;
-  /** The Task's fold, always at the newest recorded event. */
-  state: () => TaskState;
+  /** Of the Task, or of the Mission. */
+  stream: StreamID;
+  /** The fold, always at the newest recorded event. */
+  state: () => StreamState;
+  /** The same as a Task's, for what only a Task has; a Mission has none of it and throws. */
+  task: () => TaskState;
   /**
    * Commits facts under the claim and folds them in, with whatever others appended in between. With `judged` only when
    * nothing came in since that version.
@@ -83,7 +88,7 @@ export type Delegated = Parameters<ToolContext["delegate"]>[0];
 export const runAgent = (turn: Turn): Promise<void> => withinTime(turn, (signal) => runTurns(turn, signal));
 
 const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
-  const system = turn.system ?? systemOf(turn.agent, turn.state(), turn.facts, turn.colleagues);
+  const system = turn.system ?? systemOf(turn.agent, turn.task(), turn.facts, turn.colleagues);
   const overhead = system.length + JSON.stringify(turn.specs).length;
   const prompts = createPrompts(turn.store.blobs, turn.model.window);
   const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
@@ -102,7 +107,7 @@ const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
       // Also in the last turn: providers refuse a history of calls without them. What it calls then is not run.
       tools: turn.specs,
       facts: turn.facts,
-      task: turn.state().taskID,
+      task: turn.stream,
       signal,
       onText: (text) => turn.live("message.delta", messageID, text),
       onReasoning: (text) => turn.live("reasoning.delta", messageID, text),

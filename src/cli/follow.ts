@@ -86,6 +86,8 @@ export const show = async (
           began = Date.parse(event.data.createdAt);
           if (until === "now") last = event.data.lastEventID;
           continue;
+        case "mission.snapshot":
+          continue;
         case "message.delta":
         case "reasoning.delta":
         case "tool.output":

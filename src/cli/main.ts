@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { StartError } from "../errors.ts";
 import type { Target } from "./call.ts";
+import { addMissionCommands } from "./missions.ts";
 import { Exit, exit } from "./exit.ts";
 import { clean, createScreen } from "./print.ts";
 import type { RunOptions } from "./run.ts";
@@ -239,6 +240,8 @@ const createProgram = (finish: (code: number) => void): Command => {
   ).action(async (id: string, artifact: string | undefined, options: Shared & { output?: string }) =>
     finish(await (await load()).artifacts(id, artifact, options, await context(options))),
   );
+
+  addMissionCommands(program, { speaking, context, finish });
 
   const squad = program.command("squad").description("which squads there are, and packages of them");
   const squads = () => import("./squad.ts");

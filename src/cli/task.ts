@@ -156,6 +156,16 @@ export const archive = async (given: string, { output }: { output?: string }, { 
   const { service, taskID } = await writable(target, given);
   const blob = need(await service.task.projectArchive({ path: { taskID } }), target.url);
   const path = output ?? `${taskID}.zip`;
+  await writeBlob(path, blob);
+  // Noted now, the head shows later that nothing was rewritten: `sortie task verify --head`.
+  const ledger = await headOf(path);
+  if (emit !== undefined) emit({ taskID, path, bytes: blob.size, ledger });
+  else screen.say(`${path} (${bytes(blob.size)}), ledger of ${ledger.entries} entries, head ${ledger.head}`);
+  return exit.completed;
+};
+
+/** Whole under its name, or not at all. */
+export const writeBlob = async (path: string, blob: Blob): Promise<void> => {
   const partial = `${path}.${process.pid}.part`;
   try {
     await pipeline(Readable.fromWeb(blob.stream()), createWriteStream(partial, { flags: "wx" }));
@@ -164,11 +174,6 @@ export const archive = async (given: string, { output }: { output?: string }, { 
     await rm(partial, { force: true });
     throw new Exit(exit.failed, `Cannot write ${path}: ${error instanceof Error ? error.message : String(error)}`);
   }
-  // Noted now, the head shows later that nothing was rewritten: `sortie task verify --head`.
-  const ledger = await headOf(path);
-  if (emit !== undefined) emit({ taskID, path, bytes: blob.size, ledger });
-  else screen.say(`${path} (${bytes(blob.size)}), ledger of ${ledger.entries} entries, head ${ledger.head}`);
-  return exit.completed;
 };
 
 /** The Task's artifacts as a list; one of them, when it is named, into a file that is not there yet. */

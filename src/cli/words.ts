@@ -169,6 +169,56 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const edits = `${merged.length === 0 ? "" : `, merged with your edits in ${merged.length} ${merged.length === 1 ? "file" : "files"}`}${later}`;
         return green(`Landed commit ${commit} on ${line(ref.replace("refs/heads/", ""), 100)}${edits}`);
       }
+      case "mission.created":
+        return `${bold("Mission")} ${line(event.data.title, 80)} ${dim(`(${event.data.missionID}, ${event.data.model})`)}`;
+      case "mission.woken":
+        return event.data.by === "time" ? dim("The time that it set is over") : undefined;
+      case "mission.updated":
+        return event.data.title === undefined ? undefined : `Title: ${line(event.data.title)}`;
+      case "mission.aborted":
+        return yellow(`Aborted by ${line(event.data.surface, 40)}: nothing but a wake wakes it`);
+      case "mission.finished": {
+        const { outcome, summary, wakeAt } = event.data;
+        const colour = outcome === "done" ? green : yellow;
+        const again = wakeAt === null ? "" : dim(` (looks again at ${wakeAt.slice(0, 16)} UTC)`);
+        return `${colour(bold(outcome === "done" ? "Done" : outcome === "blocked" ? "Blocked" : "Waits"))}: ${line(summary, 600)}${again}`;
+      }
+      case "mission.reminded":
+      case "task.reopened":
+        return undefined;
+      case "mission.paused": {
+        const { name, used, cap } = event.data;
+        return yellow(`The budget of the whole is used up: ${used} of ${cap} (${name})`);
+      }
+      case "plan.written":
+        return `${bold("Plan")}: ${line(
+          event.data.phases
+            .map(({ id, after }) => `${id}${after.length === 0 ? "" : ` (after ${after.join(", ")})`}`)
+            .join(", "),
+          300,
+        )}`;
+      case "task.dispatched": {
+        const { title, squad, taskID, phase, production } = event.data;
+        return production === null
+          ? `${bold("Dispatched")} ${line(title, 80)} ${dim(`(phase ${phase}, squad ${squad.id}, ${taskID})`)}`
+          : `${bold("Has a squad made")}: ${line(production.squad, 64)} ${dim(`(phase ${phase}, ${taskID})`)}`;
+      }
+      case "task.ended": {
+        const { title, outcome, error, landedCommit } = event.data;
+        const colour = outcome === "completed" ? green : red;
+        const landed = landedCommit === null ? "" : ` as ${landedCommit.slice(0, 10)}`;
+        return `${colour(`Task ${outcome}`)}: ${line(title, 80)}${landed}${error === undefined ? "" : ` ${dim(line(error, 200))}`}`;
+      }
+      case "squad.reconciled":
+        return green(`The squad ${line(event.data.squad.id, 64)} stands in the catalog as it was made`);
+      case "squad.refused":
+        return red(`The squad of phase ${event.data.phase} is not used: ${line(event.data.reason)}`);
+      case "squad.staged":
+        return `Staged the squad ${line(event.data.squad.id, 64)} ${dim(`(${event.data.files.length} files)`)}`;
+      case "squad.installing":
+        return undefined;
+      case "squad.installed":
+        return green(`Installed the squad ${line(event.data.squad.id, 64)} ${event.data.squad.version} in the project`);
       case "git.tampered":
         return red(
           `Git's own files were changed by a command: ${line(event.data.files.map(({ path }) => path).join(", "))}`,

@@ -2,7 +2,7 @@ import type { Frame } from "../protocol/event.ts";
 import type { TaskStatus } from "../protocol/status.ts";
 import { type CallError, errorOf, openEvents, type Result, type StreamFrame } from "./events.ts";
 import { createClient } from "./gen/client/index.ts";
-import { type Options, Project, Service, Squad, Task } from "./gen/sdk.gen.ts";
+import { Mission, type Options, Project, Service, Squad, Task } from "./gen/sdk.gen.ts";
 import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
 
 export type { CallError, Result, StreamFrame } from "./events.ts";
@@ -31,6 +31,11 @@ type ListCall<Throw extends boolean> = Omit<Options<TaskListData, Throw>, "query
 };
 type OfTask = { path: { taskID: string }; signal?: AbortSignal };
 export type EventsCall = OfTask & { query?: { after?: number | string; follow?: boolean } };
+export type MissionEventsCall = {
+  path: { missionID: string };
+  query?: { after?: number | string; directory?: string };
+  signal?: AbortSignal;
+};
 export type WaitCall = OfTask & {
   /** Gives up after this long, with an `Error` named TimeoutError as `error`. */
   timeoutMs?: number;
@@ -47,6 +52,7 @@ export const createServiceClient = (options: ClientOptions) => {
   const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => globalThis.fetch(...request));
   const client = createClient({ baseUrl, headers, fetch: send, throwOnError: options.throwOnError ?? false });
   const task = new Task({ client });
+  const mission = new Mission({ client });
   const squad = new Squad({ client });
   const project = new Project({ client });
   const service = new Service({ client });
@@ -96,6 +102,21 @@ export const createServiceClient = (options: ClientOptions) => {
     } catch (error) {
       return { data: undefined, error: error instanceof Error ? error : new Error(String(error)) };
     }
+  };
+
+  const missionEvents = async ({
+    path,
+    query = {},
+    signal,
+  }: MissionEventsCall): Promise<Result<AsyncIterable<StreamFrame>>> => {
+    const project = query.directory ?? directory;
+    return openEvents({
+      fetch: send,
+      url: `${baseUrl}/mission/${encodeURIComponent(path.missionID)}/events${project === undefined ? "" : `?directory=${encodeURIComponent(project)}`}`,
+      headers,
+      after: query.after === undefined ? undefined : Number(query.after),
+      signal,
+    });
   };
 
   const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> => {
@@ -171,6 +192,19 @@ export const createServiceClient = (options: ClientOptions) => {
       events,
       eventPage,
       wait,
+    },
+    mission: {
+      wake: inProject(mission.wake.bind(mission)),
+      list: inProject(mission.list.bind(mission)),
+      status: inProject(mission.status.bind(mission)),
+      rename: inProject(mission.rename.bind(mission)),
+      archive: inProject(mission.archive.bind(mission)),
+      abort: inProject(mission.abort.bind(mission)),
+      delete: inProject(mission.delete.bind(mission)),
+      messages: inProject(mission.messages.bind(mission)),
+      answer: inProject(mission.answer.bind(mission)),
+      projectArchive: inProject(mission.projectArchive.bind(mission)),
+      events: missionEvents,
     },
     squad: {
       list: inProject(squad.list.bind(squad)),

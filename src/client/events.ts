@@ -1,9 +1,10 @@
 import type { ErrorBody } from "../protocol/error.ts";
 import type { Frame, LiveFrame } from "../protocol/event.ts";
+import type { MissionStatus } from "../protocol/mission.ts";
 import type { TaskStatus } from "../protocol/status.ts";
 
 /**
- * A Task's events as an async iterable that resumes by itself: a lost connection is opened again after the last id
+ * A Task's or a Mission's events as an async iterable that resumes by itself: a lost connection is opened again after the last id
  * that was read, so nothing is missed and nothing durable comes twice. It ends with `stream.end`, with the signal, or
  * by throwing when the service refuses, or cannot be reached for too long.
  */
@@ -12,7 +13,8 @@ export type StreamFrame =
   | Frame
   | LiveFrame
   | { type: "task.snapshot"; taskID: string; at: string; data: TaskStatus }
-  | { type: "stream.end"; taskID: string; at: string; data: Record<string, never> };
+  | { type: "mission.snapshot"; missionID: string; at: string; data: MissionStatus }
+  | { type: "stream.end"; taskID?: string; missionID?: string; at: string; data: Record<string, never> };
 
 /** What a failed call carries: the service's error body, or what kept it from being reached. */
 export type CallError = ErrorBody | Error;

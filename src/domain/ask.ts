@@ -1,7 +1,8 @@
 import type { EventData } from "../protocol/event.ts";
 import type { PendingAsk } from "../protocol/status.ts";
 import type { DomainEvent } from "./event.ts";
-import { type Ask, isLeft, openAsks, type TaskState } from "./task.ts";
+import type { StreamState } from "./stream.ts";
+import { type Ask, isLeft, openAsks } from "./task.ts";
 
 /**
  * Bounded questions: opened by a call, answered exactly once, by a caller, by their time or by what came instead.
@@ -11,7 +12,7 @@ import { type Ask, isLeft, openAsks, type TaskState } from "./task.ts";
 /** The call's own ask: one for each call, so that a call that runs again finds it. */
 export const askIDOf = (callID: string): string => callID.replace(/^call_/, "ask_");
 
-export const pendingOf = (state: TaskState): PendingAsk[] =>
+export const pendingOf = (state: StreamState): PendingAsk[] =>
   openAsks(state).map(({ askID, kind, prompt, options, default: fallback, expiresAt }) => ({
     id: askID,
     kind,
@@ -22,7 +23,7 @@ export const pendingOf = (state: TaskState): PendingAsk[] =>
   }));
 
 /** While all open calls wait: when the first of them has waited for long enough. */
-export const waitsUntil = (state: TaskState): string | undefined =>
+export const waitsUntil = (state: StreamState): string | undefined =>
   isLeft(state)
     ? openAsks(state)
         .map(({ expiresAt }) => expiresAt)
@@ -43,7 +44,7 @@ export type AnswerDecision =
 
 /** What a caller's answer comes to. Its time is over when it is over, also while nobody has said so yet. */
 export const answer = (
-  state: TaskState,
+  state: StreamState,
   askID: string,
   given: { decision?: "allow" | "deny" | undefined; answer?: string | undefined; source: string },
   now: Date,
@@ -63,7 +64,7 @@ export const answer = (
 export const isOver = (ask: Ask, now: Date): boolean => Date.parse(ask.expiresAt) <= now.getTime();
 
 /** The defaults of what nobody answered in time. */
-export const timeouts = (state: TaskState, now: Date): DomainEvent[] =>
+export const timeouts = (state: StreamState, now: Date): DomainEvent[] =>
   openAsks(state)
     .filter((ask) => isOver(ask, now))
     .map((ask) =>
@@ -82,7 +83,10 @@ export const endAsks = (asks: readonly Ask[], source: string): DomainEvent[] =>
  * What a message ends. It is an answer in other words to a question; a permission is a decision and stays open. An
  * interruption ends both, a message for later neither.
  */
-export const endedBy = (state: TaskState, disposition: EventData["message.received"]["disposition"]): DomainEvent[] => {
+export const endedBy = (
+  state: StreamState,
+  disposition: EventData["message.received"]["disposition"],
+): DomainEvent[] => {
   switch (disposition) {
     case "steered":
       return endAsks(

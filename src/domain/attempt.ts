@@ -2,6 +2,7 @@ import type { Budget } from "../protocol/status.ts";
 import type { Recorded } from "./event.ts";
 import { asking } from "./session.ts";
 import { isOpen, wholeOf } from "./slices.ts";
+import type { StreamState } from "./stream.ts";
 import { isIdle, isLeft, rootOf, staysOnBranch, type TaskState } from "./task.ts";
 
 /** An attempt at a Task: what a message begins anew, the time that counts for it, and what was warned of. */
@@ -32,6 +33,7 @@ export const received = (state: TaskState, event: Recorded & { type: "message.re
         error: null,
         errorInfo: null,
         tampered: null,
+        installing: null,
         // What made it fail may be mended; it begins again, as after a kill.
         setup: state.setup?.finished?.state === "failed" ? { ...state.setup, finished: null } : state.setup,
         round: 0,
@@ -63,7 +65,7 @@ const again = (
   };
 };
 
-export const timeUntil = ({ time }: TaskState, at: string): number =>
+export const timeUntil = ({ time }: Pick<StreamState, "time">, at: string): number =>
   time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
 
 /** The warnings that still hold under another budget. */
@@ -88,9 +90,9 @@ export const fresh = {
 };
 
 /** The time of the attempt stands still while the Task is left to whoever answers. */
-export const left = (state: TaskState, at: string): TaskState =>
+export const left = <S extends StreamState>(state: S, at: string): S =>
   isLeft(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
 
 /** It goes on once something is done again, also within one run: an external agent stays while it waits. */
-export const taken = (state: TaskState, at: string): TaskState =>
+export const taken = <S extends StreamState>(state: S, at: string): S =>
   state.time.since === null && !isLeft(state) ? { ...state, time: { ...state.time, since: at } } : state;

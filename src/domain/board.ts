@@ -1,6 +1,7 @@
 import type { EventData, LongText } from "../protocol/event.ts";
 import type { Artifact, Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/status.ts";
 import { answerWords, permissionWords } from "./ask.ts";
+import { missionSentence, noticeOf } from "./mission/words.ts";
 import { type Recorded, requestMessageID } from "./event.ts";
 
 /** What a front end shows first: messages with their calls, and a timeline of the newest facts. */
@@ -12,6 +13,12 @@ export const messageTypes = [
   "reply.finished",
   "tool.started",
   "tool.finished",
+  "task.ended",
+  "squad.reconciled",
+  "squad.refused",
+  "mission.woken",
+  "mission.reminded",
+  "mission.paused",
 ] as const;
 
 /** A message whose long texts are still references. */
@@ -33,6 +40,18 @@ export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
       case "message.received":
         messages.push(user(event, event.data.messageID, event.data.sessionID, event.data.source, event.data));
         break;
+      case "task.ended":
+      case "squad.reconciled":
+      case "squad.refused":
+      case "mission.woken":
+      case "mission.reminded":
+      case "mission.paused": {
+        const text = event.type === "mission.paused" ? missionSentence(event) : noticeOf(event);
+        if (text === undefined) break;
+        const messageID = `service-${event.version}`;
+        messages.push(user(event, messageID, event.data.sessionID, "service", { text, attachments: [] }));
+        break;
+      }
       case "reply.finished": {
         const { messageID, sessionID, agent, text } = event.data;
         last = {
@@ -189,6 +208,23 @@ export const sentence = (event: Recorded): string => {
       return `Landing withdrawn: ${event.data.reason}`;
     case "landing.finished":
       return `Landed ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+    case "mission.created":
+    case "mission.woken":
+    case "mission.updated":
+    case "mission.aborted":
+    case "mission.finished":
+    case "mission.reminded":
+    case "mission.paused":
+    case "plan.written":
+    case "task.dispatched":
+    case "task.reopened":
+    case "task.ended":
+    case "squad.reconciled":
+    case "squad.refused":
+    case "squad.staged":
+    case "squad.installing":
+    case "squad.installed":
+      return missionSentence(event);
     case "git.tampered":
       return `A command changed Git's own files: ${event.data.files.map(({ path }) => path).join(", ")}`;
     case "cancel.requested":

@@ -2,6 +2,7 @@ import type { EventData, TurnFailure } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { type Circle, circling } from "./circle.ts";
 import type { DomainEvent } from "./event.ts";
+import type { StreamState } from "./stream.ts";
 import type { TaskState } from "./task.ts";
 
 /** What bounds a Task: the request's budget, else the service's limits; and the brake on a model that goes in circles. */
@@ -11,7 +12,7 @@ type Cap = { name: EventData["budget.warned"]["name"]; used: number; cap: number
 /** From this share of a cap on the agent is warned. */
 const warnAt = 0.8;
 
-const capsOf = (state: TaskState, limits: Limits, now: Date): Cap[] => {
+const capsOf = (state: StreamState, limits: Limits, now: Date): Cap[] => {
   const { budget, usage, time } = state;
   const since = time.since === null ? 0 : now.getTime() - Date.parse(time.since);
   return [
@@ -70,7 +71,7 @@ export const brake = (
 };
 
 /** The warnings that are due: once for a cap, and once again when it was raised. */
-export const budgetWarnings = (state: TaskState, limits: Limits, now: Date): DomainEvent[] =>
+export const budgetWarnings = (state: StreamState, limits: Limits, now: Date): DomainEvent[] =>
   capsOf(state, limits, now).flatMap(({ name, used, cap }) =>
     cap === undefined || used < cap * warnAt || used >= cap || state.warned[name]?.cap === cap
       ? []
@@ -78,7 +79,7 @@ export const budgetWarnings = (state: TaskState, limits: Limits, now: Date): Dom
   );
 
 /** Milliseconds of work until the time's warning and until its end. */
-export const timeLeft = (state: TaskState, limits: Limits, now: Date): { warning: number; end: number } => {
+export const timeLeft = (state: StreamState, limits: Limits, now: Date): { warning: number; end: number } => {
   const { used = 0, cap = 0 } = capsOf(state, limits, now).find(({ name }) => name === "maxMinutes") ?? {};
   const until = (minutes: number) => (minutes - used) * 60_000;
   return { warning: state.warned.maxMinutes?.cap === cap ? Infinity : until(cap * warnAt), end: until(cap) };

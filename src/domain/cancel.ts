@@ -19,7 +19,7 @@ export type CancelDecision =
 export const cancel = (state: TaskState, request: EventData["cancel.requested"], at: string): CancelDecision => {
   if (state.lifecycle === "cancelled") return { kind: "nothing" };
   if (state.lifecycle !== "active") return { kind: "settled" };
-  if (state.landingStarted !== null || state.landed !== null) return { kind: "landing" };
+  if (state.landingStarted !== null || state.landed !== null || state.installing !== null) return { kind: "landing" };
   if (state.cancel !== null && (state.cancel.mode === "stop" || request.mode === "wrap_up")) return { kind: "nothing" };
   // Before the first reply, or while the provider is waited for, there is nothing to wrap up.
   const mode = state.reply === null || state.retry !== null || state.deferred !== null ? "stop" : request.mode;

@@ -1,6 +1,7 @@
 import type { AttachmentRef, BlobRef, EventData, LongText } from "../protocol/event.ts";
 import { warningText } from "./budget.ts";
 import { type Recorded, requestMessageID, sessionOf } from "./event.ts";
+import { noticeOf } from "./mission/words.ts";
 
 /**
  * What one session's model reads, as a fold. A message that came while the model was answering, or while its calls
@@ -179,6 +180,25 @@ export const converse = (chat: Conversation, event: Recorded): void => {
     case "conversation.compacted":
       compact(chat, event);
       return;
+    case "task.ended":
+    case "squad.reconciled":
+    case "squad.refused":
+    case "mission.woken":
+    case "mission.reminded": {
+      const text = noticeOf(event);
+      if (text === undefined) return;
+      const message: UserMessage = {
+        role: "user",
+        messageID: `${serviceMessage}${event.version}`,
+        version: event.version,
+        source: "service",
+        text,
+        attachments: [],
+      };
+      chat.unread.push({ version: event.version, message });
+      return;
+    }
+    case "mission.aborted":
     case "task.settled":
       closeTurn(chat);
       deliver(chat, event.version);
@@ -205,6 +225,12 @@ export const conversationTypes = [
   "budget.warned",
   "conversation.compacted",
   "task.settled",
+  "task.ended",
+  "squad.reconciled",
+  "squad.refused",
+  "mission.woken",
+  "mission.reminded",
+  "mission.aborted",
 ] as const;
 
 type Compacted = Recorded & { type: "conversation.compacted" };
@@ -238,7 +264,17 @@ const compact = (chat: Conversation, event: Compacted): void => {
 };
 
 /** Events up to `through` that a conversation opened from its newest summary still needs, if they are named there. */
-export const messageEventTypes = ["task.created", "session.started", "message.received", "budget.warned"] as const;
+export const messageEventTypes = [
+  "task.created",
+  "session.started",
+  "message.received",
+  "budget.warned",
+  "task.ended",
+  "squad.reconciled",
+  "squad.refused",
+  "mission.woken",
+  "mission.reminded",
+] as const;
 
 /** The conversation as it stood right after `through`, out of its newest summary; what came later is folded in after. */
 export const reopen = (event: Compacted, messages: readonly Recorded[]): Conversation => {

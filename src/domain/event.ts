@@ -1,8 +1,9 @@
 import type { EventData, EventType } from "../protocol/event.ts";
+import { missionEvents } from "../protocol/mission.ts";
 
 /** Facts. `DomainEvent` is what a decision produces; `Recorded` is what the log gave it a place for. */
 
-/** One Task's (later: one Mission's) events. The id is the Task's. */
+/** One Task's or one Mission's events. The id is the Task's, or that of the Mission's session. */
 export type StreamID = string;
 
 /** Place in the whole log; the id of the event stream. */
@@ -26,3 +27,12 @@ export const sessionOf = (event: DomainEvent): string | undefined => {
   if (event.type !== "artifact.recorded") return "sessionID" in event.data ? event.data.sessionID : undefined;
   return event.data.by.kind === "call" ? event.data.by.sessionID : undefined;
 };
+
+type MissionEventType = keyof typeof missionEvents;
+
+/** A fact that only a Mission's log has. */
+export const isOfMission = <E extends DomainEvent>(event: E): event is E & { type: MissionEventType } =>
+  Object.hasOwn(missionEvents, event.type);
+
+/** Whether a stream is a Mission's: its id is its session's. */
+export const isMission = (stream: StreamID): boolean => stream.startsWith("ses_");

@@ -1,6 +1,6 @@
 import type { EventData } from "../protocol/event.ts";
 import { callMark, noCircle } from "./circle.ts";
-import type { Recorded } from "./event.ts";
+import { isOfMission, type Recorded } from "./event.ts";
 import { fresh, kept, left, received, taken, timeUntil } from "./attempt.ts";
 import { begin } from "./begin.ts";
 import { checked, handedOver, labelOf, proven, ran } from "./proof.ts";
@@ -11,7 +11,7 @@ import { isRead, isWaiting, staysOnBranch, type TaskState } from "./task.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 6;
+export const taskRevision = 7;
 
 /** Facts that complete nothing: between two of them a Task has not moved on. */
 const waits: ReadonlySet<string> = new Set([
@@ -52,6 +52,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     updatedAt: event.at,
     crashes: waits.has(event.type) ? before.crashes : 0,
   };
+  if (isOfMission(event)) throw new Error(`Expected a Task's fact in ${event.stream}, got ${event.type}`);
   switch (event.type) {
     case "task.created":
       throw new Error(`Expected one task.created in ${event.stream}, got a second at version ${event.version}`);
@@ -284,6 +285,12 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "landing.finished":
       // On a branch of its own nothing has gone anywhere: with a message unread the work simply goes on.
       return { ...state, landingStarted: null, landed: staysOnBranch(state) && !isRead(state) ? null : event.data };
+    case "squad.staged":
+      return { ...state, staged: event.data };
+    case "squad.installing":
+      return { ...state, installing: event.data.squad.digest };
+    case "squad.installed":
+      return { ...state, installing: null, installed: event.data };
     case "git.tampered":
       return { ...state, tampered: [...(state.tampered ?? []), ...event.data.files] };
     case "cancel.requested":

@@ -1,7 +1,8 @@
 import { isCommand } from "../protocol/check.ts";
 import type { Frame } from "../protocol/event.ts";
+import type { MissionStatus } from "../protocol/mission.ts";
 import type { Message, TaskBoard, TaskDetail } from "../protocol/status.ts";
-import { type Recorded, sessionOf } from "./event.ts";
+import { isMission, type Recorded, sessionOf } from "./event.ts";
 import { checksOf, specsOf } from "./checks.ts";
 import type { Entry, Head } from "./ledger.ts";
 import type { CheckRun, TaskState } from "./task.ts";
@@ -37,11 +38,19 @@ export const flowOf = ({ state, task, board, messages, events, ledger }: FlowPar
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
 
-/** A fact as the event stream sends it. */
-export const frameOf = (event: Recorded): Frame => {
+/** A fact as the event stream sends it. `missionID`: of the Mission whose fact it is, or that dispatched the Task. */
+export const frameOf = (event: Recorded, missionID?: string): Frame => {
   const { position, type, stream, at, data } = event;
   const sessionID = sessionOf(event);
-  return { id: position, type, taskID: stream, ...(sessionID === undefined ? {} : { sessionID }), at, data } as Frame;
+  return {
+    id: position,
+    type,
+    ...(isMission(stream) ? {} : { taskID: stream }),
+    ...(missionID === undefined ? {} : { missionID }),
+    ...(sessionID === undefined ? {} : { sessionID }),
+    at,
+    data,
+  } as Frame;
 };
 
 /** Every check with how it is run and the evidence of its last run, on the base and on the work. */
@@ -97,4 +106,25 @@ export type Manifest = {
   warnings: { path: string; reason: string }[];
 };
 
-export const manifestText = (manifest: Manifest): string => json(manifest);
+export type MissionManifest = Omit<Manifest, "taskID" | "ledger"> & {
+  missionID: string;
+  sessionID: string;
+  /** Of each Task's own ledger. */
+  ledgers: Record<string, Head>;
+};
+
+/** What a Mission's archive says of it; the Tasks' flows stand beside it. */
+export const missionFlowOf = (parts: {
+  mission: object;
+  status: MissionStatus;
+  messages: readonly Message[];
+  events: readonly Frame[];
+}): FlowFile[] => [
+  { name: "events.jsonl", text: lines(parts.events) },
+  { name: "messages.jsonl", text: lines(parts.messages) },
+  { name: "mission.json", text: json(parts.mission) },
+  { name: "plan.json", text: json(parts.status.plan) },
+  { name: "status.json", text: json(parts.status) },
+];
+
+export const manifestText = (manifest: Manifest | MissionManifest): string => json(manifest);

@@ -38,6 +38,8 @@ export type Step =
   | { kind: "revise"; slices: Slice[]; failed: CheckRun[] }
   | { kind: "accept"; slices: string[] }
   | { kind: "land" }
+  /** The squad that this Task made is installed: its landing. */
+  | { kind: "install" }
   | { kind: "settle"; end: End };
 
 export type Rules = {
@@ -59,6 +61,7 @@ export type Rules = {
 export const next = (state: TaskState, rules: Rules): Step => {
   if (state.lifecycle !== "active") return { kind: "done" };
   if (state.landingStarted !== null) return { kind: "land" };
+  if (state.installing !== null) return { kind: "install" };
   if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelled(state.cancel) };
   if (state.open.some(({ sessionID }) => sessionID === rootOf(state))) {
     const until = waitsUntil(state);
@@ -91,6 +94,8 @@ export const next = (state: TaskState, rules: Rules): Step => {
   if (state.cancel !== null) return { kind: "settle", end: cancelled(state.cancel) };
   if (reply?.failure) return { kind: "settle", end: { lifecycleStatus: "failed", failure: reply.failure } };
 
+  if (state.production !== null) return produce(state);
+
   if (state.workspace?.kind === "worktree" && state.touched) return { kind: "commit" };
 
   const run = state.checks.filter(isRun);
@@ -117,6 +122,26 @@ export const next = (state: TaskState, rules: Rules): Step => {
 
   if (isChanged(state)) return { kind: "land" };
   return { kind: "settle", end: { lifecycleStatus: "completed" } };
+};
+
+/** A Task that makes a squad lands a package, never files. */
+const produce = ({ staged, installed, production }: TaskState): Step => {
+  if (staged !== null)
+    return staged.squad.digest === installed?.squad.digest
+      ? { kind: "settle", end: { lifecycleStatus: "completed" } }
+      : { kind: "install" };
+  return {
+    kind: "settle",
+    end: {
+      lifecycleStatus: "failed",
+      failure: {
+        code: "nothing_staged",
+        message: `The agent finished without a package: nothing was staged for the squad ${production?.squad}. Nothing was installed.`,
+        retryable: true,
+        remedy: "Send a message that says what the squad is to be.",
+      },
+    },
+  };
 };
 
 const gitTampered = (files: NonNullable<TaskState["tampered"]>): TurnFailure => {

@@ -4,20 +4,21 @@ import type { ModelRef } from "./agent.ts";
 import { noUsage } from "./begin.ts";
 import { advance, type Circle, noCircle } from "./circle.ts";
 import type { Recorded } from "./event.ts";
+import type { StreamState } from "./stream.ts";
 import { rootOf, type Session, type TaskState } from "./task.ts";
 
 /** What the sessions of a Task become: the Orchestrator's, and those it delegates to or the service has review. */
 
 export const inSession = (
-  { sessions }: TaskState,
+  { sessions }: Pick<StreamState, "sessions">,
   sessionID: string,
   change: (session: Session) => Partial<Session>,
-): Pick<TaskState, "sessions"> => ({
+): Pick<StreamState, "sessions"> => ({
   sessions: sessions.map((session) => (session.sessionID === sessionID ? { ...session, ...change(session) } : session)),
 });
 
 /** A session goes on with a model; the Orchestrator's is the Task's. */
-export const asking = (state: TaskState, sessionID: string, model: ModelRef): Partial<TaskState> => ({
+export const asking = (state: StreamState, sessionID: string, model: ModelRef): Partial<StreamState> => ({
   ...(sessionID === rootOf(state) ? { model } : {}),
   ...inSession(state, sessionID, () => ({ model })),
 });
@@ -44,7 +45,7 @@ export const started = ({ edits }: TaskState, { data, at }: Recorded & { type: "
 });
 
 /** A reply of the Orchestrator's is the Task's; what it cost is told of either. */
-export const replied = (state: TaskState, event: Recorded & { type: "reply.finished" }): Partial<TaskState> => {
+export const replied = (state: StreamState, event: Recorded & { type: "reply.finished" }): Partial<StreamState> => {
   const { sessionID, read, finish, failure, usage, calls } = event.data;
   const reply = { read, finish, failure };
   const paid = spent(state, sessionID, usage, { model: 1, tool: calls.length });
@@ -55,10 +56,10 @@ export const replied = (state: TaskState, event: Recorded & { type: "reply.finis
 
 /** Each session has circles of its own. */
 export const circled = (
-  state: TaskState,
+  state: StreamState,
   event: Recorded & { type: "tool.finished" },
   mark: number,
-): Partial<TaskState> => {
+): Partial<StreamState> => {
   const { sessionID, callID } = event.data;
   const last = state.open.every((call) => call.sessionID !== sessionID || call.callID === callID);
   return sessionID === rootOf(state)
@@ -68,7 +69,7 @@ export const circled = (
 
 /** What a model call cost, on the Task and on its session. */
 export const spent = (
-  state: TaskState,
+  state: Pick<StreamState, "usage" | "sessions">,
   sessionID: string,
   call: ModelUsage,
   calls: { model: number; tool: number },
@@ -91,7 +92,7 @@ export const spent = (
 };
 
 /** Of one session. */
-export const circleOf = (state: TaskState, sessionID: string): Circle =>
+export const circleOf = (state: StreamState, sessionID: string): Circle =>
   sessionID === rootOf(state)
     ? state.circle
     : (state.sessions.find((each) => each.sessionID === sessionID)?.circle ?? noCircle);
@@ -103,9 +104,8 @@ export const interruptOf = (state: TaskState, sessionID: string): Session["inter
   return session.interrupted ?? (session.parentSessionID === null ? null : interruptOf(state, session.parentSessionID));
 };
 
-export const findSession = (state: TaskState, sessionID: string): Session => {
+export const findSession = (state: StreamState, sessionID: string): Session => {
   const session = state.sessions.find((each) => each.sessionID === sessionID);
-  if (session === undefined)
-    throw new Error(`Expected the session ${sessionID} in the log of ${state.taskID}, got none.`);
+  if (session === undefined) throw new Error(`Expected the session ${sessionID} in this log, got none.`);
   return session;
 };

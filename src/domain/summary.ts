@@ -48,6 +48,8 @@ export const commonOf = (state: TaskState) => {
     priority: state.priority,
     source: state.source,
     directory: state.directory,
+    ...(state.mission === null ? {} : { missionID: state.mission.missionID }),
+    ...(state.production === null ? {} : { production: state.production }),
     squad: state.squad,
     model: state.model as string,
     attempt: state.attempt,

@@ -5,6 +5,7 @@ import type { Circle } from "./circle.ts";
 import type { ModelRef, SquadRef } from "./agent.ts";
 import type { Proof } from "./proof.ts";
 import type { Slice } from "./slices.ts";
+import type { StreamState } from "./stream.ts";
 
 /**
  * What is known of a Task, and the questions that are asked of it. `evolve.ts` makes it of events. What happens next
@@ -31,7 +32,7 @@ export type Session = {
   sessionID: string;
   parentSessionID: string | null;
   agent: string;
-  kind: "orchestrator" | "agent";
+  kind: "mission" | "orchestrator" | "agent";
   model: string;
   usage: Usage;
   startedAt: string;
@@ -73,6 +74,14 @@ export type TaskState = {
   attachments: AttachmentRef[];
   metadata: EventData["task.created"]["metadata"];
   squad: SquadRef;
+  /** The Mission that dispatched it, and for which phase; null: a Task of its own. */
+  mission: NonNullable<EventData["task.created"]["mission"]> | null;
+  /** Set of a Task that makes a squad: its package is installed when it lands. */
+  production: NonNullable<EventData["task.created"]["production"]> | null;
+  staged: EventData["squad.staged"] | null;
+  /** The digest of the package whose install was begun. */
+  installing: string | null;
+  installed: EventData["squad.installed"] | null;
   /** The model that is asked now; `wanted` is the one that the Task began with. */
   model: ModelRef;
   wanted: ModelRef;
@@ -174,14 +183,14 @@ export const hasSnapshot = ({ workspace }: TaskState): boolean =>
   workspace?.snapshot !== undefined && workspace.snapshot.head !== workspace.baseCommit;
 
 /** The Orchestrator's session, to which its users speak. */
-export const rootOf = (state: TaskState): string => state.sessions[0]?.sessionID ?? "";
+export const rootOf = (state: Pick<StreamState, "sessions">): string => state.sessions[0]?.sessionID ?? "";
 
 /** The session that an open call has delegated to. */
-export const delegatedBy = (state: TaskState, callID: string): Session | undefined =>
+export const delegatedBy = (state: Pick<StreamState, "sessions">, callID: string): Session | undefined =>
   state.sessions.find((session) => session.callID === callID && session.end === null);
 
 /** The call waits for an answer as `how` says, or all that goes on in the session it has delegated to does. */
-const waits = (state: TaskState, callID: string, how: (ask: Ask) => boolean): boolean => {
+const waits = (state: StreamState, callID: string, how: (ask: Ask) => boolean): boolean => {
   if (state.asks.some((ask) => ask.callID === callID && how(ask))) return true;
   const session = delegatedBy(state, callID);
   if (session === undefined) return false;
@@ -190,20 +199,21 @@ const waits = (state: TaskState, callID: string, how: (ask: Ask) => boolean): bo
 };
 
 /** Every open call waits for an answer: nobody works, whoever holds the Task. */
-export const isLeft = (state: TaskState): boolean =>
+export const isLeft = (state: StreamState): boolean =>
   state.open.length > 0 && state.open.every(({ callID }) => waits(state, callID, (ask) => ask.answer === null));
 
 /** The call does nothing until its ask is answered, and has done nothing since. */
-export const isWaiting = (state: TaskState, callID: string): boolean => waits(state, callID, (ask) => !ask.begun);
+export const isWaiting = (state: StreamState, callID: string): boolean => waits(state, callID, (ask) => !ask.begun);
 
 /** What somebody may answer. */
-export const openAsks = (state: TaskState): Ask[] => state.asks.filter(({ answer }) => answer === null);
+export const openAsks = (state: Pick<StreamState, "asks">): Ask[] => state.asks.filter(({ answer }) => answer === null);
 
 /** The result is kept on the Task's branch, not on one of the user's. */
 export const staysOnBranch = (state: TaskState): boolean => state.workspace?.targetRef === null;
 
 /** The model has read every message. */
-export const isRead = (state: TaskState): boolean => state.reply !== null && state.input <= state.reply.read;
+export const isRead = (state: Pick<StreamState, "reply" | "input">): boolean =>
+  state.reply !== null && state.input <= state.reply.read;
 
 /** The agent said its last word and has nothing unread: the Task is at its checks, or waits to settle. */
 export const isIdle = (state: TaskState): boolean => state.reply?.finish === "end" && isRead(state);

@@ -6,6 +6,7 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { OperationID, Route, Routes } from "../protocol/routes.ts";
 import type { Store } from "../store/store.ts";
+import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
 import { type Auth, createAuth, unauthorized } from "./auth.ts";
 import { createBodies } from "./body.ts";
@@ -29,6 +30,7 @@ import {
   referenceScript,
   screenPaths,
 } from "./static.ts";
+import { createMissionHandlers } from "./missions.ts";
 import { createTaskHandlers } from "./tasks.ts";
 
 /**
@@ -39,6 +41,7 @@ import { createTaskHandlers } from "./tasks.ts";
 
 export type AppDeps = {
   tasks: Tasks;
+  missions: Missions;
   squads: SquadDeps;
   store: Store;
   limits: Limits;
@@ -219,6 +222,7 @@ const createHandlers = (deps: AppDeps, streams: Streams): { [ID in OperationID]:
   let document: Promise<string> | undefined;
   return {
     ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),
+    ...createMissionHandlers({ missions: deps.missions, runOnce, streams, limits, log }),
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
     "project.list": async ({ entry, query }) => json(entry, 200, await store.projects(query.limit ?? 50)),
     "event.stream": (call) => streams.ofAll(call),

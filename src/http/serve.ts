@@ -3,13 +3,14 @@ import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import { z } from "zod";
 import { isID } from "../id.ts";
+import { missionID } from "../protocol/mission.ts";
 import type { Route } from "../protocol/routes.ts";
 import type { Bodies } from "./body.ts";
 import type { AnyHandler, Call } from "./call.ts";
 import { directoryOf } from "./directory.ts";
 import { pathOf } from "./guard.ts";
 import { onceKey } from "./idempotency.ts";
-import { parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
+import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
 import { type Entry, taskNotFound } from "./reply.ts";
 
 /** From the router's context to a parsed call: body, then schemas, then directory. */
@@ -25,6 +26,7 @@ export const createServe = (
     names: new Set(route.query instanceof z.ZodObject ? Object.keys(route.query.shape) : []),
     prefix: route.queryPrefix,
   };
+  const hasMission = route.path.includes("{missionID}");
   const hasTask = route.path.includes("{taskID}");
   return async (context: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
     const { incoming, outgoing } = context.env;
@@ -41,6 +43,7 @@ export const createServe = (
     const directory = directoryOf(route, sentQuery.get("directory"), header);
     const params = context.req.param() as Record<string, string>;
     if (hasTask && !isID("task", params["taskID"] ?? "")) throw taskNotFound();
+    if (hasMission) checkMissionID(params["missionID"] ?? "");
     const key = incoming.headers["idempotency-key"] as string | undefined;
     const scope = { method: route.method, path, directory, user };
     const call = {
@@ -58,6 +61,14 @@ export const createServe = (
     const response = await handler(call);
     return head ? withoutBody(response) : response;
   };
+};
+
+/** An ill-formed Mission id is a 400: it is the caller's own word. */
+const checkMissionID = (given: string): void => {
+  const parsed = missionID.safeParse(given);
+  if (parsed.success) return;
+  const message = parsed.error.issues[0]?.message ?? "";
+  throw invalid([{ path: "path.missionID", message, code: "invalid_format" }]);
 };
 
 /** HEAD: the length is told, the bytes are not sent. */

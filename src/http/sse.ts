@@ -1,10 +1,11 @@
 import { frameOf } from "../domain/flow.ts";
-import type { Recorded } from "../domain/event.ts";
+import { isMission, type Recorded, type StreamID } from "../domain/event.ts";
 import { ServiceError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Routes } from "../protocol/routes.ts";
 import type { Filter, Store } from "../store/store.ts";
+import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Call } from "./call.ts";
 import { type Channel, openChannel, type Timing } from "./channel.ts";
@@ -21,6 +22,7 @@ import { empty, json, taken, taskNotFound } from "./reply.ts";
 export interface Streams {
   ofTask(call: Call<Routes["task.events"]>): Promise<Response>;
   ofAll(call: Call<Routes["event.stream"]>): Promise<Response>;
+  ofMission(call: Call<Routes["mission.events"]>): Promise<Response>;
   /** Tells every reader when to come back, and ends. */
   close(): void;
   readonly open: number;
@@ -28,7 +30,8 @@ export interface Streams {
 
 export type StreamDeps = {
   tasks: Pick<Tasks, "status">;
-  store: Pick<Store, "state" | "read" | "since" | "position" | "follow" | "live">;
+  missions: Pick<Missions, "find" | "status">;
+  store: Pick<Store, "state" | "mission" | "read" | "since" | "position" | "follow" | "live">;
   limits: Limits;
   /** The identity of a caller's project, as `Filter.project` wants it; refuses with directory_*. */
   project(directory: string): Promise<string>;
@@ -39,8 +42,9 @@ export type StreamDeps = {
 const retry = "retry: 2000\n\n";
 const pageSize = 100;
 const earlyFrames = 1000;
+/** Streams whose Mission is known by heart. */
+const knownStreams = 10_000;
 
-const durable = (event: Recorded): string => `id: ${event.position}\ndata: ${JSON.stringify(frameOf(event))}\n\n`;
 const passing = (frame: object): string => `data: ${JSON.stringify(frame)}\n\n`;
 
 export const createStreams = (deps: StreamDeps): Streams => {
@@ -69,9 +73,28 @@ export const createStreams = (deps: StreamDeps): Streams => {
     return taken;
   };
 
+  /** Which Mission a stream is, or is of; it never changes. */
+  const missionIDs = new Map<StreamID, string | undefined>();
+  const missionOf = async (stream: StreamID): Promise<string | undefined> => {
+    if (missionIDs.has(stream)) return missionIDs.get(stream);
+    const found = isMission(stream)
+      ? (await store.mission(stream))?.missionID
+      : (await store.state(stream))?.mission?.missionID;
+    const [oldest] = missionIDs.size >= knownStreams ? missionIDs.keys() : [];
+    if (oldest !== undefined) missionIDs.delete(oldest);
+    missionIDs.set(stream, found);
+    return found;
+  };
+  const framed = async (event: Recorded) => frameOf(event, await missionOf(event.stream));
+  const durable = async (event: Recorded): Promise<string> =>
+    `id: ${event.position}\ndata: ${JSON.stringify(await framed(event))}\n\n`;
+
   const page = async (call: StreamCall, after: number, filter: Filter): Promise<Response> => {
     const events = await store.since(after, call.query.limit ?? pageSize, filter);
-    return json(call.entry, 200, { events: events.map(frameOf), nextAfter: events.at(-1)?.position ?? after });
+    return json(call.entry, 200, {
+      events: await Promise.all(events.map(framed)),
+      nextAfter: events.at(-1)?.position ?? after,
+    });
   };
 
   const follow = async (
@@ -81,7 +104,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
     sent: (event: Recorded) => Promise<boolean>,
   ): Promise<void> => {
     for await (const event of store.follow(from.after, channel.signal, filter)) {
-      channel.write(durable(event));
+      channel.write(await durable(event));
       await (event.position < from.present ? channel.room() : channel.keepUp());
       if (channel.signal.aborted || (await sent(event))) return;
     }
@@ -108,7 +131,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
 
     if (after === undefined && settled && !stay)
       for (const event of await store.read(taskID, { types: ["task.settled"], last: true, limit: 1 }))
-        channel.write(durable(event));
+        channel.write(await durable(event));
     if (await isOver()) return;
 
     const present = status.lastEventID;
@@ -168,6 +191,35 @@ export const createStreams = (deps: StreamDeps): Streams => {
       );
     },
 
+    async ofMission(call) {
+      const { missionID } = call.params;
+      const sessionID = await deps.missions.find(call.directory, missionID);
+      const filter = { mission: sessionID };
+      const after = await resumePoint(call, store);
+      if (call.query.format === "json") return page(call, after ?? 0, filter);
+      if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });
+      const present = await store.position();
+      const state = await store.mission(sessionID);
+      if (state === undefined) throw new ServiceError("mission_not_found", "No Mission has this id here.");
+      const status = await deps.missions.status(state.directory, missionID);
+      const channel = open(call, sessionID, (open) => {
+        // A Mission that was deleted has no events to end its stream.
+        void store.mission(sessionID).then(
+          (now) => now ?? open.end(passing({ type: "stream.end", missionID, at: new Date().toISOString(), data: {} })),
+          () => {},
+        );
+      });
+      const at = new Date().toISOString();
+      channel.write(
+        `${after === undefined ? `id: ${present}\n` : ""}${retry}${passing({ type: "mission.snapshot", missionID, at, data: status })}`,
+      );
+      const pump = async () => {
+        using _live = store.live.subscribe(sessionID, (live) => channel.offer(passing(live)));
+        await follow(channel, { after: after ?? present, present }, filter, async () => false);
+      };
+      return run(call, pump());
+    },
+
     close() {
       for (const channel of channels) channel.end(retry);
     },
@@ -177,7 +229,9 @@ export const createStreams = (deps: StreamDeps): Streams => {
   };
 };
 
-type StreamCall = Pick<Call<Routes["event.stream"]>, "entry" | "query" | "incoming" | "outgoing" | "head">;
+type StreamCall = Pick<Call<Routes["event.stream"]>, "entry" | "incoming" | "outgoing" | "head"> & {
+  query: Omit<Call<Routes["event.stream"]>["query"], "follow"> & { follow?: boolean | undefined };
+};
 
 /** Where the reader stands: `Last-Event-ID` (it is newer than the address it was opened with), else `?after=`. */
 const resumePoint = async (call: StreamCall, store: Pick<Store, "position">): Promise<number | undefined> => {
@@ -221,7 +275,7 @@ const createPlaces = (limits: Limits) => {
       if ((counts.get(keys[0] as string) ?? 0) >= limits.streamsPerClient)
         throw full(`${limits.streamsPerClient} event streams of one client`);
       if (taskID !== undefined && (counts.get(keys[1] as string) ?? 0) >= limits.streamsPerTask)
-        throw full(`${limits.streamsPerTask} event streams of one Task`);
+        throw full(`${limits.streamsPerTask} event streams of one Task or Mission`);
       total += 1;
       for (const key of keys) add(key, 1);
       return () => {

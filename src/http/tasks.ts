@@ -154,19 +154,23 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       const gone = new AbortController();
       const leave = () => gone.abort();
       outgoing.once("close", leave);
-      const archive = await tasks.archive(directory, params.taskID, gone.signal);
-      outgoing.writeHead(200, {
-        ...entry.headers,
-        "content-type": "application/zip",
-        "content-length": archive.bytes,
-        "content-disposition": `attachment; filename="${asciiName(archive.filename)}"`,
-      });
-      void hand(archive, outgoing).catch((error: unknown) =>
-        log.debug({ requestID: entry.requestID, err: error }, "archive not taken whole"),
-      );
-      return taken;
+      return sendArchive(entry, outgoing, await tasks.archive(directory, params.taskID, gone.signal), log);
     },
   };
+};
+
+/** The file as the answer. */
+export const sendArchive = (entry: Entry, outgoing: ServerResponse, archive: ArchiveFile, log: Log): Response => {
+  outgoing.writeHead(200, {
+    ...entry.headers,
+    "content-type": "application/zip",
+    "content-length": archive.bytes,
+    "content-disposition": `attachment; filename="${asciiName(archive.filename)}"`,
+  });
+  void hand(archive, outgoing).catch((error: unknown) =>
+    log.debug({ requestID: entry.requestID, err: error }, "archive not taken whole"),
+  );
+  return taken;
 };
 
 /** Sends the file and removes it, also when the caller leaves half-way. */
@@ -175,7 +179,7 @@ const hand = async (archive: ArchiveFile, outgoing: ServerResponse): Promise<voi
   await pipeline(createReadStream(file.path), outgoing);
 };
 
-const accepted = <T>(entry: Entry, { status, body, replayed }: Accepted<T>): Response =>
+export const accepted = <T>(entry: Entry, { status, body, replayed }: Accepted<T>): Response =>
   json(entry, status, body, replayed ? { "idempotent-replayed": "true" } : undefined);
 
 const cursorOf = (updated: string | undefined, taskID: string | undefined): ListQuery["cursor"] => {

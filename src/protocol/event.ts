@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { checkSpec } from "./check.ts";
+import { missionEvents, missionStatus, productionEvents, taskMission } from "./mission.ts";
 import { sliceEvents } from "./slice.ts";
-import { artifactBy, errorInfo, squadRef, taskStatus } from "./status.ts";
+import { artifactBy, errorInfo, production, squadRef, taskStatus } from "./status.ts";
 import { budget, lifecycleStatus, modelRef, priority, productPillar } from "./task.ts";
 import { type BlobRef, blobRef, type LongText, longText, sha256 } from "./text.ts";
 
@@ -94,6 +95,8 @@ export const eventData = {
     budget: budget.nullable(),
     sessionID: z.string().describe("The Orchestrator's session"),
     agent: z.string(),
+    mission: taskMission.exactOptional(),
+    production: production.exactOptional(),
   }),
   "task.updated": z.object({
     title: z.string().exactOptional(),
@@ -273,6 +276,8 @@ export const eventData = {
     source: z.string(),
   }),
   ...sliceEvents,
+  ...missionEvents,
+  ...productionEvents,
   "tree.committed": z.object({
     commit: gitID,
     tree: gitID,
@@ -371,7 +376,13 @@ export type EventType = keyof typeof eventData;
 export type EventData = { [K in EventType]: z.infer<(typeof eventData)[K]> };
 
 /** A durable frame: `id` is the position in the whole log, growing, with gaps within one stream. */
-const frame = { id: z.number().int(), taskID: z.string(), sessionID: z.string().optional(), at: z.iso.datetime() };
+const frame = {
+  id: z.number().int(),
+  taskID: z.string().optional().describe("Absent in a Mission's own facts"),
+  missionID: z.string().optional().describe("The Mission that it is a fact of, or that dispatched the Task"),
+  sessionID: z.string().optional(),
+  at: z.iso.datetime(),
+};
 
 const durable = (Object.keys(eventData) as EventType[]).map((type) =>
   z.object({ ...frame, type: z.literal(type), data: eventData[type] }),
@@ -381,14 +392,16 @@ const durable = (Object.keys(eventData) as EventType[]).map((type) =>
 const live = [
   z.object({
     type: z.enum(["message.delta", "reasoning.delta"]),
-    taskID: z.string(),
+    taskID: z.string().optional(),
+    missionID: z.string().optional(),
     sessionID: z.string(),
     at: z.iso.datetime(),
     data: z.object({ messageID: z.string(), text: z.string() }),
   }),
   z.object({
     type: z.literal("tool.output"),
-    taskID: z.string(),
+    taskID: z.string().optional(),
+    missionID: z.string().optional(),
     sessionID: z.string().optional(),
     at: z.iso.datetime(),
     data: z.object({ callID: z.string(), text: z.string() }),
@@ -397,7 +410,14 @@ const live = [
 
 const framing = [
   z.object({ type: z.literal("task.snapshot"), taskID: z.string(), at: z.iso.datetime(), data: taskStatus }),
-  z.object({ type: z.literal("stream.end"), taskID: z.string(), at: z.iso.datetime(), data: z.object({}) }),
+  z.object({ type: z.literal("mission.snapshot"), missionID: z.string(), at: z.iso.datetime(), data: missionStatus }),
+  z.object({
+    type: z.literal("stream.end"),
+    taskID: z.string().optional(),
+    missionID: z.string().optional(),
+    at: z.iso.datetime(),
+    data: z.object({}),
+  }),
 ];
 
 export const durableFrame = z.union(durable).meta({ id: "TaskEvent" });
@@ -414,17 +434,21 @@ export type TurnFailure = z.infer<typeof turnFailure>;
 export type Given = z.infer<typeof given>;
 export type Snapshot = z.infer<typeof snapshot>;
 export type LandedPath = z.infer<typeof landedPath>;
-export type LiveFrame =
-  | {
-      type: "message.delta" | "reasoning.delta";
-      taskID: string;
-      sessionID: string;
-      at: string;
-      data: { messageID: string; text: string };
-    }
-  | { type: "tool.output"; taskID: string; sessionID?: string; at: string; data: { callID: string; text: string } };
+/** Of a Task, or of a Mission's own agent. */
+type Whose = { taskID?: string; missionID?: string };
+
+export type LiveFrame = Whose &
+  (
+    | {
+        type: "message.delta" | "reasoning.delta";
+        sessionID: string;
+        at: string;
+        data: { messageID: string; text: string };
+      }
+    | { type: "tool.output"; sessionID?: string; at: string; data: { callID: string; text: string } }
+  );
 
 /** A durable frame as sent, by type. */
 export type Frame = {
-  [K in EventType]: { id: number; type: K; taskID: string; sessionID?: string; at: string; data: EventData[K] };
+  [K in EventType]: Whose & { id: number; type: K; sessionID?: string; at: string; data: EventData[K] };
 }[EventType];

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { eventPage, streamFrame } from "./event.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
+import * as mission from "./mission.ts";
 import * as squad from "./squad.ts";
 import * as status from "./status.ts";
 import * as task from "./task.ts";
@@ -73,6 +74,7 @@ const flag = z
   .meta(shownAs({ type: "boolean" }));
 
 const taskParams = z.object({ taskID: z.string() });
+const missionParams = z.object({ missionID: z.string() });
 const squadParams = z.object({ id: z.string() });
 const eventQuery = z.object({
   after: z.string().optional().describe("Resume after this event id; 0 replays from the start"),
@@ -83,6 +85,20 @@ const eventQuery = z.object({
 
 export const createRoutes = (limits: Limits = defaultLimits) => {
   const bodies = task.createRequests(limits);
+  const missions = mission.createMissionRequests(limits);
+  const missionList = {
+    method: "GET",
+    summary: "List Missions with the numbers of their Tasks, last update first",
+    directory: "filter",
+    query: z.object({
+      search: z.string().min(1).max(200).optional().describe("Title, Mission id or directory"),
+      archived: flag.optional().describe("true = archived ones too"),
+      limit: count(1, 200).optional().describe("Default 50"),
+      cursorUpdated: z.string().optional(),
+      cursorSessionID: z.string().optional(),
+    }),
+    answers: [json(z.array(mission.missionSummary), 'Missions; the next page also in `Link: …; rel="next"`')],
+  } as const;
   return {
     "task.create": {
       method: "POST",
@@ -102,6 +118,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
         status: task.activity.optional(),
         lifecycleStatus: task.lifecycleStatus.optional(),
         productPillar: task.productPillar.optional(),
+        missionID: mission.missionID.optional(),
         promptProfile: z.string().min(1).max(64).optional(),
         priority: task.priority.optional(),
         search: z.string().min(1).max(200).optional(),
@@ -286,10 +303,106 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       query: z.object({ limit: count(1, 200).optional().describe("Default 50") }),
       answers: [json(z.array(status.project), "Projects")],
     },
+    "mission.wake": {
+      method: "POST",
+      path: "/mission/wake",
+      summary: "Begin a Mission, or give one more direction",
+      directory: "required",
+      body: missions.missionWake,
+      bodySize: "large",
+      answers: [json(mission.missionWoken, "Awake; it works by itself from here")],
+    },
+    "mission.list": { ...missionList, path: "/missions" },
+    "mission.all": { ...missionList, path: "/mission" },
+    "mission.status": {
+      method: "GET",
+      path: "/mission/{missionID}/status",
+      summary: "The Mission's Tasks, plan and use together",
+      directory: "required",
+      params: missionParams,
+      answers: [json(mission.missionStatus, "The status record")],
+    },
+    "mission.events": {
+      method: "GET",
+      path: "/mission/{missionID}/events",
+      summary: "The Mission's own events and those of its Tasks, live (SSE), or a page of them",
+      directory: "optional",
+      params: missionParams,
+      query: eventQuery.omit({ follow: true }),
+      answers: [
+        { status: 200, description: "Frames", type: "text/event-stream", schema: streamFrame },
+        json(eventPage, "With format=json"),
+      ],
+    },
+    "mission.messages": {
+      method: "GET",
+      path: "/mission/{missionID}/messages",
+      summary: "The conversation with the Mission's agent",
+      directory: "optional",
+      params: missionParams,
+      query: z.object({ after: count(0, Number.MAX_SAFE_INTEGER).optional(), limit: count(1, 1000).optional() }),
+      answers: [json(status.messagePage, "Messages in order, by eventID")],
+    },
+    "mission.rename": {
+      method: "PATCH",
+      path: "/mission/{missionID}/title",
+      summary: "Rename a Mission",
+      directory: "optional",
+      params: missionParams,
+      body: missions.missionTitle,
+      answers: [json(mission.missionSummary, "The list element after the change")],
+    },
+    "mission.archive": {
+      method: "PATCH",
+      path: "/mission/{missionID}/archive",
+      summary: "Put a Mission out of the list, or back; a wake puts it back too",
+      directory: "optional",
+      params: missionParams,
+      body: missions.missionArchive,
+      answers: [json(mission.missionSummary, "The list element after the change")],
+    },
+    "mission.abort": {
+      method: "POST",
+      path: "/mission/{missionID}/abort",
+      summary: "Stop the Mission's agent; nothing but a wake wakes it again",
+      directory: "optional",
+      params: missionParams,
+      body: missions.missionAbort,
+      bodyOptional: true,
+      answers: [json(mission.missionAborted, "Stopped; its Tasks go on unless `cascade`")],
+    },
+    "mission.delete": {
+      method: "DELETE",
+      path: "/mission/{missionID}",
+      summary: "Delete a Mission with its conversation; its Tasks stay",
+      directory: "optional",
+      params: missionParams,
+      query: missions.missionDeleteQuery,
+      body: missions.missionDelete,
+      bodyOptional: true,
+      answers: [json(mission.missionDeleted, "Deleted")],
+    },
+    "mission.answer": {
+      method: "POST",
+      path: "/mission/{missionID}/pending/{askID}",
+      summary: "Answer what a Mission waits for",
+      directory: "optional",
+      params: z.object({ missionID: z.string(), askID: z.string() }),
+      body: bodies.taskAnswer,
+      answers: [json(mission.missionAnswered, "This answer stands; the Mission goes on")],
+    },
+    "mission.projectArchive": {
+      method: "GET",
+      path: "/mission/{missionID}/project-archive",
+      summary: "The tracked files of the Mission's project and the flow of it and its Tasks, as a ZIP",
+      directory: "required",
+      params: missionParams,
+      answers: [{ status: 200, description: "The archive", type: "application/zip" }],
+    },
     "event.stream": {
       method: "GET",
       path: "/events",
-      summary: "The events of all Tasks, of one directory if given",
+      summary: "The events of all Tasks and Missions, of one directory if given",
       directory: "filter",
       query: eventQuery,
       answers: [

@@ -170,6 +170,15 @@ export const pendingAsk = z
   })
   .meta({ id: "PendingAsk" });
 
+/** What makes a Task one that produces a squad. */
+export const production = z
+  .object({
+    identity: z.literal("squad-sdk"),
+    phase: z.string().describe("What the squad is to own"),
+    squad: z.string().describe("The id of the squad that it makes"),
+  })
+  .meta({ id: "Production" });
+
 const common = {
   taskID: z.string(),
   title: z.string(),
@@ -188,6 +197,8 @@ const common = {
   priority,
   source: z.string(),
   directory: z.string(),
+  missionID: z.string().optional().describe("The Mission that dispatched it"),
+  production: production.optional().describe("Only of a Task that produces a squad"),
   squad: squadRef,
   model: z.string(),
   attempt: z.number().int(),

@@ -16,7 +16,10 @@ const withinBytes = (max: number) => (ctx: z.core.ParsePayload<string>) => {
     });
 };
 
-const text = (max: number) => z.string().min(1).check(withinBytes(max));
+export const text = (max: number) => z.string().min(1).check(withinBytes(max));
+
+/** A text by its bytes; it may be empty. */
+export const wordsWithin = (max: number) => z.string().check(withinBytes(max));
 
 export const productPillar = z.enum(["code", "work"]);
 export const priority = z.enum(["critical", "high", "normal", "low"]);

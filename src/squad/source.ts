@@ -14,12 +14,19 @@ export type Source = {
   path?: string | undefined;
   zip?: string | undefined;
   git?: { path: string; ref: string } | undefined;
+  /** As they stand, from this service itself. */
+  files?: readonly PackageFile[] | undefined;
 };
 
 /** What a caller may name as a folder; refuses with directory_*. */
 export type Inspect = (directory: string) => Promise<Project>;
 
-export const readSource = async ({ path, zip, git }: Source, inspect: Inspect, gitPath?: string): Promise<Contents> => {
+export const readSource = async (
+  { path, zip, git, files }: Source,
+  inspect: Inspect,
+  gitPath?: string,
+): Promise<Contents> => {
+  if (files !== undefined) return { ok: true, files: [...files] };
   if (path !== undefined) {
     const { directory } = await inspect(path);
     return (

@@ -1,7 +1,6 @@
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
-import { evolve } from "../domain/evolve.ts";
-import type { TaskState } from "../domain/task.ts";
-import { hash, record, snapshotDue } from "./fold.ts";
+import { hash, nameOf, record, snapshotDue } from "./fold.ts";
+import { evolveFold, type Fold } from "./folds.ts";
 import type { Head } from "./schema.ts";
 import type { Committed, Fence, Json, Once, StoredAnswer, Write } from "./store.ts";
 
@@ -17,14 +16,17 @@ export type Answer = { bodyHash: string; stored: StoredAnswer };
 export type Base = {
   position(): Position;
   head(stream: StreamID): Head | undefined;
-  state(stream: StreamID): TaskState | undefined;
+  state(stream: StreamID): Fold | undefined;
+  /** The stream that has a name (see fold.ts). */
+  named(name: string): StreamID | undefined;
   answer(id: string): Answer | undefined;
 };
 
 export type Changes = {
   position: Position;
   heads: Map<StreamID, Head>;
-  states: Map<StreamID, TaskState>;
+  states: Map<StreamID, Fold>;
+  names: Map<string, StreamID>;
   events: Recorded[];
   snapshots: Set<StreamID>;
   /** Streams whose title is new, or changed. */
@@ -43,6 +45,7 @@ export const noChanges = (position: Position): Changes => ({
   position,
   heads: new Map(),
   states: new Map(),
+  names: new Map(),
   events: [],
   snapshots: new Set(),
   titles: new Set(),
@@ -58,6 +61,10 @@ const over = (base: Base, changes: Changes): Base => ({
   position: () => changes.position,
   head: (stream) => changes.heads.get(stream) ?? (changes.erased.has(stream) ? undefined : base.head(stream)),
   state: (stream) => changes.states.get(stream) ?? (changes.erased.has(stream) ? undefined : base.state(stream)),
+  named(name) {
+    const found = changes.names.get(name) ?? base.named(name);
+    return found === undefined || changes.erased.has(found) ? undefined : found;
+  },
   answer: (id) => changes.answers.get(id) ?? base.answer(id),
 });
 
@@ -74,9 +81,11 @@ export const runMember = <T>(member: Member<T>, base: Base, batch: Changes, now:
     batch.snapshots.delete(stream);
     batch.titles.delete(stream);
     batch.events = batch.events.filter((event) => event.stream !== stream);
+    for (const [name, owner] of batch.names) if (owner === stream) batch.names.delete(name);
   }
   for (const [stream, head] of own.heads) batch.heads.set(stream, head);
   for (const [stream, state] of own.states) batch.states.set(stream, state);
+  for (const [name, stream] of own.names) batch.names.set(name, stream);
   for (const [id, answer] of own.answers) batch.answers.set(id, answer);
   for (const stream of own.snapshots) batch.snapshots.add(stream);
   for (const stream of own.titles) batch.titles.add(stream);
@@ -102,6 +111,10 @@ export const commitMember =
     if (found !== undefined) return { ok: false, reason: "once", ...found };
     if (fence !== undefined && !holds(world.head(fence.stream), fence)) return { ok: false, reason: "fence" };
 
+    for (const name of namesIn(write)) {
+      const owner = world.named(name);
+      if (owner !== undefined) return { ok: false, reason: "name", stream: owner };
+    }
     for (const { stream, expected, events } of write.appends) {
       const version = world.head(stream)?.version ?? 0;
       if (expected !== "any" && expected !== version)
@@ -128,6 +141,14 @@ export const commitMember =
     return { ok: true, recorded: changes.events };
   };
 
+/** The names that the write wants for its streams: a Mission's that begins. */
+export const namesIn = (write: Write): string[] =>
+  write.appends.flatMap(({ events }) =>
+    events.flatMap((event) =>
+      event.type === "mission.created" ? [nameOf(event.data.project, event.data.missionID)] : [],
+    ),
+  );
+
 const holds = (head: Head | undefined, fence: Fence): boolean =>
   head !== undefined && head.holder !== null && head.epoch === fence.epoch;
 
@@ -139,8 +160,9 @@ const append = (world: Base, changes: Changes, stream: StreamID, events: readonl
   for (const event of events) {
     const place = { position: ++changes.position, stream, version: (state?.version ?? 0) + 1, at };
     const recorded = record(event, place);
-    state = evolve(state, recorded);
+    state = evolveFold(state, recorded);
     changes.events.push(recorded);
+    if (event.type === "mission.created") changes.names.set(nameOf(event.data.project, event.data.missionID), stream);
   }
   if (state === undefined) return;
   changes.states.set(stream, state);

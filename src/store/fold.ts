@@ -1,8 +1,12 @@
 import { createHash } from "node:crypto";
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
 import { summarise } from "../domain/summary.ts";
-import { evolve, taskRevision } from "../domain/evolve.ts";
+import { taskRevision } from "../domain/evolve.ts";
+import { missionRevision } from "../domain/mission/evolve.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import { rowOf } from "../domain/mission/status.ts";
 import type { TaskState } from "../domain/task.ts";
+import { evolveFold, type Fold, isMissionFold, revisionOf, streamOf } from "./folds.ts";
 import type { Tables } from "./schema.ts";
 import type { Json } from "./store.ts";
 
@@ -11,7 +15,7 @@ import type { Json } from "./store.ts";
 /** A snapshot is written whenever a stream passes a multiple of this, and at its end. */
 const snapshotEvery = 64;
 
-export const snapshotDue = (before: number, state: TaskState): boolean =>
+export const snapshotDue = (before: number, state: Fold): boolean =>
   state.lifecycle !== "active" || Math.floor(state.version / snapshotEvery) > Math.floor(before / snapshotEvery);
 
 export const eventRow = (event: Recorded): Tables["events"] => ({
@@ -39,16 +43,16 @@ export const record = (event: DomainEvent, place: Omit<Recorded, "type" | "data"
 });
 
 /** The fold in a snapshot, if it has the present meaning; what follows `version` is still to be folded in. */
-export const fromSnapshot = (snapshot: Tables["snapshots"] | undefined): TaskState | undefined =>
-  snapshot?.revision === taskRevision ? (JSON.parse(snapshot.state) as TaskState) : undefined;
+export const fromSnapshot = (snapshot: Tables["snapshots"] | undefined): Fold | undefined =>
+  snapshot?.revision === revisionOf(snapshot?.stream ?? "") ? (JSON.parse(snapshot.state) as Fold) : undefined;
 
-export const foldRows = (from: TaskState | undefined, rows: readonly Tables["events"][]): TaskState | undefined =>
-  rows.reduce<TaskState | undefined>((state, row) => evolve(state, eventOf(row)), from);
+export const foldRows = (from: Fold | undefined, rows: readonly Tables["events"][]): Fold | undefined =>
+  rows.reduce<Fold | undefined>((state, row) => evolveFold(state, eventOf(row)), from);
 
-export const snapshotRow = (state: TaskState): Tables["snapshots"] => ({
-  stream: state.taskID,
+export const snapshotRow = (state: Fold): Tables["snapshots"] => ({
+  stream: streamOf(state),
   version: state.version,
-  revision: taskRevision,
+  revision: revisionOf(streamOf(state)),
   state: JSON.stringify(state),
 });
 
@@ -65,10 +69,29 @@ export const taskRow = (state: TaskState): Tables["tasks"] => {
     archived: state.archived ? 1 : 0,
     revision: taskRevision,
     summary: JSON.stringify(summary),
+    mission: state.mission?.sessionID ?? null,
+    mission_id: state.mission?.missionID ?? null,
+    call: state.mission?.callID ?? null,
+    production: state.production?.phase ?? null,
   };
 };
 
-export const searchText = (state: TaskState): string => {
+/** The name that one Mission only may have: its id in its project. */
+export const nameOf = (project: string, missionID: string): string => hash(project, missionID);
+
+export const missionRow = (state: MissionState): Tables["missions"] => ({
+  stream: state.sessionID,
+  name: nameOf(state.project, state.missionID),
+  project: hash(state.project),
+  mission_id: state.missionID,
+  updated: Date.parse(state.updatedAt),
+  archived: state.archived ? 1 : 0,
+  revision: missionRevision,
+  summary: JSON.stringify(rowOf(state)),
+});
+
+export const searchText = (state: Fold): string => {
+  if (isMissionFold(state)) return plain(`${state.title}\n${state.missionID}\n${state.directory}`).toLowerCase();
   const request = typeof state.request === "string" ? state.request : state.request.head;
   return plain(`${state.title}\n${state.taskID}\n${request}`).toLowerCase();
 };
@@ -90,14 +113,14 @@ export const hash = (...parts: readonly string[]): string =>
   createHash("sha256").update(JSON.stringify(parts)).digest("hex");
 
 export type Cache = {
-  get(stream: StreamID): TaskState | undefined;
-  set(state: TaskState): void;
+  get(stream: StreamID): Fold | undefined;
+  set(state: Fold): void;
   delete(stream: StreamID): void;
 };
 
 /** The newest folds that were used last. */
 export const createCache = (limit = 1000): Cache => {
-  const states = new Map<StreamID, TaskState>();
+  const states = new Map<StreamID, Fold>();
   return {
     get(stream) {
       const state = states.get(stream);
@@ -107,8 +130,8 @@ export const createCache = (limit = 1000): Cache => {
       return state;
     },
     set(state) {
-      states.delete(state.taskID);
-      states.set(state.taskID, state);
+      states.delete(streamOf(state));
+      states.set(streamOf(state), state);
       if (states.size <= limit) return;
       const [oldest] = states.keys();
       if (oldest !== undefined) states.delete(oldest);

@@ -41,6 +41,10 @@ const exact: ReadonlySet<DomainEvent["type"]> = new Set([
 
 const cleanEvent = (event: DomainEvent, known: (text: string) => string): DomainEvent => {
   if (exact.has(event.type)) return event;
+  if (event.type === "mission.created") {
+    const { directory, project } = event.data;
+    return { type: event.type, data: { ...mapStrings(event.data, known), directory, project } };
+  }
   if (event.type !== "task.created") return mapStrings(event, known);
   const { metadata, directory, project } = event.data;
   return { type: event.type, data: { ...mapStrings(event.data, known), metadata, directory, project } };

@@ -9,7 +9,7 @@ export const createLive = (): Live => {
   const listeners = new Map<StreamID, Set<Listener>>();
   return {
     publish(frame, after) {
-      for (const listener of listeners.get(frame.taskID) ?? []) listener(frame, after);
+      for (const listener of listeners.get(frame.taskID ?? frame.sessionID ?? "") ?? []) listener(frame, after);
     },
     subscribe(stream, listener) {
       // A function of its own, so that the same listener may subscribe twice.

@@ -112,6 +112,52 @@ const migrations: readonly Migration[] = [
       await db.schema.createIndex("answers_at").on("answers").column("at").execute();
     },
   },
+  {
+    name: "0002-missions",
+    async up(db) {
+      for (const column of ["mission", "mission_id", "call", "production"])
+        await db.schema.alterTable("tasks").addColumn(column, "text").execute();
+      await db.schema
+        .createIndex("tasks_mission")
+        .on("tasks")
+        .columns(["mission", "stream"])
+        .where("mission", "is not", null)
+        .execute();
+      // The service's own word is in the commit; this holds whatever comes.
+      await db.schema
+        .createIndex("tasks_call")
+        .unique()
+        .on("tasks")
+        .columns(["mission", "call"])
+        .where("call", "is not", null)
+        .execute();
+      await db.schema
+        .createIndex("tasks_production")
+        .on("tasks")
+        .columns(["project", "production"])
+        .where("production", "is not", null)
+        .execute();
+      await db.schema
+        .createTable("missions")
+        .addColumn("stream", "text", (column) => column.primaryKey())
+        .addColumn("name", "text", (column) => column.notNull())
+        .addColumn("project", "text", (column) => column.notNull())
+        .addColumn("mission_id", "text", (column) => column.notNull())
+        .addColumn("updated", "bigint", (column) => column.notNull())
+        .addColumn("archived", "integer", (column) => column.notNull())
+        .addColumn("revision", "integer", (column) => column.notNull())
+        .addColumn("summary", "text", (column) => column.notNull())
+        .execute();
+      await db.schema.createIndex("missions_name").unique().on("missions").column("name").execute();
+      await db.schema.createIndex("missions_id").on("missions").column("mission_id").execute();
+      await db.schema.createIndex("missions_list").on("missions").columns(["updated", "stream"]).execute();
+      await db.schema
+        .createIndex("missions_project")
+        .on("missions")
+        .columns(["project", "updated", "stream"])
+        .execute();
+    },
+  },
 ];
 
 /**

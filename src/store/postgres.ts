@@ -13,6 +13,7 @@ import {
   commitMember,
   eraseMember,
   isEmpty,
+  namesIn,
   type Member,
   noChanges,
   releaseMember,
@@ -22,6 +23,7 @@ import { createBlobs } from "./blobs.ts";
 import { createHeld } from "./claim.ts";
 import { createCache } from "./fold.ts";
 import { createBell, createFollow } from "./follow.ts";
+import { isMissionFold, isTaskFold } from "./folds.ts";
 import { keepLeases } from "./lease.ts";
 import { createLive } from "./live.ts";
 import { migrate } from "./migrate.ts";
@@ -81,7 +83,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const cache = createCache();
   const held = createHeld();
   const bell = createBell();
-  const reads = createReads(db, state);
+  const reads = createReads(db, state, mission);
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
   const notify = scope.use(await listen({ config, channel, bell, position: () => reads.position(), log }));
@@ -89,6 +91,16 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   scope.use(keepLeases({ pool: leasePool, held, leaseMs, log }));
 
   async function state(stream: StreamID) {
+    const fold = await foldOf(stream);
+    return fold !== undefined && isTaskFold(fold) ? fold : undefined;
+  }
+
+  async function mission(stream: StreamID) {
+    const fold = await foldOf(stream);
+    return fold !== undefined && isMissionFold(fold) ? fold : undefined;
+  }
+
+  async function foldOf(stream: StreamID) {
     const head = await db.selectFrom("streams").select("version").where("stream", "=", stream).executeTakeFirst();
     if (head === undefined) {
       cache.delete(stream);
@@ -120,6 +132,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
         folds: needs.folds ?? [],
         appends: needs.appends ?? false,
         answers: needs.answers ?? [],
+        names: needs.names ?? [],
         run(base, batch, now) {
           try {
             const value = runMember(member, base, batch, now);
@@ -165,13 +178,15 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       folds: members.flatMap(({ folds }) => folds),
       appends: members.some(({ appends }) => appends),
       answers: members.flatMap(({ answers }) => answers),
+      names: members.flatMap(({ names }) => names),
     };
     const batch = await db.transaction().execute(async (trx) => {
-      const { answers, heads, states, position, now } = await lockAndLoad(trx, needs, cache);
+      const { answers, heads, states, names, position, now } = await lockAndLoad(trx, needs, cache);
       const base: Base = {
         position: () => position,
         head: (stream) => heads.get(stream),
         state: (stream) => states.get(stream),
+        named: (name) => names.get(name),
         answer: (id) => answers.get(id),
       };
       const changes = noChanges(position);
@@ -205,6 +220,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     redact: (text) => text,
     ...reads,
     state,
+    mission,
     commit: (write) => submit(needsOf(write), commitMember(write)),
     async claim(stream, worker) {
       // The lease counts from before it was asked for.
@@ -246,6 +262,7 @@ const needsOf = (write: Write): Needs => ({
   ],
   folds: write.appends.map(({ stream }) => stream),
   appends: write.appends.length > 0,
+  names: namesIn(write),
   answers: write.once === undefined ? [] : [answerID(write.once.scope, write.once.key)],
 });
 

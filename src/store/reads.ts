@@ -1,20 +1,50 @@
 import { type Expression, type Kysely, type SqlBool, sql } from "kysely";
-import type { Recorded } from "../domain/event.ts";
-import { summarise } from "../domain/summary.ts";
+import type { Recorded, StreamID } from "../domain/event.ts";
 import { taskRevision } from "../domain/evolve.ts";
+import { missionRevision } from "../domain/mission/evolve.ts";
+import { type MissionRow, rowOf } from "../domain/mission/status.ts";
+import { summarise } from "../domain/summary.ts";
 import type { TaskSummary } from "../protocol/status.ts";
 import { answerID } from "./batch.ts";
-import { eventOf, hash, plain } from "./fold.ts";
+import { eventOf, hash, nameOf, plain } from "./fold.ts";
 import type { Tables } from "./schema.ts";
 import type { Json, Store } from "./store.ts";
 
 type Reads = Pick<
   Store,
-  "read" | "since" | "position" | "list" | "projects" | "due" | "nextDue" | "waiting" | "place" | "once"
+  | "read"
+  | "since"
+  | "position"
+  | "list"
+  | "projects"
+  | "missions"
+  | "missionsNamed"
+  | "dispatched"
+  | "productions"
+  | "due"
+  | "nextDue"
+  | "waiting"
+  | "place"
+  | "once"
 >;
 
+/** What `like` looks for: the text anywhere. */
+const patternOf = (search: string): string =>
+  `%${plain(search)
+    .toLowerCase()
+    .replaceAll(/[\\%_]/g, "\\$&")}%`;
+
+/** A row of an older fold is told from the events; the next commit of its stream writes it anew. */
+const taskOf = async (
+  { stream, revision, summary }: { stream: StreamID; revision: number; summary: string },
+  state: Store["state"],
+): Promise<TaskSummary> => {
+  const fold = revision === taskRevision ? undefined : await state(stream);
+  return fold === undefined ? (JSON.parse(summary) as TaskSummary) : summarise(fold);
+};
+
 /** The reads, the same SQL for both databases. */
-export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads => ({
+export const createReads = (db: Kysely<Tables>, state: Store["state"], mission: Store["mission"]): Reads => ({
   async read(stream, { after = 0, limit, types, last = false } = {}) {
     let query = db
       .selectFrom("events")
@@ -38,9 +68,31 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
     if (filter.stream !== undefined) query = query.where("events.stream", "=", filter.stream);
     if (filter.types !== undefined) query = query.where("events.type", "in", filter.types);
     if (filter.project !== undefined)
-      query = query
-        .innerJoin("tasks", "tasks.stream", "events.stream")
-        .where("tasks.project", "=", hash(filter.project));
+      query = query.where((row) => {
+        const project = hash(filter.project ?? "");
+        const tasks = row.selectFrom("tasks").select("tasks.stream").whereRef("tasks.stream", "=", "events.stream");
+        const missions = row
+          .selectFrom("missions")
+          .select("missions.stream")
+          .whereRef("missions.stream", "=", "events.stream");
+        return row.or([
+          row.exists(tasks.where("tasks.project", "=", project)),
+          row.exists(missions.where("missions.project", "=", project)),
+        ]);
+      });
+    if (filter.mission !== undefined) {
+      const { mission } = filter;
+      query = query.where((row) =>
+        row.or([
+          row("events.stream", "=", mission),
+          row(
+            "events.stream",
+            "in",
+            row.selectFrom("tasks").select("tasks.stream").where("tasks.mission", "=", mission),
+          ),
+        ]),
+      );
+    }
     return (await query.execute()).map(eventOf);
   },
 
@@ -60,6 +112,7 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
         if (status !== undefined) all.push(row("lifecycle", status === "running" ? "=" : "<>", "active"));
         if (lifecycleStatus !== undefined) all.push(row("lifecycle", "=", lifecycleStatus));
         if (productPillar !== undefined) all.push(row("pillar", "=", productPillar));
+        if (query.missionID !== undefined) all.push(row("mission_id", "=", query.missionID));
         if (promptProfile !== undefined) all.push(row("squad", "=", promptProfile));
         if (priority !== undefined) all.push(row("priority", "=", priority));
         if (query.archived !== true) all.push(row("archived", "=", 0));
@@ -71,11 +124,8 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
             ]),
           );
         if (search !== undefined && search !== "") {
-          const pattern = `%${plain(search)
-            .toLowerCase()
-            .replaceAll(/[\\%_]/g, "\\$&")}%`;
           const texts = row.selectFrom("texts").select("texts.stream").whereRef("texts.stream", "=", "tasks.stream");
-          all.push(row.exists(texts.where(sql<SqlBool>`texts.text like ${pattern} escape '\\'`)));
+          all.push(row.exists(texts.where(sql<SqlBool>`texts.text like ${patternOf(search)} escape '\\'`)));
         }
         for (const [key, value] of Object.entries(query.metadata ?? {})) {
           const entries = row
@@ -92,11 +142,58 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
       .orderBy("tasks.stream", "desc")
       .limit(query.limit)
       .execute();
+    return Promise.all(rows.map((row) => taskOf(row, state)));
+  },
+
+  async missions(query) {
+    const found = await db
+      .selectFrom("missions")
+      .select(["stream", "revision", "summary"])
+      .where((row) => {
+        const all: Expression<SqlBool>[] = [];
+        const { project, cursor, search } = query;
+        if (project !== undefined) all.push(row("project", "=", hash(project)));
+        if (query.archived !== true) all.push(row("archived", "=", 0));
+        if (cursor !== undefined)
+          all.push(
+            row.or([
+              row("updated", "<", cursor.updated),
+              row.and([row("updated", "=", cursor.updated), row("missions.stream", "<", cursor.sessionID)]),
+            ]),
+          );
+        if (search !== undefined && search !== "") {
+          const texts = row.selectFrom("texts").select("texts.stream").whereRef("texts.stream", "=", "missions.stream");
+          all.push(row.exists(texts.where(sql<SqlBool>`texts.text like ${patternOf(search)} escape '\\'`)));
+        }
+        return row.and(all);
+      })
+      .orderBy("updated", "desc")
+      .orderBy("missions.stream", "desc")
+      .limit(query.limit)
+      .execute();
+    if (found.length === 0) return [];
+    const counted = await db
+      .selectFrom("tasks")
+      .select(["mission", "lifecycle", (count) => count.fn.countAll<number>().as("count")])
+      .where(
+        "mission",
+        "in",
+        found.map(({ stream }) => stream),
+      )
+      .groupBy(["mission", "lifecycle"])
+      .execute();
+    const stats = new Map(found.map(({ stream }) => [stream, { active: 0, completed: 0, failed: 0, cancelled: 0 }]));
+    for (const { mission: of, lifecycle, count } of counted) {
+      const sums = stats.get(of ?? "");
+      if (sums !== undefined) sums[lifecycle] = count;
+    }
     return Promise.all(
-      rows.map(async ({ stream, revision, summary }) => {
-        // A row of an older fold is told from the events; the next commit of its stream writes it anew.
-        const fold = revision === taskRevision ? undefined : await state(stream);
-        return fold === undefined ? (JSON.parse(summary) as TaskSummary) : summarise(fold);
+      found.map(async ({ stream, revision, summary }) => {
+        const fold = revision === missionRevision ? undefined : await mission(stream);
+        return {
+          row: fold === undefined ? (JSON.parse(summary) as MissionRow) : rowOf(fold),
+          stats: stats.get(stream) ?? { active: 0, completed: 0, failed: 0, cancelled: 0 },
+        };
       }),
     );
   },
@@ -128,6 +225,37 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"]): Reads =>
         return { directory, tasks, active, updated };
       }),
     );
+  },
+
+  async missionsNamed(missionID, project) {
+    const query = db.selectFrom("missions").select("stream");
+    const found =
+      project === undefined
+        ? query.where("mission_id", "=", missionID)
+        : query.where("name", "=", nameOf(project, missionID));
+    return (await found.orderBy("stream").execute()).map(({ stream }) => stream);
+  },
+
+  async dispatched(mission) {
+    const rows = await db
+      .selectFrom("tasks")
+      .select(["stream", "revision", "summary"])
+      .where("mission", "=", mission)
+      .orderBy("stream")
+      .execute();
+    return Promise.all(rows.map((row) => taskOf(row, state)));
+  },
+
+  async productions(project) {
+    const rows = await db
+      .selectFrom("tasks")
+      .select(["stream", "revision", "summary"])
+      .where("project", "=", hash(project))
+      .where("production", "is not", null)
+      .where("lifecycle", "=", "active")
+      .orderBy("stream")
+      .execute();
+    return Promise.all(rows.map((row) => taskOf(row, state)));
   },
 
   async due(now, limit) {

@@ -1,17 +1,18 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { StreamID } from "../domain/event.ts";
-import type { TaskState } from "../domain/task.ts";
 import type { Answer, Changes } from "./batch.ts";
 import {
   type Cache,
   eventRow,
   foldRows,
   metadataRows,
+  missionRow,
   fromSnapshot,
   searchText,
   snapshotRow,
   taskRow,
 } from "./fold.ts";
+import { type Fold, isMissionFold, isTaskFold, streamOf } from "./folds.ts";
 import { clock } from "./lease.ts";
 import type { Head, Tables } from "./schema.ts";
 import type { Json } from "./store.ts";
@@ -27,6 +28,8 @@ export type Needs = {
   /** Whether events are to be written. */
   appends: boolean;
   answers: readonly string[];
+  /** Names that Missions want. */
+  names: readonly string[];
 };
 
 /**
@@ -37,6 +40,7 @@ export type Needs = {
 export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
   const streams = [...new Set([...needs.streams, ...needs.folds])];
   const ids = [...new Set(needs.answers)];
+  const names = new Map<string, StreamID>();
   const answers = new Map<string, Answer>();
   if (ids.length > 0) {
     await sql`
@@ -49,6 +53,15 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
         stored: { status: row.status, body: JSON.parse(row.body) as Json },
       });
   }
+  if (needs.names.length > 0) {
+    const wanted = [...new Set(needs.names)];
+    await sql`
+      select pg_advisory_xact_lock(key) from (
+        select distinct hashtextextended(name, 1) as key from unnest(${wanted}::text[]) as name order by key
+      ) as keys`.execute(trx);
+    for (const row of await trx.selectFrom("missions").select(["name", "stream"]).where("name", "in", wanted).execute())
+      names.set(row.name, row.stream);
+  }
   const heads = new Map<StreamID, Head>();
   if (streams.length > 0)
     for (const row of await trx
@@ -59,7 +72,7 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
       .forUpdate()
       .execute())
       heads.set(row.stream, row);
-  const states = new Map<StreamID, TaskState>();
+  const states = new Map<StreamID, Fold>();
   for (const stream of new Set(needs.folds)) {
     const version = heads.get(stream)?.version;
     if (version === undefined) continue;
@@ -68,7 +81,7 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
   }
   const log = needs.appends ? trx.selectFrom("log").forUpdate() : trx.selectFrom("log");
   const { position, now } = await log.select(["position", clock.as("now")]).executeTakeFirstOrThrow();
-  return { answers, heads, states, position, now: new Date(now) };
+  return { answers, heads, states, names, position, now: new Date(now) };
 };
 
 /** The fold at a version or later: what is cached if it is that, else the cached one or the snapshot and the rest. */
@@ -76,8 +89,8 @@ export const loadState = async (
   db: Kysely<Tables>,
   stream: StreamID,
   version: number,
-  cached: TaskState | undefined,
-): Promise<TaskState | undefined> => {
+  cached: Fold | undefined,
+): Promise<Fold | undefined> => {
   if (cached?.version === version) return cached;
   const tail = (after: number) =>
     db.selectFrom("events").selectAll().where("stream", "=", stream).where("version", ">", after).orderBy("version");
@@ -91,24 +104,26 @@ export const loadState = async (
 export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void> => {
   const erased = [...changes.erased];
   if (erased.length > 0)
-    for (const table of ["events", "streams", "tasks", "texts", "metadata", "snapshots"] as const)
+    for (const table of ["events", "streams", "tasks", "missions", "texts", "metadata", "snapshots"] as const)
       await trx.deleteFrom(table).where("stream", "in", erased).execute();
 
   const states = [...changes.states.values()];
   const fresh = new Set(changes.events.filter((event) => event.type === "task.created").map((event) => event.stream));
   await put(trx, "events", changes.events.map(eventRow));
   await put(trx, "streams", [...changes.heads.values()], "stream");
-  await put(trx, "tasks", states.map(taskRow), "stream");
-  const kept = states.filter((state) => changes.snapshots.has(state.taskID));
+  const tasks = states.filter(isTaskFold);
+  await put(trx, "tasks", tasks.map(taskRow), "stream");
+  await put(trx, "missions", states.filter(isMissionFold).map(missionRow), "stream");
+  const kept = states.filter((state) => changes.snapshots.has(streamOf(state)));
   await put(trx, "snapshots", kept.map(snapshotRow), "stream");
-  const titled = states.filter((state) => changes.titles.has(state.taskID));
+  const titled = states.filter((state) => changes.titles.has(streamOf(state)));
   await put(
     trx,
     "texts",
-    titled.map((state) => ({ stream: state.taskID, text: searchText(state) })),
+    titled.map((state) => ({ stream: streamOf(state), text: searchText(state) })),
     "stream",
   );
-  await put(trx, "metadata", states.filter((state) => fresh.has(state.taskID)).flatMap(metadataRows));
+  await put(trx, "metadata", tasks.filter((state) => fresh.has(state.taskID)).flatMap(metadataRows));
   await put(
     trx,
     "answers",

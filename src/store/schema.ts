@@ -1,7 +1,7 @@
 import type { LifecycleStatus } from "../protocol/status.ts";
 
 /**
- * The tables, the same in both databases. `events` is the truth; `tasks`, `texts`, `metadata` and `snapshots` are
+ * The tables, the same in both databases. `events` is the truth; `tasks`, `missions`, `texts`, `metadata` and `snapshots` are
  * folds of it, written in the same transaction. Times are milliseconds, JSON is text: `jsonb` refuses lone surrogates.
  */
 export type Tables = {
@@ -19,6 +19,23 @@ export type Tables = {
     pillar: string;
     squad: string;
     priority: string;
+    archived: number;
+    revision: number;
+    summary: string;
+    /** The Mission's stream, its id, and the call that dispatched the Task: one Task for each call. */
+    mission: string | null;
+    mission_id: string | null;
+    call: string | null;
+    /** Of a Task that produces a squad: the phase that it is to own. */
+    production: string | null;
+  };
+  /** List rows of Missions. `name` is the SHA-256 of project and Mission id: one Mission for each pair. */
+  missions: {
+    stream: string;
+    name: string;
+    project: string;
+    mission_id: string;
+    updated: number;
     archived: number;
     revision: number;
     summary: string;

@@ -3,7 +3,6 @@ import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
 import type { StreamID } from "../domain/event.ts";
-import type { TaskState } from "../domain/task.ts";
 import { messageOf, ServiceError, StartError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import {
@@ -23,6 +22,7 @@ import { createBlobs } from "./blobs.ts";
 import { createHeld } from "./claim.ts";
 import { createBell, createFollow } from "./follow.ts";
 import { createCache } from "./fold.ts";
+import { type Fold, isMissionFold, isTaskFold } from "./folds.ts";
 import { createLive } from "./live.ts";
 import { migrate } from "./migrate.ts";
 import { createReads } from "./reads.ts";
@@ -72,14 +72,20 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     rows.commit();
   });
 
-  const stateOf = (stream: StreamID): TaskState | undefined => {
+  const stateOf = (stream: StreamID): Fold | undefined => {
     const found = cache.get(stream);
     if (found !== undefined) return found;
     const state = rows.state(stream);
     if (state !== undefined) cache.set(state);
     return state;
   };
-  const base: Base = { position: () => position, head: rows.head, state: stateOf, answer: (id) => rows.answer(id) };
+  const base: Base = {
+    position: () => position,
+    head: rows.head,
+    state: stateOf,
+    named: rows.named,
+    answer: (id) => rows.answer(id),
+  };
 
   // ---- one transaction per tick -------------------------------------------------------------------------------------
 
@@ -164,7 +170,15 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     }
   };
 
-  const reads = createReads(db, async (stream) => stateOf(stream));
+  const state = async (stream: StreamID) => {
+    const fold = stateOf(stream);
+    return fold !== undefined && isTaskFold(fold) ? fold : undefined;
+  };
+  const mission = async (stream: StreamID) => {
+    const fold = stateOf(stream);
+    return fold !== undefined && isMissionFold(fold) ? fold : undefined;
+  };
+  const reads = createReads(db, state, mission);
   const store: SqliteStore = {
     kind: "sqlite",
     blobs: createBlobs(join(dataDir, "blobs")),
@@ -173,7 +187,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     ...reads,
     // What followers, the engine and every POST ask again and again.
     async since(after, limit, filter = {}) {
-      const simple = filter.types === undefined && filter.project === undefined;
+      const simple = filter.types === undefined && filter.project === undefined && filter.mission === undefined;
       return simple ? rows.since(after, limit, filter.stream) : reads.since(after, limit, filter);
     },
     async due(at, limit) {
@@ -185,9 +199,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     async waiting() {
       return rows.waiting();
     },
-    async state(stream) {
-      return stateOf(stream);
-    },
+    state,
+    mission,
     async position() {
       return position;
     },

@@ -1,8 +1,18 @@
 import type Database from "better-sqlite3";
 import type { Position, Recorded, StreamID } from "../domain/event.ts";
-import type { TaskState } from "../domain/task.ts";
 import type { Answer, Changes } from "./batch.ts";
-import { eventOf, eventRow, foldRows, fromSnapshot, metadataRows, searchText, snapshotRow, taskRow } from "./fold.ts";
+import {
+  eventOf,
+  eventRow,
+  foldRows,
+  fromSnapshot,
+  metadataRows,
+  missionRow,
+  searchText,
+  snapshotRow,
+  taskRow,
+} from "./fold.ts";
+import { type Fold, isMissionFold, streamOf } from "./folds.ts";
 import type { Head, Tables } from "./schema.ts";
 import type { DueStream, Json } from "./store.ts";
 
@@ -46,17 +56,32 @@ export const prepare = (database: Database.Database) => {
     "archived",
     "revision",
     "summary",
+    "mission",
+    "mission_id",
+    "call",
+    "production",
+  ]);
+  const putMission = put<Tables["missions"]>("missions", "stream", [
+    "stream",
+    "name",
+    "project",
+    "mission_id",
+    "updated",
+    "archived",
+    "revision",
+    "summary",
   ]);
   const putText = put<Tables["texts"]>("texts", "stream", ["stream", "text"]);
   const putMetadata = put<Tables["metadata"]>("metadata", undefined, ["stream", "key", "value"]);
   const putSnapshot = put<Tables["snapshots"]>("snapshots", "stream", ["stream", "version", "revision", "state"]);
   const putAnswer = put<Tables["answers"]>("answers", undefined, ["id", "body_hash", "status", "body", "at"]);
   const putPosition = run("update log set position = ?");
-  const erasures = ["events", "streams", "tasks", "texts", "metadata", "snapshots"].map((table) =>
+  const erasures = ["events", "streams", "tasks", "missions", "texts", "metadata", "snapshots"].map((table) =>
     run(`delete from ${table} where stream = ?`),
   );
 
   const getHead = database.prepare<[string], Head>("select * from streams where stream = ?");
+  const getNamed = database.prepare<[string], { stream: string }>("select stream from missions where name = ?");
   const getAnswer = database.prepare<[string], Tables["answers"]>("select * from answers where id = ?");
   const getSnapshot = database.prepare<[string], Tables["snapshots"]>("select * from snapshots where stream = ?");
   const getLog = database.prepare<[], Tables["log"]>("select * from log");
@@ -92,7 +117,8 @@ export const prepare = (database: Database.Database) => {
     markClean: run("update log set clean = 1"),
     log: (): Tables["log"] => getLog.get() ?? { id: 1, position: 0, clean: 1 },
     head: (stream: StreamID): Head | undefined => getHead.get(stream),
-    state(stream: StreamID): TaskState | undefined {
+    named: (name: string): StreamID | undefined => getNamed.get(name)?.stream,
+    state(stream: StreamID): Fold | undefined {
       const from = fromSnapshot(getSnapshot.get(stream));
       return foldRows(from, tail.all(stream, from?.version ?? 0));
     },
@@ -125,13 +151,16 @@ export const prepare = (database: Database.Database) => {
       for (const event of changes.events) putEvent(eventRow(event));
       for (const head of changes.heads.values()) putHead(head);
       for (const state of changes.states.values()) {
-        putTask(taskRow(state));
-        if (changes.snapshots.has(state.taskID)) putSnapshot(snapshotRow(state));
-        if (changes.titles.has(state.taskID)) putText({ stream: state.taskID, text: searchText(state) });
+        const stream = streamOf(state);
+        if (isMissionFold(state)) putMission(missionRow(state));
+        else putTask(taskRow(state));
+        if (changes.snapshots.has(stream)) putSnapshot(snapshotRow(state));
+        if (changes.titles.has(stream)) putText({ stream, text: searchText(state) });
       }
       for (const event of changes.events) {
         const state = event.type === "task.created" ? changes.states.get(event.stream) : undefined;
-        if (state !== undefined) for (const row of metadataRows(state)) putMetadata(row);
+        if (state === undefined || isMissionFold(state)) continue;
+        for (const row of metadataRows(state)) putMetadata(row);
       }
       for (const [id, { bodyHash, stored }] of changes.answers)
         putAnswer({

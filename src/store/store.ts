@@ -1,4 +1,6 @@
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
+import type { MissionRow } from "../domain/mission/status.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { BlobRef, LiveFrame } from "../protocol/event.ts";
 import type { Activity, LifecycleStatus, Priority, Project, TaskSummary } from "../protocol/status.ts";
@@ -49,6 +51,8 @@ export type Committed =
   /** A stream was not at the expected version. */
   | { ok: false; reason: "version"; stream: StreamID; version: number }
   | { ok: false; reason: "fence" }
+  /** Another stream has the name: a Mission of this id is in the project. */
+  | { ok: false; reason: "name"; stream: StreamID }
   /** The key stands already; `stored` is its first answer. */
   | { ok: false; reason: "once"; bodyHash: string; stored: StoredAnswer };
 
@@ -62,7 +66,13 @@ export interface Claim extends AsyncDisposable {
 }
 
 /** Which events a reader wants. Everything absent matches. */
-export type Filter = { stream?: StreamID; project?: string; types?: readonly DomainEvent["type"][] };
+export type Filter = {
+  stream?: StreamID;
+  project?: string;
+  /** A Mission's own facts, and those of its Tasks. */
+  mission?: StreamID;
+  types?: readonly DomainEvent["type"][];
+};
 
 export type ListQuery = {
   /** The project's identity: worktrees and subfolders of a repository share it. */
@@ -70,6 +80,7 @@ export type ListQuery = {
   status?: Activity;
   lifecycleStatus?: LifecycleStatus;
   productPillar?: "code" | "work";
+  missionID?: string;
   /** Squad id. */
   promptProfile?: string;
   priority?: Priority;
@@ -82,6 +93,20 @@ export type ListQuery = {
   /** Exclusive: the last element of the page before. */
   cursor?: { updated: number; taskID: string };
 };
+
+export type MissionQuery = {
+  /** Absent: every project's. */
+  project?: string;
+  /** Case-insensitive; title, Mission id or directory. */
+  search?: string;
+  archived?: boolean;
+  limit: number;
+  /** Exclusive: the last element of the page before. */
+  cursor?: { updated: number; sessionID: string };
+};
+
+/** How many of a Mission's Tasks are at which end. */
+export type TaskStats = Record<LifecycleStatus, number>;
 
 export type DueStream = { stream: StreamID; due: Due /** Rises with every due mark. */; seq: number };
 
@@ -99,6 +124,9 @@ export interface Store extends AsyncDisposable {
 
   /** The Task's fold at its newest event; shared, never to be changed. undefined: no such stream. */
   state(stream: StreamID): Promise<TaskState | undefined>;
+
+  /** A Mission's fold, by its session; the same way. */
+  mission(stream: StreamID): Promise<MissionState | undefined>;
 
   /** Events of one stream in order, after a version. `last` takes the newest `limit` instead, still in order. */
   read(
@@ -120,6 +148,14 @@ export interface Store extends AsyncDisposable {
 
   /** Projects that have Tasks, last update first; the directory is the newest Task's. */
   projects(limit: number): Promise<Project[]>;
+  /** Last update first, then session id downwards; each with the numbers of its Tasks. Two queries, whatever there is. */
+  missions(query: MissionQuery): Promise<{ row: MissionRow; stats: TaskStats }[]>;
+  /** The Missions of an id, one for each project, or the one of a project. */
+  missionsNamed(missionID: string, project?: string): Promise<StreamID[]>;
+  /** The rows of the Tasks that a Mission dispatched, oldest first. One query. */
+  dispatched(mission: StreamID): Promise<TaskSummary[]>;
+  /** Every production that runs in a project, whichever Mission it is of. */
+  productions(project: string): Promise<TaskSummary[]>;
 
   /** Streams that nobody holds and whose time has come, best rank first. */
   due(now: Date, limit: number): Promise<DueStream[]>;

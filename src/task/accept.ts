@@ -1,8 +1,8 @@
-import type { DomainEvent } from "../domain/event.ts";
+import type { DomainEvent, StreamID } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
-import type { dueNow, Engine } from "../engine/engine.ts";
+import { dueNow, type Engine } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
-import type { Once, Store, Write } from "../store/store.ts";
+import type { Due, Once, Store, Write } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /** How a caller's wish about a Task becomes facts and an answer, once for each idempotency key. */
@@ -41,10 +41,29 @@ export const replay = <T>(
   return { status: stored.status === 200 ? 200 : 202, body: stored.body as T, replayed: true };
 };
 
+/** A Task that ends wakes its Mission: due in the same commit, so that no crash comes in between. */
+export const wokenBy = (
+  { mission }: TaskState,
+  events: readonly DomainEvent[],
+  now: Date,
+): { stream: StreamID; due: Due }[] =>
+  mission !== null && events.some(({ type }) => type === "task.settled")
+    ? [{ stream: mission.sessionID, due: dueNow(now, "normal") }]
+    : [];
+
+const dueBy = (
+  stream: StreamID,
+  due: Due | null | undefined,
+  woken: { stream: StreamID; due: Due }[],
+): Pick<Write, "due"> => {
+  const all = [...(due === undefined ? [] : [{ stream, due }]), ...woken];
+  return all.length === 0 ? {} : { due: all };
+};
+
 export type Accept = ReturnType<typeof createAccept>;
 
 export const createAccept = (
-  { store, engine, workspaces }: { store: Store; engine: Engine; workspaces: Workspaces },
+  { store, engine, workspaces, now }: { store: Store; engine: Engine; workspaces: Workspaces; now: () => Date },
   stateOf: (taskID: string) => Promise<TaskState>,
 ) => {
   /** The Task, if it belongs to the caller's project. */
@@ -72,7 +91,7 @@ export const createAccept = (
         return { status, body: { ...body, eventID: state.position }, replayed: false };
       const write: Write = {
         appends: [{ stream: taskID, expected: state.version, events }],
-        ...(due === undefined ? {} : { due: [{ stream: taskID, due }] }),
+        ...dueBy(taskID, due, wokenBy(state, events, now())),
         ...(revoke ? { revoke: [taskID] } : {}),
         ...(once === undefined
           ? {}
@@ -83,6 +102,7 @@ export const createAccept = (
         const eventID = done.recorded.at(-1)?.position ?? state.position;
         if (revoke) void engine.interrupt(taskID);
         if (due) engine.nudge(taskID, due);
+        for (const woken of wokenBy(state, events, now())) engine.nudge(woken.stream, woken.due);
         return { status, body: { ...body, eventID }, replayed: false };
       }
       if (done.reason === "once") return replay(done.bodyHash, done.stored, once);

@@ -3,9 +3,18 @@ import { mkdir, rm } from "node:fs/promises";
 import { hash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { type ArchivedFile, archiveSchema, flowOf, frameOf, type Manifest, manifestText } from "../domain/flow.ts";
+import {
+  type ArchivedFile,
+  archiveSchema,
+  type FlowFile,
+  flowOf,
+  frameOf,
+  type Manifest,
+  manifestText,
+  type MissionManifest,
+} from "../domain/flow.ts";
 import type { Recorded } from "../domain/event.ts";
-import { ledgerOf } from "../domain/ledger.ts";
+import { type Head, ledgerOf } from "../domain/ledger.ts";
 import { commonOf } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../errors.ts";
@@ -62,12 +71,32 @@ const longestTurnMs = 10;
 
 const same = (text: string): string => text;
 
+/** Everything of a Mission but its project's files. */
+export type MissionParts = {
+  missionID: string;
+  sessionID: string;
+  directory: string;
+  flow: FlowFile[];
+  /** Each with its own flow below `tasks/`. */
+  tasks: string[];
+};
+
+export type Archiver = {
+  ofTask: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
+  /** The tracked files of its project's directory as they are, and the flow of it and its Tasks. */
+  ofMission: (parts: MissionParts, signal: AbortSignal) => Promise<ArchiveFile>;
+};
+
 /** Refuses with `not_a_git_worktree`, and with `rate_limited` while as many are built or sent as may be. */
-export const createArchiver = ({ store, workspaces, limits, dataDir, redact = same }: ArchiverDeps) => {
+export const createArchiver = ({ store, workspaces, limits, dataDir, redact = same }: ArchiverDeps): Archiver => {
   const folder = join(dataDir, "tmp");
   let open = 0;
 
-  return async (state: TaskState, signal: AbortSignal): Promise<ArchiveFile> => {
+  const write = async (
+    filename: string,
+    signal: AbortSignal,
+    build: (path: string, signal: AbortSignal) => Promise<number>,
+  ): Promise<ArchiveFile> => {
     if (open >= limits.archives)
       throw new ServiceError(
         "rate_limited",
@@ -86,8 +115,8 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     const late = AbortSignal.timeout(limits.archiveSeconds * 1000);
     try {
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const bytes = await build(path, state, AbortSignal.any([signal, late]));
-      return { path, bytes, filename: `${state.taskID}.zip`, [Symbol.asyncDispose]: release };
+      const bytes = await build(path, AbortSignal.any([signal, late]));
+      return { path, bytes, filename, [Symbol.asyncDispose]: release };
     } catch (error) {
       await release();
       if (late.aborted && !signal.aborted)
@@ -96,13 +125,76 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     }
   };
 
-  async function build(path: string, state: TaskState, signal: AbortSignal): Promise<number> {
+  return {
+    ofTask: (state, signal) => write(`${state.taskID}.zip`, signal, (path, until) => buildTask(path, state, until)),
+    ofMission: (parts, signal) =>
+      write(`mission-${parts.missionID}.zip`, signal, (path, until) => buildMission(path, parts, until)),
+  };
+
+  async function buildMission(path: string, parts: MissionParts, signal: AbortSignal): Promise<number> {
+    const opened = await workspaces.open(parts.sessionID, {
+      kind: "directory",
+      root: parts.directory,
+      worktree: null,
+      branch: null,
+      baseCommit: null,
+      baseTree: null,
+      targetRef: null,
+    });
+    const { git } = opened;
+    if (git === undefined) throw notAWorktree(parts.directory);
+    await insideWorktree(git, parts.directory, signal);
+    const head = await git.run(["rev-parse", "--verify", "-q", "HEAD"], { ok: [0, 1, 128], signal });
+    using reader = readerOnDisk(opened.root);
+    const listed = await trackedInIndex(git, signal);
+    const commit = head.stdout.toString("latin1").trim() || null;
+    const source: Source = { kind: "directory", commit, listed, untracked: new Set(), reader };
+    const zip = createZip(path, signal);
+    try {
+      const flow = await addFiles(zip, "execution-flow/", parts.flow);
+      const omitted: Omitted[] = [];
+      const ledgers: Record<string, Head> = {};
+      for (const taskID of parts.tasks) {
+        signal.throwIfAborted();
+        const state = await store.state(taskID);
+        if (state === undefined) {
+          omitted.push({ path: `execution-flow/tasks/${taskID}`, reason: "the Task was deleted" });
+          continue;
+        }
+        const added = await addFlow(zip, state, `execution-flow/tasks/${taskID}/`);
+        flow.push(...added.files);
+        ledgers[taskID] = added.head;
+        if (state.artifacts.length > 0)
+          omitted.push({ path: `execution-flow/tasks/${taskID}/artifacts`, reason: "in the Task's own archive" });
+      }
+      const project = await addProject(zip, source, reader, signal);
+      const manifest: MissionManifest = {
+        schemaVersion: archiveSchema,
+        missionID: parts.missionID,
+        sessionID: parts.sessionID,
+        project: parts.directory,
+        commit,
+        source: "directory",
+        complete: project.complete,
+        ledgers,
+        files: [...flow, ...project.files],
+        omitted: [...omitted, ...project.omitted],
+        warnings: project.warnings,
+      };
+      await zip.add("execution-flow/manifest.json", 0o100644, Buffer.from(manifestText(manifest)));
+      return await zip.finish();
+    } finally {
+      await zip.close();
+    }
+  }
+
+  async function buildTask(path: string, state: TaskState, signal: AbortSignal): Promise<number> {
     using _held = workspaces.hold(state.taskID);
     const source = await sourceOf(state, signal);
     using reader = source.reader;
     const zip = createZip(path, signal);
     try {
-      const { files: flow, head, events } = await addFlow(zip, state);
+      const { files: flow, head, events } = await addFlow(zip, state, "execution-flow/");
       const logs = await addLogs(zip, events, { blobs: store.blobs, redact, limits });
       const artifacts = await addArtifacts(zip, state, store.blobs);
       const project = await addProject(zip, source, reader, signal);
@@ -170,7 +262,7 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
     return { kind: "commit", commit, listed, untracked, reader: readerInCommit(git, listed, signal) };
   }
 
-  async function addFlow(zip: Zip, state: TaskState) {
+  async function addFlow(zip: Zip, state: TaskState, folder: string) {
     // The Task's own last change stands for the present, or no two archives would be the same.
     const reads = createReads({ store, workspaces, now: () => new Date(state.updatedAt) });
     const [task, board, { messages }, recorded] = await Promise.all([
@@ -179,7 +271,6 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
       reads.messages(state.taskID, { after: 0, limit: Number.MAX_SAFE_INTEGER }),
       eventsOf(state),
     ]);
-    const files: ArchivedFile[] = [];
     // The metadata is the caller's own, and stays as it was given.
     const clean = <T>(value: T): T => mapStrings(value, redact);
     const { metadata } = state;
@@ -195,12 +286,16 @@ export const createArchiver = ({ store, workspaces, limits, dataDir, redact = sa
       events,
       ledger,
     });
+    return { files: await addFiles(zip, folder, flow), head, events };
+  }
+
+  async function addFiles(zip: Zip, folder: string, flow: readonly FlowFile[]): Promise<ArchivedFile[]> {
+    const files: ArchivedFile[] = [];
     for (const { name, text } of flow) {
-      const full = `execution-flow/${name}`;
-      const { done } = await zip.add(full, 0o100644, Buffer.from(text));
-      files.push({ name: full, ...(await done) });
+      const { done } = await zip.add(`${folder}${name}`, 0o100644, Buffer.from(text));
+      files.push({ name: `${folder}${name}`, ...(await done) });
     }
-    return { files, head, events };
+    return files;
   }
 
   async function eventsOf({ taskID, version }: TaskState): Promise<Recorded[]> {

@@ -1,12 +1,15 @@
-import type { AgentSpec, ModelRef } from "../domain/agent.ts";
+import type { z } from "zod";
+import type { AgentSpec, ModelRef, SquadRef } from "../domain/agent.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
 import { newID } from "../id.ts";
 import { aboutOf, type CheckSpec, checkRequest, checkSpec } from "../protocol/check.ts";
 import type { AttachmentRef } from "../protocol/event.ts";
+import type { TaskMission } from "../protocol/mission.ts";
+import type { production } from "../protocol/status.ts";
 import type { TaskCreate } from "../protocol/task.ts";
-import type { Blobs } from "../store/store.ts";
+import type { Blobs, Fence, Write } from "../store/store.ts";
 import { keepText } from "../store/text.ts";
 import type { Project } from "../workspace/workspace.ts";
 import { isReviewer } from "./crew.ts";
@@ -35,13 +38,38 @@ export const keepAttachments = (
     }),
   );
 
+/** A Task that a Mission dispatches: it stands in the Mission's log in the same commit, or not at all. */
+export type Origin = {
+  mission: TaskMission;
+  production: z.infer<typeof production> | undefined;
+  /** The revision that the catalog must still have: what was recommended, or reconciled. */
+  expected: Pick<SquadRef, "version" | "digest"> | undefined;
+  /** What the squad is told beside the request, by the Mission. */
+  handover: string | undefined;
+  /** What goes into the Mission's log, at the version that it was judged at and under its claim. */
+  also: (task: { taskID: string; title: string; squad: SquadRef }) => {
+    append: Write["appends"][number];
+    fence: Fence;
+  };
+};
+
+/** The Mission's log has moved on, or another handler has it: decide again. */
+export class Overtaken extends Error {
+  readonly reason: "version" | "fence";
+  constructor(reason: "version" | "fence") {
+    super(`The Mission has moved on (${reason}).`);
+    this.reason = reason;
+  }
+}
+
 export const createTask =
   (deps: TasksDeps): Tasks["create"] =>
-  async (directory, body, once) => {
+  async (directory, body, once, origin) => {
     const { store, engine, workspaces, limits } = deps;
     const project = await workspaces.inspect(directory);
     const place = placeOf(project, body, deps.defaults.landing);
     const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
+    if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents } = await deps.squads.load(squad);
     const model = modelFor(orchestrator, body.model, deps.resolveModel);
     await deps.checkDisk();
@@ -83,6 +111,8 @@ export const createTask =
         budget: body.budget ?? null,
         sessionID: newID("ses"),
         agent: orchestrator.name,
+        ...(origin === undefined ? {} : { mission: origin.mission }),
+        ...(origin?.production === undefined ? {} : { production: origin.production }),
       },
     };
     const { id, version, digest } = squad;
@@ -93,9 +123,30 @@ export const createTask =
       squad: { id, version, digest },
     };
     const due = dueNow(deps.now(), created.data.priority);
+    const handed: DomainEvent[] =
+      origin?.handover === undefined
+        ? []
+        : [
+            {
+              type: "message.received",
+              data: {
+                messageID: `service-${taskID}`,
+                sessionID: created.data.sessionID,
+                source: "mission",
+                text: await keepText(store.blobs, origin.handover),
+                attachments: [],
+                disposition: "steered",
+              },
+            },
+          ];
+    const also = origin?.also({ taskID, title: created.data.title, squad });
     const done = await store.commit({
-      appends: [{ stream: taskID, expected: 0, events: [created] }],
+      appends: [
+        { stream: taskID, expected: 0, events: [created, ...handed] },
+        ...(also === undefined ? [] : [also.append]),
+      ],
       due: [{ stream: taskID, due }],
+      ...(also === undefined ? {} : { fence: also.fence }),
       ...(once === undefined ? {} : { once: onceOf(once, 202, reply, false) }),
     });
     if (done.ok) {
@@ -103,8 +154,18 @@ export const createTask =
       return { status: 202, body: reply, replayed: false };
     }
     if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
+    if (origin !== undefined && done.reason !== "name") throw new Overtaken(done.reason);
     throw new Error(`A new Task could not be written: ${done.reason}`);
   };
+
+const checkRevision = (squad: SquadRef, { version, digest }: Pick<SquadRef, "version" | "digest">): void => {
+  if (squad.digest === digest && squad.version === version) return;
+  throw new ServiceError(
+    "squad_changed",
+    `Expected the squad ${squad.id} as ${version} (${digest}), got ${squad.version} (${squad.digest}): it was changed since.`,
+    { details: { digest: squad.digest } },
+  );
+};
 
 /** Where the Task works and where its result goes. */
 const placeOf = (

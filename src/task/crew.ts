@@ -15,8 +15,9 @@ import type { Model } from "../model/model.ts";
 import type { LiveFrame } from "../protocol/event.ts";
 import type { Squad } from "../squad/squad.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
-import type { ToolResult } from "../tool/tool.ts";
+import type { Tool, ToolResult } from "../tool/tool.ts";
 import { withAttachments } from "./attachments.ts";
+import { author, maker } from "./author.ts";
 import { createBranches } from "./branches.ts";
 import { delegate } from "./delegate.ts";
 import { factsOf } from "./facts.ts";
@@ -64,14 +65,15 @@ export const createCrew = async (run: Run): Promise<Crew> => {
       stop: stop(rootOf(run.state())),
     });
 
-  const equipped = ({ tools: names }: AgentSpec) => {
-    const tools = selectTools(names, { web: run.web !== undefined, skills });
+  const equipped = ({ tools: names }: AgentSpec, more: readonly Tool[] = []) => {
+    const tools = [...selectTools(names, { web: run.web !== undefined, skills }), ...more];
     // Where there are no skills, nothing is said of them.
     const some = skills.length + (facts.project?.skills?.length ?? 0) > 0;
     const told = tools.filter(({ name }) => name !== "skill" || some);
     return { tools: new Map(tools.map((tool) => [tool.name, tool])), specs: toolSpecs(told) };
   };
-  const own = equipped(orchestrator);
+  const { production } = run.state();
+  const own = production === null ? equipped(orchestrator) : equipped(maker(orchestrator), [author(run, production)]);
 
   const shared = (
     about: Pick<ExternalTurn, "agent" | "sessionID" | "chat" | "wanted" | "last"> & { model: () => ModelRef },
@@ -84,7 +86,9 @@ export const createCrew = async (run: Run): Promise<Crew> => {
     store: run.store,
     log: run.log,
     signal: run.signal,
+    stream: run.stream,
     state: run.state,
+    task: run.state,
     async record(events, judged) {
       await run.record(events, judged === undefined ? {} : { judged });
     },
@@ -108,7 +112,7 @@ export const createCrew = async (run: Run): Promise<Crew> => {
 
   const lead = (last: boolean): ExternalTurn =>
     shared({
-      agent: orchestrator,
+      agent: production === null ? orchestrator : maker(orchestrator),
       sessionID: rootOf(run.state()),
       chat: run.chat,
       model: () => run.state().model,

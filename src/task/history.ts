@@ -7,19 +7,21 @@ import {
   messageEventTypes,
   reopen,
 } from "../domain/conversation.ts";
-import type { Recorded } from "../domain/event.ts";
+import type { Recorded, StreamID } from "../domain/event.ts";
+import type { StreamState } from "../domain/stream.ts";
 import { rootOf, type TaskState } from "../domain/task.ts";
 import type { Store } from "../store/store.ts";
 
-/** What the sessions of a Task have said, as far as somebody goes on with it. */
+/** What the sessions of a Task, or of a Mission, have said, as far as somebody goes on with it. */
 
 /** The conversation of a session up to the fold's version. Of what its newest summary replaces, only messages are read. */
 export const openConversation = async (
   store: Store,
-  state: TaskState,
+  stream: StreamID,
+  state: StreamState,
   sessionID = rootOf(state),
 ): Promise<Conversation> => {
-  const { taskID: stream, version } = state;
+  const { version } = state;
   const isOurs = (event: Recorded) =>
     event.version <= version && concerns(event, sessionID, sessionID === rootOf(state));
   const compacted = await newestSummary(store, stream, isOurs);
@@ -56,7 +58,7 @@ export const createConversations = (store: Store, state: () => TaskState, root: 
       const known = open.get(sessionID);
       if (known !== undefined) return known;
       // Facts of other sessions may come in meanwhile; of this one none can before it is open.
-      const chat = await openConversation(store, state(), sessionID);
+      const chat = await openConversation(store, state().taskID, state(), sessionID);
       open.set(sessionID, chat);
       return chat;
     },

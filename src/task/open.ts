@@ -13,6 +13,7 @@ import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
+import type { Manager } from "../squad/manager.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { Claim, Due, Store, Write } from "../store/store.ts";
 import { type Background, createBackground } from "../tool/background.ts";
@@ -21,6 +22,7 @@ import { createFiles } from "../workspace/files.ts";
 import type { Processes } from "../process/process.ts";
 import { forkKey } from "../workspace/fork.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
+import { wokenBy } from "./accept.ts";
 import { type CheckoutOfRun, createCheckoutOfRun } from "./checkout.ts";
 import { type Conversations, createConversations, openConversation } from "./history.ts";
 import { openWorkspace } from "./prepare.ts";
@@ -35,6 +37,8 @@ export type RunDeps = {
   workspaces: Workspaces;
   processes: Processes;
   squads: Squads;
+  /** Installs what a production made. */
+  manager: Pick<Manager, "install" | "validate">;
   models: {
     load(ref: ModelRef): Promise<Model>;
     /** What to ask instead of a model, without those that were tried; undefined: nothing that can be asked now. */
@@ -107,7 +111,7 @@ export const openRun = async (
   const folded = await store.state(stream);
   if (folded === undefined) return undefined;
   let state = folded;
-  const chat = await openConversation(store, state);
+  const chat = await openConversation(store, stream, state);
   const chats = createConversations(store, () => state, chat);
 
   const absorb = (event: Recorded) => {
@@ -131,7 +135,7 @@ export const openRun = async (
     const write: Write = {
       appends: [{ stream, expected: judged ?? "any", events }],
       fence: claim.fence,
-      ...(due === undefined ? {} : { due: [{ stream, due }] }),
+      due: [...(due === undefined ? [] : [{ stream, due }]), ...wokenBy(state, events, deps.now())],
     };
     const done = await store.commit(write);
     if (done.ok) {

@@ -29,6 +29,31 @@ export type ReadsDeps = { store: Store; workspaces: Workspaces; now: () => Date 
 const boardMessages = 50;
 const boardTimeline = 50;
 
+/** The messages of a Task, or of a Mission, page by page. */
+export const messagesIn = async (
+  store: Pick<Store, "read" | "blobs">,
+  stream: string,
+  page: { after: number; limit: number },
+): Promise<{ messages: Message[]; nextAfter: number | null }> => {
+  const all = messagesFrom(await store.read(stream, { types: messageTypes }));
+  const rest = all.filter((message) => message.eventID > page.after);
+  const messages = await Promise.all(rest.slice(0, page.limit).map((message) => load(store, message)));
+  const last = messages.at(-1);
+  return { messages, nextAfter: rest.length > page.limit && last !== undefined ? last.eventID : null };
+};
+
+const load = async (store: Pick<Store, "blobs">, message: OpenMessage): Promise<Message> => ({
+  ...message,
+  text: await loadText(store.blobs, message.text),
+  calls: await Promise.all(
+    message.calls.map(async (call) => ({
+      ...call,
+      input: await loadInput(store.blobs, call.input as Json),
+      output: call.output === null ? null : await loadText(store.blobs, call.output),
+    })),
+  ),
+});
+
 export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
   const state = async (taskID: string): Promise<TaskState> => {
     const found = isID("task", taskID) ? await store.state(taskID) : undefined;
@@ -63,18 +88,6 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
 
   const statusFrom = async (task: TaskState): Promise<TaskStatus> =>
     statusOf(task, phaseOf(task) === "queued" ? await queue(task.taskID, waitOf(task)) : null);
-
-  const load = async (message: OpenMessage): Promise<Message> => ({
-    ...message,
-    text: await loadText(store.blobs, message.text),
-    calls: await Promise.all(
-      message.calls.map(async (call) => ({
-        ...call,
-        input: await loadInput(store.blobs, call.input as Json),
-        output: call.output === null ? null : await loadText(store.blobs, call.output),
-      })),
-    ),
-  });
 
   const diff = async (task: TaskState, between: Between | undefined): Promise<string> => {
     if (task.workspace === null) return "";
@@ -127,7 +140,11 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
         status,
         columns: columnsOf(task),
         request,
-        messages: await Promise.all(messagesFrom(events).slice(-boardMessages).map(load)),
+        messages: await Promise.all(
+          messagesFrom(events)
+            .slice(-boardMessages)
+            .map((message) => load(store, message)),
+        ),
         total: task.messages,
         artifacts: task.artifacts,
         timeline: timelineOf(recent),
@@ -137,16 +154,8 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
 
     async messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage> {
       const task = await state(taskID);
-      const events = await store.read(taskID, { types: messageTypes });
-      const all = messagesFrom(events);
-      const rest = all.filter((message) => message.eventID > page.after);
-      const messages = await Promise.all(rest.slice(0, page.limit).map(load));
-      const last = messages.at(-1);
-      return {
-        messages,
-        total: task.messages,
-        nextAfter: rest.length > page.limit && last !== undefined ? last.eventID : null,
-      };
+      const { messages, nextAfter } = await messagesIn(store, taskID, page);
+      return { messages, total: task.messages, nextAfter };
     },
 
     diff: async (taskID: string, between?: Between): Promise<string> => diff(await state(taskID), between),

@@ -5,6 +5,7 @@ import { WorkspaceLost } from "../workspace/workspace.ts";
 import { withoutAttachments } from "./attachments.ts";
 import { baseline, check, feedback } from "./check.ts";
 import { createCrew } from "./crew.ts";
+import { install } from "./install.ts";
 import { land } from "./land.ts";
 import { ClaimLost, openRun, type Run, type RunDeps } from "./open.ts";
 import { renew } from "./prepare.ts";
@@ -91,6 +92,9 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "land":
         await land(run, crew.retries());
+        break;
+      case "install":
+        await install(run, run.manager);
         break;
       case "settle":
         await withoutAttachments(run);

@@ -38,7 +38,7 @@ import type { Workspaces } from "../workspace/workspace.ts";
 import { type Accepted, createAccept, type OnceKey } from "./accept.ts";
 import { createAnswer } from "./answer.ts";
 import { type CapturesDeps, createCaptures } from "./capture.ts";
-import { createTask, keepAttachments, type TaskCreated } from "./create.ts";
+import { createTask, keepAttachments, type Origin, type TaskCreated } from "./create.ts";
 import { createInterrupt, interruptAll } from "./interrupt.ts";
 import { type Between, createReads } from "./reads.ts";
 
@@ -46,12 +46,13 @@ import { type Between, createReads } from "./reads.ts";
 export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filename: string };
 
 /**
- * What the service does with Tasks; HTTP (later also Missions) calls these. Refusals reject with ServiceError and have
+ * What the service does with Tasks; HTTP and Missions call these. Refusals reject with ServiceError and have
  * written nothing. `directory` is the caller's text, not yet checked; a Task of another project is
  * `directory_mismatch`.
  */
 export interface Tasks {
-  create(directory: string, body: TaskCreate, once?: OnceKey): Promise<Accepted<TaskCreated>>;
+  /** `origin`: dispatched by a Mission; rejects with Overtaken when that has moved on. */
+  create(directory: string, body: TaskCreate, once?: OnceKey, origin?: Origin): Promise<Accepted<TaskCreated>>;
   /** Of the whole project, whichever of its worktrees or subfolders the directory is. */
   list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]>;
   get(taskID: string): Promise<TaskDetail>;

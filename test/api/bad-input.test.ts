@@ -228,13 +228,29 @@ const goodBodies: Record<string, Record<string, unknown>> = {
   "task.answer": { decision: "allow", answer: "yes", source: "test" },
   "task.capture": { url: "http://127.0.0.1:3000/", viewport: { width: 800, height: 600 } },
   "task.delete": { surface: "api", reason: "because" },
+  "mission.wake": {
+    missionID: "m-1",
+    title: "A title",
+    text: "run the checks",
+    attachments,
+    model: "builtin/rules-1",
+    productPillar: "code",
+    squads: ["base"],
+    allowSquadProduction: false,
+    budget: { maxCostUSD: 1, maxTokens: 1000, maxSteps: 10 },
+  },
+  "mission.rename": { title: "New" },
+  "mission.archive": { archived: false },
+  "mission.abort": { surface: "api", reason: "because", cascade: false },
+  "mission.delete": { surface: "api", reason: "because" },
+  "mission.answer": { decision: "allow", answer: "yes", source: "test" },
   "squad.validate": { ...sources, scope: "user" },
   "squad.install": { ...sources, scope: "user", expectedDigest: "0".repeat(64) },
 };
 
 /** A body that the route takes: of an answer's two forms and a package's three sources only one at a time. */
 const goodBody = (id: string) => {
-  if (id === "task.answer") return { decision: "allow" };
+  if (id === "task.answer" || id === "mission.answer") return { decision: "allow" };
   return id.startsWith("squad.") ? { path: "/nowhere", scope: "user" } : goodBodies[id];
 };
 
@@ -279,7 +295,11 @@ const send = async (
 };
 const query = () => `directory=${encodeURIComponent(directory)}`;
 const addressOf = ({ path }: Route, id = taskID) =>
-  path.replace("{taskID}", id).replace("{checkID}", "check-1").replace("{askID}", "ask_1");
+  path
+    .replace("{taskID}", id)
+    .replace("{missionID}", "m-1")
+    .replace("{checkID}", "check-1")
+    .replace("{askID}", "ask_1");
 const routeOf = (operation: string): Route => {
   const route = routes[operation];
   if (route === undefined) throw new Error(`No route ${operation}`);

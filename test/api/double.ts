@@ -8,6 +8,7 @@ import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createRoutes } from "../../src/protocol/routes.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import type { Store, StoredAnswer } from "../../src/store/store.ts";
+import type { Missions } from "../../src/mission/missions.ts";
 import type { Tasks } from "../../src/task/tasks.ts";
 
 /**
@@ -112,8 +113,25 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     live: { publish() {}, subscribe: () => ({ [Symbol.dispose]() {} }) },
   } as unknown as Store;
 
+  const accepted = (status: 200 | 202, body: object) => ({ status, body, replayed: false });
+  const missions = {
+    find: async () => "ses_01jd0000000000000000000000",
+    wake: async () => accepted(200, { missionID: "m", sessionID: "ses_1", created: true }),
+    list: async () => [],
+    status: async () => ({}),
+    messages: async () => ({ messages: [], total: 0, nextAfter: null }),
+    update: async () => ({}),
+    abort: async () => accepted(200, {}),
+    remove: async () => {},
+    answer: async () => accepted(200, {}),
+    archive: async () => {
+      throw new ServiceError("not_a_git_worktree", "not a worktree");
+    },
+  } as unknown as Missions;
+
   const app = createApp({
     tasks,
+    missions,
     squads: {
       catalog: {
         find: async () => undefined,

@@ -103,6 +103,10 @@ const open = async (folder: string) => {
       workspaces,
       processes,
       squads,
+      manager: {
+        validate: () => Promise.reject(new Error("not part of this test")),
+        install: () => Promise.reject(new Error("not part of this test")),
+      },
       externals: {},
       setup: undefined,
       models: { load: async () => model, standIn: async () => undefined },

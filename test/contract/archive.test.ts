@@ -101,7 +101,7 @@ const make = async (isolation: "worktree" | "directory" = "worktree", directory 
 };
 
 const archiver = (limits: Partial<Limits> = {}) =>
-  createArchiver({ store, workspaces, limits: { ...defaultLimits, ...limits }, dataDir });
+  createArchiver({ store, workspaces, limits: { ...defaultLimits, ...limits }, dataDir }).ofTask;
 
 type Unzipped = { bytes: Buffer; mode: number; flags: number; method: number };
 

@@ -70,7 +70,7 @@ const opened = async (store: Store, taskID: string, sessionID?: string) => {
   };
   const state = await store.state(taskID);
   if (state === undefined) throw new Error("Expected the Task");
-  const { said } = await openConversation(counting, state, ...(sessionID === undefined ? [] : [sessionID]));
+  const { said } = await openConversation(counting, taskID, state, ...(sessionID === undefined ? [] : [sessionID]));
   return { texts: said.map((message) => ("text" in message ? message.text : "")), summaries };
 };
 

@@ -3,7 +3,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { EventStreamData, EventStreamErrors, EventStreamResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
+import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -305,9 +305,167 @@ export class Project extends HeyApiClient {
     }
 }
 
+export class Mission extends HeyApiClient {
+    /**
+     * Begin a Mission, or give one more direction
+     */
+    public wake<ThrowOnError extends boolean = false>(options: Options<MissionWakeData, ThrowOnError>): RequestResult<MissionWakeResponses, MissionWakeErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<MissionWakeResponses, MissionWakeErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/wake',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * List Missions with the numbers of their Tasks, last update first
+     */
+    public list<ThrowOnError extends boolean = false>(options?: Options<MissionListData, ThrowOnError>): RequestResult<MissionListResponses, MissionListErrors, ThrowOnError> {
+        return (options?.client ?? this.client).get<MissionListResponses, MissionListErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/missions',
+            ...options
+        });
+    }
+    
+    /**
+     * List Missions with the numbers of their Tasks, last update first
+     */
+    public all<ThrowOnError extends boolean = false>(options?: Options<MissionAllData, ThrowOnError>): RequestResult<MissionAllResponses, MissionAllErrors, ThrowOnError> {
+        return (options?.client ?? this.client).get<MissionAllResponses, MissionAllErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission',
+            ...options
+        });
+    }
+    
+    /**
+     * The Mission's Tasks, plan and use together
+     */
+    public status<ThrowOnError extends boolean = false>(options: Options<MissionStatusData, ThrowOnError>): RequestResult<MissionStatusResponses, MissionStatusErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<MissionStatusResponses, MissionStatusErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}/status',
+            ...options
+        });
+    }
+    
+    /**
+     * The Mission's own events and those of its Tasks, live (SSE), or a page of them
+     */
+    public events<ThrowOnError extends boolean = false>(options: Options<MissionEventsData, ThrowOnError>): RequestResult<MissionEventsResponses, MissionEventsErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<MissionEventsResponses, MissionEventsErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}/events',
+            ...options
+        });
+    }
+    
+    /**
+     * The conversation with the Mission's agent
+     */
+    public messages<ThrowOnError extends boolean = false>(options: Options<MissionMessagesData, ThrowOnError>): RequestResult<MissionMessagesResponses, MissionMessagesErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<MissionMessagesResponses, MissionMessagesErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}/messages',
+            ...options
+        });
+    }
+    
+    /**
+     * Rename a Mission
+     */
+    public rename<ThrowOnError extends boolean = false>(options: Options<MissionRenameData, ThrowOnError>): RequestResult<MissionRenameResponses, MissionRenameErrors, ThrowOnError> {
+        return (options.client ?? this.client).patch<MissionRenameResponses, MissionRenameErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}/title',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Put a Mission out of the list, or back; a wake puts it back too
+     */
+    public archive<ThrowOnError extends boolean = false>(options: Options<MissionArchiveData, ThrowOnError>): RequestResult<MissionArchiveResponses, MissionArchiveErrors, ThrowOnError> {
+        return (options.client ?? this.client).patch<MissionArchiveResponses, MissionArchiveErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}/archive',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Stop the Mission's agent; nothing but a wake wakes it again
+     */
+    public abort<ThrowOnError extends boolean = false>(options: Options<MissionAbortData, ThrowOnError>): RequestResult<MissionAbortResponses, MissionAbortErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<MissionAbortResponses, MissionAbortErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}/abort',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Delete a Mission with its conversation; its Tasks stay
+     */
+    public delete<ThrowOnError extends boolean = false>(options: Options<MissionDeleteData, ThrowOnError>): RequestResult<MissionDeleteResponses, MissionDeleteErrors, ThrowOnError> {
+        return (options.client ?? this.client).delete<MissionDeleteResponses, MissionDeleteErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Answer what a Mission waits for
+     */
+    public answer<ThrowOnError extends boolean = false>(options: Options<MissionAnswerData, ThrowOnError>): RequestResult<MissionAnswerResponses, MissionAnswerErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<MissionAnswerResponses, MissionAnswerErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}/pending/{askID}',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * The tracked files of the Mission's project and the flow of it and its Tasks, as a ZIP
+     */
+    public projectArchive<ThrowOnError extends boolean = false>(options: Options<MissionProjectArchiveData, ThrowOnError>): RequestResult<MissionProjectArchiveResponses, MissionProjectArchiveErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<MissionProjectArchiveResponses, MissionProjectArchiveErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}/project-archive',
+            ...options
+        });
+    }
+}
+
 export class Event_ extends HeyApiClient {
     /**
-     * The events of all Tasks, of one directory if given
+     * The events of all Tasks and Missions, of one directory if given
      */
     public stream<ThrowOnError extends boolean = false>(options?: Options<EventStreamData, ThrowOnError>): RequestResult<EventStreamResponses, EventStreamErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<EventStreamResponses, EventStreamErrors, ThrowOnError>({
@@ -470,6 +628,11 @@ export class Api extends HeyApiClient {
     private _project?: Project;
     get project(): Project {
         return this._project ??= new Project({ client: this.client });
+    }
+    
+    private _mission?: Mission;
+    get mission(): Mission {
+        return this._mission ??= new Mission({ client: this.client });
     }
     
     private _event?: Event_;

@@ -215,6 +215,67 @@ export type SessionInterrupt = {
     reason?: string;
 };
 
+export type MissionWake = {
+    /**
+     * Absent: a new Mission, with an id of the service's
+     */
+    missionID?: string;
+    /**
+     * Of a new Mission; default: the text's first line
+     */
+    title?: string;
+    /**
+     * Direction; required for a new Mission
+     */
+    text?: string;
+    attachments?: Array<Attachment>;
+    /**
+     * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
+     */
+    model?: string;
+    /**
+     * Default code
+     */
+    productPillar?: 'code' | 'work';
+    /**
+     * Only these may be dispatched to; [] = any; absent: as before
+     */
+    squads?: Array<string>;
+    allowSquadProduction?: boolean;
+    /**
+     * Caps the whole tree of Tasks
+     */
+    budget?: MissionBudget;
+};
+
+export type MissionBudget = {
+    maxCostUSD?: number;
+    maxTokens?: number;
+    maxSteps?: number;
+};
+
+export type MissionTitle = {
+    title: string;
+};
+
+export type MissionArchive = {
+    archived: boolean;
+};
+
+export type MissionAbort = {
+    surface?: string;
+    reason?: string;
+    /**
+     * Cancel its Tasks too
+     */
+    cascade?: boolean;
+};
+
+export type MissionDelete = {
+    surface?: string;
+    reason?: string;
+};
+
 export type SquadValidate = {
     /**
      * Absolute path of a package's folder on the service's machine
@@ -298,6 +359,14 @@ export type TaskSummary = {
     priority: 'critical' | 'high' | 'normal' | 'low';
     source: string;
     directory: string;
+    /**
+     * The Mission that dispatched it
+     */
+    missionID?: string;
+    /**
+     * Only of a Task that produces a squad
+     */
+    production?: Production;
     squad: SquadRef;
     model: string;
     attempt: number;
@@ -387,6 +456,18 @@ export type ErrorInfo = {
      * ISO-8601, UTC, milliseconds
      */
     at: string;
+};
+
+export type Production = {
+    identity: 'squad-sdk';
+    /**
+     * What the squad is to own
+     */
+    phase: string;
+    /**
+     * The id of the squad that it makes
+     */
+    squad: string;
 };
 
 export type SquadRef = {
@@ -482,6 +563,14 @@ export type TaskDetail = {
     priority: 'critical' | 'high' | 'normal' | 'low';
     source: string;
     directory: string;
+    /**
+     * The Mission that dispatched it
+     */
+    missionID?: string;
+    /**
+     * Only of a Task that produces a squad
+     */
+    production?: Production;
     squad: SquadRef;
     model: string;
     attempt: number;
@@ -755,6 +844,14 @@ export type TaskStatus = {
     priority: 'critical' | 'high' | 'normal' | 'low';
     source: string;
     directory: string;
+    /**
+     * The Mission that dispatched it
+     */
+    missionID?: string;
+    /**
+     * Only of a Task that produces a squad
+     */
+    production?: Production;
     squad: SquadRef;
     model: string;
     attempt: number;
@@ -997,8 +1094,14 @@ export type StreamFrame = TaskEvent | LiveEvent | {
     at: string;
     data: TaskStatus;
 } | {
+    type: 'mission.snapshot';
+    missionID: string;
+    at: string;
+    data: MissionStatus;
+} | {
     type: 'stream.end';
-    taskID: string;
+    taskID?: string;
+    missionID?: string;
     at: string;
     data: {
         [key: string]: unknown;
@@ -1007,7 +1110,14 @@ export type StreamFrame = TaskEvent | LiveEvent | {
 
 export type TaskEvent = {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'task.created';
@@ -1045,10 +1155,33 @@ export type TaskEvent = {
          */
         sessionID: string;
         agent: string;
+        mission?: {
+            missionID: string;
+            /**
+             * The Mission's
+             */
+            sessionID: string;
+            /**
+             * The call that dispatched it
+             */
+            callID: string;
+            /**
+             * Id of the phase in the Mission's plan
+             */
+            phase: string;
+        };
+        production?: Production;
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'task.updated';
@@ -1060,7 +1193,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'run.started';
@@ -1079,7 +1219,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'run.stopped';
@@ -1088,7 +1235,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'workspace.prepared';
@@ -1134,7 +1288,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'dependencies.given';
@@ -1156,7 +1317,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'setup.started';
@@ -1169,7 +1337,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'setup.finished';
@@ -1188,7 +1363,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'agent.attached';
@@ -1206,7 +1388,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'message.received';
@@ -1220,7 +1409,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'reply.finished';
@@ -1257,7 +1453,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'reply.retried';
@@ -1271,7 +1474,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'task.deferred';
@@ -1283,7 +1493,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'model.switched';
@@ -1302,7 +1519,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'tool.started';
@@ -1318,7 +1542,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'tool.finished';
@@ -1341,7 +1572,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'note.written';
@@ -1352,7 +1590,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'artifact.recorded';
@@ -1384,7 +1629,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'conversation.compacted';
@@ -1427,7 +1679,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'budget.warned';
@@ -1438,7 +1697,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'permission.decided';
@@ -1460,7 +1726,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'permissions.read';
@@ -1471,7 +1744,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'ask.opened';
@@ -1487,7 +1767,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'ask.answered';
@@ -1500,7 +1787,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'slice.defined';
@@ -1518,7 +1812,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'slice.revised';
@@ -1536,7 +1837,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'slice.ordered';
@@ -1547,7 +1855,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'slice.dropped';
@@ -1559,7 +1874,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'slice.settled';
@@ -1570,7 +1892,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'session.started';
@@ -1601,7 +1930,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'session.interrupted';
@@ -1612,7 +1948,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'session.ended';
@@ -1638,7 +1981,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'check.judged';
@@ -1650,7 +2000,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'review.finished';
@@ -1667,7 +2024,373 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.created';
+    data: {
+        missionID: string;
+        sessionID: string;
+        title: string;
+        titleBy: 'caller' | 'service';
+        /**
+         * Real path
+         */
+        directory: string;
+        /**
+         * The Git common directory's real path, else the directory's
+         */
+        project: string;
+        productPillar: 'code' | 'work';
+        /**
+         * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
+         */
+        model: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.woken';
+    data: {
+        sessionID: string;
+        by: 'user' | 'time';
+        productPillar?: 'code' | 'work';
+        /**
+         * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
+         */
+        model?: string;
+        squads?: Array<string>;
+        allowSquadProduction?: boolean;
+        budget?: {
+            maxCostUSD?: number;
+            maxTokens?: number;
+            maxSteps?: number;
+        };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.updated';
+    data: {
+        sessionID: string;
+        title?: string;
+        archived?: boolean;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.aborted';
+    data: {
+        sessionID: string;
+        surface: string;
+        reason: string;
+        cascade: boolean;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.finished';
+    data: {
+        sessionID: string;
+        callID: string;
+        outcome: 'done' | 'blocked' | 'waiting';
+        summary: string;
+        wakeAt: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.reminded';
+    data: {
+        sessionID: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.paused';
+    data: {
+        sessionID: string;
+        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps';
+        used: number;
+        cap: number;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'plan.written';
+    data: {
+        sessionID: string;
+        callID: string;
+        phases: Array<{
+            id: string;
+            title: string;
+            /**
+             * What a squad may own: words, or domain/phase
+             */
+            phase: string;
+            objective: string;
+            acceptance: Array<string>;
+            /**
+             * Ids of the phases that must be done before
+             */
+            after: Array<string>;
+        }>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'task.dispatched';
+    data: {
+        sessionID: string;
+        callID: string;
+        taskID: string;
+        phase: string;
+        title: string;
+        squad: SquadRef;
+        /**
+         * SHA-256 of what was asked, so that a retry is another
+         */
+        brief: string;
+        production: {
+            identity: 'squad-sdk';
+            /**
+             * The id that it is to make
+             */
+            squad: string;
+        } | null;
+        reserved: {
+            maxCostUSD?: number;
+            maxTokens?: number;
+            maxSteps?: number;
+        } | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'task.reopened';
+    data: {
+        sessionID: string;
+        callID: string;
+        taskID: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'task.ended';
+    data: {
+        sessionID: string;
+        taskID: string;
+        attempt: number;
+        phase: string;
+        title: string;
+        outcome: 'completed' | 'failed' | 'cancelled' | 'deleted';
+        error?: string;
+        /**
+         * The Task's last words; may be cut
+         */
+        summary: string;
+        landedCommit: string | null;
+        branch: string | null;
+        usage: Usage;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'squad.reconciled';
+    data: {
+        sessionID: string;
+        taskID: string;
+        phase: string;
+        squad: SquadRef;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'squad.refused';
+    data: {
+        sessionID: string;
+        taskID: string;
+        phase: string;
+        squad: SquadRef | null;
+        reason: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'squad.staged';
+    data: {
+        sessionID: string;
+        callID: string;
+        squad: SquadRef;
+        files: Array<string>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'squad.installing';
+    data: {
+        squad: SquadRef;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'squad.installed';
+    data: {
+        squad: SquadRef;
+        replaced: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'tree.committed';
@@ -1685,7 +2408,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'checks.found';
@@ -1694,7 +2424,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'check.started';
@@ -1707,7 +2444,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'check.finished';
@@ -1740,7 +2484,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'workspace.rebased';
@@ -1756,7 +2507,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'landing.conflicted';
@@ -1792,7 +2550,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'landing.started';
@@ -1838,7 +2603,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'landing.withdrawn';
@@ -1847,7 +2619,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'landing.finished';
@@ -1860,7 +2639,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'git.tampered';
@@ -1880,7 +2666,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'cancel.requested';
@@ -1891,7 +2684,14 @@ export type TaskEvent = {
     };
 } | {
     id: number;
-    taskID: string;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
     sessionID?: string;
     at: string;
     type: 'task.settled';
@@ -1925,7 +2725,8 @@ export type AttachmentRef = {
 
 export type LiveEvent = {
     type: 'message.delta' | 'reasoning.delta';
-    taskID: string;
+    taskID?: string;
+    missionID?: string;
     sessionID: string;
     at: string;
     data: {
@@ -1934,13 +2735,120 @@ export type LiveEvent = {
     };
 } | {
     type: 'tool.output';
-    taskID: string;
+    taskID?: string;
+    missionID?: string;
     sessionID?: string;
     at: string;
     data: {
         callID: string;
         text: string;
     };
+};
+
+export type MissionStatus = {
+    missionID: string;
+    sessionID: string;
+    title: string;
+    directory: string;
+    /**
+     * Of its Tasks alone
+     */
+    status: 'running' | 'inactive';
+    /**
+     * Whether the Mission's own agent works
+     */
+    agentStatus: 'running' | 'inactive';
+    archived: boolean;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    createdAt: string;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    updatedAt: string;
+    lastEventID: number;
+    /**
+     * Why its agent could not go on; a wake tries again
+     */
+    error?: string;
+    errorInfo?: ErrorInfo;
+    /**
+     * Nothing but a wake wakes it
+     */
+    aborted: boolean;
+    /**
+     * What its agent last said of the whole
+     */
+    finished: {
+        outcome: 'done' | 'blocked' | 'waiting';
+        summary: string;
+        wakeAt: string | null;
+    } | null;
+    taskCounts: {
+        total: number;
+        running: number;
+        inactive: number;
+    };
+    progress: {
+        total: number;
+        running: number;
+        inactive: number;
+        /**
+         * The share of Tasks that run
+         */
+        percent: number;
+    };
+    tasks: Array<TaskSummary>;
+    plan: Array<MissionPhase>;
+    pending: Array<PendingAsk>;
+    productPillar: 'code' | 'work';
+    model: string;
+    /**
+     * The explicit set; empty: any
+     */
+    squads: Array<string>;
+    squadProduction: 'authorised' | 'forbidden';
+    /**
+     * Of the whole tree
+     */
+    usage: Usage;
+    budget: MissionBudgetOutput | null;
+    /**
+     * Used by the tree, with what is reserved for running Tasks
+     */
+    budgetUsed: {
+        maxCostUSD: number;
+        maxTokens: number;
+        maxSteps: number;
+    };
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    generatedAt: string;
+};
+
+export type MissionPhase = {
+    id: string;
+    title: string;
+    /**
+     * What a squad may own: words, or domain/phase
+     */
+    phase: string;
+    objective: string;
+    acceptance: Array<string>;
+    /**
+     * Ids of the phases that must be done before
+     */
+    after: Array<string>;
+    state: 'waiting' | 'ready' | 'producing' | 'running' | 'done' | 'failed' | 'cancelled';
+    squad: SquadRef | null;
+    /**
+     * The newest Task that does it
+     */
+    taskID: string | null;
+    productionTaskID: string | null;
+    attempts: number;
 };
 
 export type EventPage = {
@@ -1995,6 +2903,68 @@ export type Project = {
      * Milliseconds
      */
     updated: number;
+};
+
+export type MissionWoken = {
+    missionID: string;
+    sessionID: string;
+    created: boolean;
+};
+
+export type MissionSummary = {
+    missionID: string;
+    sessionID: string;
+    title: string;
+    directory: string;
+    /**
+     * Of its Tasks alone
+     */
+    status: 'running' | 'inactive';
+    /**
+     * Whether the Mission's own agent works
+     */
+    agentStatus: 'running' | 'inactive';
+    archived: boolean;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    createdAt: string;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    updatedAt: string;
+    /**
+     * Milliseconds; with sessionID the list's cursor
+     */
+    updated: number;
+    taskStats: {
+        total: number;
+        running: number;
+        inactive: number;
+        completed: number;
+        failed: number;
+        cancelled: number;
+    };
+};
+
+export type MissionAborted = {
+    missionID: string;
+    sessionID: string;
+    aborted: true;
+    status: 'running' | 'inactive';
+    tasksRunning: number;
+};
+
+export type MissionDeleted = {
+    missionID: string;
+    deleted: true;
+};
+
+export type MissionAnswered = {
+    missionID: string;
+    askID: string;
+    accepted: true;
+    eventID: number;
 };
 
 export type SquadCatalog = {
@@ -2224,7 +3194,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'squad_not_found' | 'session_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -2248,6 +3218,12 @@ export type BudgetOutput = {
 export type ViewportOutput = {
     width: number;
     height: number;
+};
+
+export type MissionBudgetOutput = {
+    maxCostUSD?: number;
+    maxTokens?: number;
+    maxSteps?: number;
 };
 
 export type JsonValue = string | number | boolean | null | Array<JsonValue> | {
@@ -2343,6 +3319,10 @@ export type TaskListData = {
         status?: 'running' | 'inactive';
         lifecycleStatus?: 'active' | 'completed' | 'failed' | 'cancelled';
         productPillar?: 'code' | 'work';
+        /**
+         * 1 to 64 lowercase letters, digits, hyphens
+         */
+        missionID?: string;
         promptProfile?: string;
         priority?: 'critical' | 'high' | 'normal' | 'low';
         search?: string;
@@ -3694,6 +4674,861 @@ export type ProjectListResponses = {
 };
 
 export type ProjectListResponse = ProjectListResponses[keyof ProjectListResponses];
+
+export type MissionWakeData = {
+    body: MissionWake;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/mission/wake';
+};
+
+export type MissionWakeErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionWakeError = MissionWakeErrors[keyof MissionWakeErrors];
+
+export type MissionWakeResponses = {
+    /**
+     * Awake; it works by itself from here
+     */
+    200: MissionWoken;
+};
+
+export type MissionWakeResponse = MissionWakeResponses[keyof MissionWakeResponses];
+
+export type MissionListData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Title, Mission id or directory
+         */
+        search?: string;
+        /**
+         * true = archived ones too
+         */
+        archived?: boolean;
+        /**
+         * Default 50
+         */
+        limit?: number;
+        cursorUpdated?: string;
+        cursorSessionID?: string;
+        /**
+         * Only this project's events: an absolute path; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/missions';
+};
+
+export type MissionListErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionListError = MissionListErrors[keyof MissionListErrors];
+
+export type MissionListResponses = {
+    /**
+     * Missions; the next page also in `Link: …; rel="next"`
+     */
+    200: Array<MissionSummary>;
+};
+
+export type MissionListResponse = MissionListResponses[keyof MissionListResponses];
+
+export type MissionAllData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Title, Mission id or directory
+         */
+        search?: string;
+        /**
+         * true = archived ones too
+         */
+        archived?: boolean;
+        /**
+         * Default 50
+         */
+        limit?: number;
+        cursorUpdated?: string;
+        cursorSessionID?: string;
+        /**
+         * Only this project's events: an absolute path; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/mission';
+};
+
+export type MissionAllErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionAllError = MissionAllErrors[keyof MissionAllErrors];
+
+export type MissionAllResponses = {
+    /**
+     * Missions; the next page also in `Link: …; rel="next"`
+     */
+    200: Array<MissionSummary>;
+};
+
+export type MissionAllResponse = MissionAllResponses[keyof MissionAllResponses];
+
+export type MissionStatusData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}/status';
+};
+
+export type MissionStatusErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionStatusError = MissionStatusErrors[keyof MissionStatusErrors];
+
+export type MissionStatusResponses = {
+    /**
+     * The status record
+     */
+    200: MissionStatus;
+};
+
+export type MissionStatusResponse = MissionStatusResponses[keyof MissionStatusResponses];
+
+export type MissionEventsData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * Resume after this event id; wins over `after`
+         */
+        'Last-Event-ID'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * Resume after this event id; 0 replays from the start
+         */
+        after?: string;
+        /**
+         * json = one page of the log instead of a stream
+         */
+        format?: 'json';
+        /**
+         * Page size with format=json
+         */
+        limit?: number;
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}/events';
+};
+
+export type MissionEventsErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Older than the log goes back
+     */
+    410: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionEventsError = MissionEventsErrors[keyof MissionEventsErrors];
+
+export type MissionEventsResponses = {
+    /**
+     * Frames
+     */
+    200: EventPage;
+};
+
+export type MissionEventsResponse = MissionEventsResponses[keyof MissionEventsResponses];
+
+export type MissionMessagesData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        after?: number;
+        limit?: number;
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}/messages';
+};
+
+export type MissionMessagesErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionMessagesError = MissionMessagesErrors[keyof MissionMessagesErrors];
+
+export type MissionMessagesResponses = {
+    /**
+     * Messages in order, by eventID
+     */
+    200: MessagePage;
+};
+
+export type MissionMessagesResponse = MissionMessagesResponses[keyof MissionMessagesResponses];
+
+export type MissionRenameData = {
+    body: MissionTitle;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}/title';
+};
+
+export type MissionRenameErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionRenameError = MissionRenameErrors[keyof MissionRenameErrors];
+
+export type MissionRenameResponses = {
+    /**
+     * The list element after the change
+     */
+    200: MissionSummary;
+};
+
+export type MissionRenameResponse = MissionRenameResponses[keyof MissionRenameResponses];
+
+export type MissionArchiveData = {
+    body: MissionArchive;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}/archive';
+};
+
+export type MissionArchiveErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionArchiveError = MissionArchiveErrors[keyof MissionArchiveErrors];
+
+export type MissionArchiveResponses = {
+    /**
+     * The list element after the change
+     */
+    200: MissionSummary;
+};
+
+export type MissionArchiveResponse = MissionArchiveResponses[keyof MissionArchiveResponses];
+
+export type MissionAbortData = {
+    body?: MissionAbort;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}/abort';
+};
+
+export type MissionAbortErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionAbortError = MissionAbortErrors[keyof MissionAbortErrors];
+
+export type MissionAbortResponses = {
+    /**
+     * Stopped; its Tasks go on unless `cascade`
+     */
+    200: MissionAborted;
+};
+
+export type MissionAbortResponse = MissionAbortResponses[keyof MissionAbortResponses];
+
+export type MissionDeleteData = {
+    body?: MissionDelete;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        surface?: string;
+        reason?: string;
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}';
+};
+
+export type MissionDeleteErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionDeleteError = MissionDeleteErrors[keyof MissionDeleteErrors];
+
+export type MissionDeleteResponses = {
+    /**
+     * Deleted
+     */
+    200: MissionDeleted;
+};
+
+export type MissionDeleteResponse = MissionDeleteResponses[keyof MissionDeleteResponses];
+
+export type MissionAnswerData = {
+    body: TaskAnswer;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        missionID: string;
+        askID: string;
+    };
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}/pending/{askID}';
+};
+
+export type MissionAnswerErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionAnswerError = MissionAnswerErrors[keyof MissionAnswerErrors];
+
+export type MissionAnswerResponses = {
+    /**
+     * This answer stands; the Mission goes on
+     */
+    200: MissionAnswered;
+};
+
+export type MissionAnswerResponse = MissionAnswerResponses[keyof MissionAnswerResponses];
+
+export type MissionProjectArchiveData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/mission/{missionID}/project-archive';
+};
+
+export type MissionProjectArchiveErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type MissionProjectArchiveError = MissionProjectArchiveErrors[keyof MissionProjectArchiveErrors];
+
+export type MissionProjectArchiveResponses = {
+    /**
+     * The archive
+     */
+    200: Blob | File;
+};
+
+export type MissionProjectArchiveResponse = MissionProjectArchiveResponses[keyof MissionProjectArchiveResponses];
 
 export type EventStreamData = {
     body?: never;

@@ -1,6 +1,8 @@
 import { type Model, noUsage } from "../model.ts";
+import { planMission } from "./mission.ts";
 import { plan } from "./plan.ts";
 import { review } from "./review.ts";
+import { authorSquad } from "./roster.ts";
 import type { World } from "./step.ts";
 
 /**
@@ -23,12 +25,12 @@ export const createRulesModel = (codemods: World["codemods"] = {}): Model => ({
         resolve({ ok: true, text: "", calls, finish: "calls", usage: noUsage });
         return;
       }
-      const next = plan(
-        messages,
-        facts,
-        tools.map(({ name }) => name),
-        codemods,
-      );
+      const names = tools.map(({ name }) => name);
+      const next = names.includes("dispatch")
+        ? planMission(messages)
+        : names.includes("author_squad")
+          ? authorSquad(messages)
+          : plan(messages, facts, names, codemods);
       switch (next.kind) {
         case "calls":
           resolve({ ok: true, text: "", calls: next.calls, finish: "calls", usage: noUsage });

@@ -108,6 +108,7 @@ export const createLog = (page: Page): Log => {
             break;
           }
           case "task.snapshot":
+          case "mission.snapshot":
           case "stream.end":
             break;
           default:

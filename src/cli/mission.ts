@@ -1,0 +1,299 @@
+import { text as readAll } from "node:stream/consumers";
+import { messageOf } from "../errors.ts";
+import type { MissionStatus } from "../protocol/mission.ts";
+import { connect, need, type Service, type Target } from "./call.ts";
+import { Exit, exit } from "./exit.ts";
+import { bytes, clean, duration, line, money, type Screen, table } from "./print.ts";
+import { writeBlob } from "./task.ts";
+import { createWords } from "./words.ts";
+
+/** `sortie mission …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
+
+export type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };
+
+export type WakeOptions = {
+  id?: string;
+  title?: string;
+  squad?: string[];
+  anySquad?: true;
+  produce?: "allow" | "forbid";
+  model?: string;
+  pillar?: "code" | "work";
+  maxCost?: number;
+  maxTokens?: number;
+  maxSteps?: number;
+  follow?: true;
+};
+
+export const wake = async (given: string | undefined, options: WakeOptions, { target, screen, emit }: Context) => {
+  const service = connect(target);
+  const text = given === "-" ? await readAll(process.stdin) : given;
+  const { id, title, squad, anySquad, produce, model, pillar, maxCost, maxTokens, maxSteps } = options;
+  if (squad !== undefined && anySquad) throw new Exit(exit.usage, "Expected one of --squad and --any-squad, got both.");
+  const budget = {
+    ...(maxCost === undefined ? {} : { maxCostUSD: maxCost }),
+    ...(maxTokens === undefined ? {} : { maxTokens }),
+    ...(maxSteps === undefined ? {} : { maxSteps }),
+  };
+  const woken = need(
+    await service.mission.wake({
+      body: {
+        ...(id === undefined ? {} : { missionID: id }),
+        ...(title === undefined ? {} : { title }),
+        ...(text === undefined ? {} : { text }),
+        ...(squad === undefined ? (anySquad ? { squads: [] } : {}) : { squads: squad }),
+        ...(produce === undefined ? {} : { allowSquadProduction: produce === "allow" }),
+        ...(model === undefined ? {} : { model }),
+        ...(pillar === undefined ? {} : { productPillar: pillar }),
+        ...(Object.keys(budget).length === 0 ? {} : { budget }),
+      },
+    }),
+    target.url,
+  );
+  const { missionID, created } = woken;
+  if (options.follow) return follow({ service, target, screen, emit, missionID });
+  if (emit !== undefined) emit(woken);
+  else
+    screen.say(`${missionID}: ${created ? "begun" : "woken"}. Follow it with \`sortie mission logs -f ${missionID}\`.`);
+  return exit.completed;
+};
+
+export const list = async (
+  { search, all, limit }: { search?: string; all?: true; limit: number },
+  { target, screen, emit }: Context,
+) => {
+  const query = { limit, ...(all ? { archived: true } : {}), ...(search === undefined ? {} : { search }) };
+  const missions = need(await connect(target).mission.list({ query }), target.url);
+  if (emit !== undefined) for (const mission of missions) emit(mission);
+  else if (missions.length === 0)
+    screen.say('No Missions here yet. Begin one: sortie mission wake "what you want to reach"');
+  else
+    screen.say(
+      table([
+        ["MISSION", "AGENT", "RUNNING", "DONE", "FAILED", "UPDATED", "TITLE"],
+        ...missions.map(({ missionID, agentStatus, taskStats, updatedAt, title }) => [
+          missionID,
+          agentStatus === "running" ? "works" : "sleeps",
+          String(taskStats.running),
+          String(taskStats.completed),
+          String(taskStats.failed),
+          updatedAt.slice(0, 16).replace("T", " "),
+          line(title, 60),
+        ]),
+      ]),
+    );
+  return exit.completed;
+};
+
+export const view = async (missionID: string, { target, screen, emit }: Context) => {
+  const mission = need(await connect(target).mission.status({ path: { missionID } }), target.url);
+  if (emit !== undefined) {
+    emit(mission);
+    return exit.completed;
+  }
+  const { bold } = screen.colors;
+  const rows = [
+    ["Title", line(mission.title)],
+    ["Project", line(mission.directory, 400)],
+    ["Agent", `${mission.agentStatus === "running" ? "works" : "sleeps"}, ${line(mission.model)}`],
+    ["Squads", mission.squads.length === 0 ? "any" : line(mission.squads.join(", "))],
+    ["Use", `${mission.usage.modelCalls} model calls, ${money(mission.usage.costUSD)}`],
+  ];
+  const plan = mission.plan.map(({ id, title, state, squad, after }) => [
+    `  ${line(id, 40)}`,
+    state,
+    squad === null ? "" : line(squad.id, 40),
+    after.length === 0 ? "" : `after ${line(after.join(", "), 60)}`,
+    line(title, 60),
+  ]);
+  const tasks = mission.tasks.map(({ taskID, lifecycleStatus, phase, title }) => [
+    `  ${taskID}`,
+    lifecycleStatus === "active" ? phase : lifecycleStatus,
+    line(title, 60),
+  ]);
+  screen.say(
+    [
+      table(rows.map(([name = "", value = ""]) => [bold(name), value])),
+      ...(plan.length === 0 ? [] : [bold("Plan"), table(plan)]),
+      ...(tasks.length === 0 ? [] : [bold("Tasks"), table(tasks)]),
+      ...mission.pending.map(
+        ({ id, prompt }) => `${bold("Asks")} ${line(prompt, 600)} (sortie mission answer ${missionID} … --ask ${id})`,
+      ),
+      closing(mission, screen),
+    ].join("\n"),
+  );
+  return exit.completed;
+};
+
+export const logs = async (missionID: string, options: { follow?: true }, { target, screen, emit }: Context) =>
+  options.follow
+    ? follow({ service: connect(target), target, screen, emit, missionID })
+    : show({ service: connect(target), target, screen, emit, missionID }, "now", new AbortController().signal).then(
+        () => exit.completed,
+      );
+
+type Following = Context & { service: Service; missionID: string };
+
+const follow = async (following: Following): Promise<number> => {
+  const { service, target, missionID, screen } = following;
+  await show(following, "rest", new AbortController().signal);
+  const mission = need(await service.mission.status({ path: { missionID } }), target.url);
+  screen.say(closing(mission, screen));
+  return mission.error === undefined && mission.finished?.outcome !== "blocked" ? exit.completed : exit.failed;
+};
+
+/** Prints the events of a Mission and its Tasks from the first one; of the Tasks what matters to the whole. */
+export const show = async (
+  { service, target, screen, emit, missionID }: Following,
+  until: "rest" | "now",
+  signal: AbortSignal,
+): Promise<void> => {
+  const { dim } = screen.colors;
+  const own = createWords(screen);
+  const ofTasks = new Map<string, ReturnType<typeof createWords>>();
+  const first = need(await service.mission.status({ path: { missionID } }), target.url);
+  const began = Date.parse(first.createdAt);
+  const last = until === "now" ? newestOf(first) : Number.POSITIVE_INFINITY;
+  const events = need(await service.mission.events({ path: { missionID }, query: { after: 0 }, signal }), target.url);
+  try {
+    for await (const event of events) {
+      emit?.(event);
+      if (event.type === "stream.end") return;
+      if (!("id" in event)) continue;
+      const { taskID } = event;
+      const words = taskID === undefined ? own : (ofTasks.get(taskID) ?? createWords(screen));
+      if (taskID !== undefined) ofTasks.set(taskID, words);
+      const text = words(event);
+      const said = text === undefined || (taskID !== undefined && !telling.has(event.type)) ? undefined : text;
+      const whose = taskID === undefined ? "" : dim(`  ${taskID.slice(-6)} `);
+      if (said !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${whose}${said}`);
+      if (event.id >= last) return;
+      if (until === "rest" && taskID === undefined && resting.has(event.type)) {
+        const now = need(await service.mission.status({ path: { missionID } }), target.url);
+        if (isAtRest(now) && newestOf(now) <= event.id) return;
+      }
+    }
+  } catch (error) {
+    if (error instanceof Exit || signal.aborted) throw error;
+    throw new Exit(
+      exit.unreachable,
+      `Lost the service at ${target.url} (${clean(messageOf(error))}). When it is back the Mission goes on; follow it with \`sortie mission logs -f ${missionID}\`.`,
+    );
+  }
+};
+
+/** What of a Task's own road is worth a line here. */
+const telling: ReadonlySet<string> = new Set([
+  "ask.opened",
+  "check.finished",
+  "landing.conflicted",
+  "landing.finished",
+  "squad.staged",
+  "squad.installed",
+]);
+
+/** Facts after which a Mission may rest. */
+const resting: ReadonlySet<string> = new Set([
+  "mission.finished",
+  "mission.aborted",
+  "mission.paused",
+  "reply.finished",
+  "tool.finished",
+  "ask.opened",
+]);
+
+/** The newest fact of the Mission's own. */
+const newestOf = ({ lastEventID }: MissionStatus): number => lastEventID;
+
+const isAtRest = ({ status, agentStatus }: MissionStatus): boolean =>
+  status === "inactive" && agentStatus === "inactive";
+
+export const closing = (
+  { missionID, error, errorInfo, finished, plan, taskCounts, usage }: MissionStatus,
+  { colors }: Pick<Screen, "colors">,
+): string => {
+  const { bold, green, red, yellow } = colors;
+  const done = plan.filter(({ state }) => state === "done").length;
+  const facts = `${done}/${plan.length} phases, ${taskCounts.total} Tasks, ${taskCounts.running} running, cost ${money(usage.costUSD)}, ${missionID}`;
+  if (error !== undefined)
+    return [`${red("STOPPED")}: ${facts}`, clean(error), clean(errorInfo?.remedy ?? "")].join("\n").trimEnd();
+  if (finished === null) return `${bold("OPEN")}: ${facts}`;
+  const word = finished.outcome.toUpperCase();
+  return `${finished.outcome === "done" ? green(word) : yellow(word)}: ${facts}\n${clean(finished.summary)}`;
+};
+
+export const answer = async (
+  missionID: string,
+  text: string,
+  { ask }: { ask?: string },
+  { target, screen, emit }: Context,
+) => {
+  const service = connect(target);
+  const { pending } = need(await service.mission.status({ path: { missionID } }), target.url);
+  const [first, ...others] = pending.filter(({ id }) => ask === undefined || id === ask);
+  if (first === undefined) throw new Exit(exit.usage, `The Mission ${missionID} waits for no such answer.`);
+  if (others.length > 0)
+    throw new Exit(
+      exit.usage,
+      `It waits for ${others.length + 1} answers; say which with --ask: ${pending.map(({ id }) => id).join(", ")}.`,
+    );
+  const body =
+    first.kind === "permission"
+      ? { decision: text === "allow" ? ("allow" as const) : ("deny" as const), source: "cli" }
+      : { answer: text, source: "cli" };
+  const accepted = need(await service.mission.answer({ path: { missionID, askID: first.id }, body }), target.url);
+  if (emit !== undefined) emit(accepted);
+  else screen.say(`${missionID}: answered.`);
+  return exit.completed;
+};
+
+export const rename = async (missionID: string, title: string, { target, screen, emit }: Context) => {
+  const renamed = need(await connect(target).mission.rename({ path: { missionID }, body: { title } }), target.url);
+  if (emit !== undefined) emit(renamed);
+  else screen.say(`${missionID}: ${line(renamed.title)}`);
+  return exit.completed;
+};
+
+export const hide = async (missionID: string, { undo }: { undo?: true }, { target, screen, emit }: Context) => {
+  const body = { archived: undo !== true };
+  const hidden = need(await connect(target).mission.archive({ path: { missionID }, body }), target.url);
+  if (emit !== undefined) emit(hidden);
+  else screen.say(`${missionID}: ${hidden.archived ? "archived" : "in the list"}`);
+  return exit.completed;
+};
+
+export const abort = async (
+  missionID: string,
+  { cascade, reason }: { cascade?: true; reason?: string },
+  { target, screen, emit }: Context,
+) => {
+  const body = {
+    surface: "cli",
+    ...(reason === undefined ? {} : { reason }),
+    ...(cascade === undefined ? {} : { cascade }),
+  };
+  const aborted = need(await connect(target).mission.abort({ path: { missionID }, body }), target.url);
+  if (emit !== undefined) emit(aborted);
+  else screen.say(`${missionID}: aborted; ${aborted.tasksRunning} Tasks run.`);
+  return exit.completed;
+};
+
+export const remove = async (missionID: string, { target, screen, emit }: Context) => {
+  const removed = need(await connect(target).mission.delete({ path: { missionID } }), target.url);
+  if (emit !== undefined) emit(removed);
+  else screen.say(`${missionID}: deleted; its Tasks stay.`);
+  return exit.completed;
+};
+
+export const archive = async (
+  missionID: string,
+  { output }: { output?: string },
+  { target, screen, emit }: Context,
+) => {
+  const blob = need(await connect(target).mission.projectArchive({ path: { missionID } }), target.url);
+  const path = output ?? `mission-${missionID}.zip`;
+  await writeBlob(path, blob);
+  if (emit !== undefined) emit({ missionID, path, bytes: blob.size });
+  else screen.say(`${path} (${bytes(blob.size)})`);
+  return exit.completed;
+};

@@ -1,0 +1,113 @@
+import type { Command } from "commander";
+import { InvalidArgumentError, Option } from "commander";
+import type { Context, WakeOptions } from "./mission.ts";
+
+/** `sortie mission …`: what each command understands. What it does is loaded with it. */
+
+type Shared = { url: string; directory: string; json?: true };
+
+export type Parts = {
+  speaking: (command: Command) => Command;
+  context: (options: Shared) => Promise<Context>;
+  finish: (code: number) => void;
+};
+
+const amount = (text: string): number => {
+  const value = Number(text);
+  if (!(value > 0)) throw new InvalidArgumentError("Expected a number above 0.");
+  return value;
+};
+
+const count = (text: string): number => {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < 1 || value > 200)
+    throw new InvalidArgumentError("Expected a whole number from 1 to 200.");
+  return value;
+};
+
+const collect = (value: string, before: string[] = []) => [...before, value];
+
+export const addMissionCommands = (program: Command, { speaking, context, finish }: Parts): void => {
+  const mission = program.command("mission").description("goals that take many Tasks; <id> is the Mission's id");
+  const load = () => import("./mission.ts");
+
+  speaking(
+    mission
+      .command("wake [text]")
+      .description("begin a Mission, or give one more direction; - reads the text from standard input")
+      .option("--id <id>", "the Mission; absent or unknown: a new one")
+      .option("--title <text>", "of a new Mission")
+      .option("--squad <id>", "only this squad may be dispatched to; repeatable", collect)
+      .option("--any-squad", "no squad is ruled out any more")
+      .addOption(new Option("--produce <word>", "whether squads may be made").choices(["allow", "forbid"]))
+      .option("--model <provider/model>", "the model of the Mission's agent")
+      .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]))
+      .option("--max-cost <usd>", "over the whole tree of Tasks", amount)
+      .option("--max-tokens <n>", "over the whole tree of Tasks", amount)
+      .option("--max-steps <n>", "model calls over the whole tree", amount)
+      .option("-f, --follow", "until the Mission rests"),
+  ).action(async (text: string | undefined, options: Shared & WakeOptions) =>
+    finish(await (await load()).wake(text, options, await context(options))),
+  );
+  speaking(
+    mission
+      .command("ls")
+      .description("the project's Missions, last update first")
+      .option("--search <text>", "title, id or directory")
+      .option("--all", "archived ones too")
+      .option("--limit <n>", "how many", count, 20),
+  ).action(async (options: Shared & { search?: string; all?: true; limit: number }) =>
+    finish(await (await load()).list(options, await context(options))),
+  );
+  speaking(mission.command("show <id>").description("the plan, the Tasks, the use, what waits for an answer")).action(
+    async (id: string, options: Shared) => finish(await (await load()).view(id, await context(options))),
+  );
+  speaking(
+    mission
+      .command("logs <id>")
+      .description("what happened in it and its Tasks, as lines; with --json the events")
+      .option("-f, --follow", "until the Mission rests"),
+  ).action(async (id: string, options: Shared & { follow?: true }) =>
+    finish(await (await load()).logs(id, options, await context(options))),
+  );
+  speaking(
+    mission
+      .command("answer <id> <answer>")
+      .description("answer what its agent asks")
+      .option("--ask <id>", "which, when it waits for several"),
+  ).action(async (id: string, text: string, options: Shared & { ask?: string }) =>
+    finish(await (await load()).answer(id, text, options, await context(options))),
+  );
+  speaking(mission.command("title <id> <title>").description("rename it")).action(
+    async (id: string, title: string, options: Shared) =>
+      finish(await (await load()).rename(id, title, await context(options))),
+  );
+  speaking(
+    mission
+      .command("hide <id>")
+      .description("archive it: out of the list until it is woken")
+      .option("--undo", "put it back"),
+  ).action(async (id: string, options: Shared & { undo?: true }) =>
+    finish(await (await load()).hide(id, options, await context(options))),
+  );
+  speaking(
+    mission
+      .command("abort <id>")
+      .description("stop its agent; nothing but a wake wakes it again")
+      .option("--cascade", "cancel its Tasks too")
+      .option("--reason <text>"),
+  ).action(async (id: string, options: Shared & { cascade?: true; reason?: string }) =>
+    finish(await (await load()).abort(id, options, await context(options))),
+  );
+  speaking(mission.command("delete <id>").description("delete it with its conversation; its Tasks stay")).action(
+    async (id: string, options: Shared) => finish(await (await load()).remove(id, await context(options))),
+  );
+  speaking(
+    mission
+      .command("archive <id>")
+      .description("download the project's files, the Mission's flow and its Tasks' as a ZIP")
+      .option("-o, --output <file>", "default: mission-<id>.zip"),
+  ).action(async (id: string, options: Shared & { output?: string }) =>
+    finish(await (await load()).archive(id, options, await context(options))),
+  );
+};

@@ -1,0 +1,80 @@
+import type { EventData } from "../../protocol/event.ts";
+import type { MissionBudget } from "../../protocol/mission.ts";
+import type { Usage } from "../../protocol/status.ts";
+import { isRunning, type MissionState } from "./mission.ts";
+import { phaseState } from "./plan.ts";
+
+/**
+ * The budget over the tree: what the Mission's own agent and its ended Tasks used, and what is reserved for those that
+ * run. A Task is dispatched with a share of the rest as its own budget, so that the whole cannot go beyond the cap.
+ */
+
+type Name = keyof MissionBudget;
+const names: readonly Name[] = ["maxCostUSD", "maxTokens", "maxSteps"];
+
+const amounts = (usage: Usage): Record<Name, number> => ({
+  maxCostUSD: usage.costUSD ?? 0,
+  maxTokens: usage.inputTokens + usage.outputTokens,
+  maxSteps: usage.modelCalls,
+});
+
+/** Used by the tree as far as the Mission knows; what is reserved counts until the Task ends. */
+export const usedOf = (state: MissionState): Record<Name, number> => {
+  const sum = amounts(state.usage);
+  for (const task of state.tasks)
+    for (const name of names) {
+      // The usage of a Task goes on over its attempts: the newest end has the whole.
+      const last = task.ends.at(-1);
+      sum[name] += last === undefined ? (task.reserved?.[name] ?? 0) : amounts(last.usage)[name];
+    }
+  return sum;
+};
+
+/** The cap that is reached; undefined: none. */
+export const reachedOf = (state: MissionState): Omit<EventData["mission.paused"], "sessionID"> | undefined => {
+  const { cap } = state;
+  if (cap === null) return undefined;
+  const used = usedOf(state);
+  for (const name of names) {
+    const limit = cap[name];
+    if (limit !== undefined && used[name] >= limit) return { name, used: rounded(used[name]), cap: limit };
+  }
+  return undefined;
+};
+
+/** Whether a cap stands against the agent's next request; what running Tasks have reserved may come back. */
+export const brakeOf = (state: MissionState): ReturnType<typeof reachedOf> => {
+  const spent = { ...state, tasks: state.tasks.filter((task) => !isRunning(task)) };
+  return reachedOf(spent);
+};
+
+/** The share of the rest for one more Task: as much as for each phase that is still to be dispatched. null: no cap. */
+export const shareOf = (
+  state: MissionState,
+  wanted: MissionBudget | undefined,
+): { ok: true; budget: MissionBudget | null } | { ok: false; name: Name; left: number; cap: number } => {
+  const { cap } = state;
+  if (cap === null) return { ok: true, budget: wanted ?? null };
+  const used = usedOf(state);
+  const open = state.plan.filter((phase) => ["waiting", "ready", "failed"].includes(phaseState(state, phase)));
+  const parts = Math.max(1, open.length);
+  const budget: MissionBudget = { ...wanted };
+  for (const name of names) {
+    const limit = cap[name];
+    if (limit === undefined) continue;
+    const left = limit - used[name];
+    const whole = name === "maxCostUSD" ? left : Math.floor(left);
+    const share = name === "maxCostUSD" ? left / parts : Math.floor(left / parts);
+    const given = Math.min(whole, wanted?.[name] ?? share);
+    if (given <= 0) return { ok: false, name, left: Math.max(0, rounded(left)), cap: limit };
+    budget[name] = given;
+  }
+  return { ok: true, budget };
+};
+
+const units: Record<Name, string> = { maxCostUSD: "USD", maxTokens: "tokens", maxSteps: "model calls" };
+
+export const pausedText = ({ name, used, cap }: Pick<EventData["mission.paused"], "name" | "used" | "cap">): string =>
+  `The Mission's budget is used up: ${used} of ${cap} ${units[name]} (${name}) by it and its Tasks. Nothing more is dispatched; wake it with a higher budget to go on.`;
+
+const rounded = (used: number): number => Number(used.toFixed(used < 1 ? 6 : 2));

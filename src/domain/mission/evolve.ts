@@ -1,0 +1,288 @@
+import { left, taken, timeUntil } from "../attempt.ts";
+import { noUsage } from "../begin.ts";
+import { callMark, noCircle } from "../circle.ts";
+import type { Recorded } from "../event.ts";
+import { asking, circled, replied, spent } from "../session.ts";
+import { isWaiting } from "../task.ts";
+import type { Dispatched, MissionState } from "./mission.ts";
+import { isAwake } from "./next.ts";
+
+/** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
+
+/** Raised whenever this fold changes in meaning, so that stored snapshots are folded anew. */
+export const missionRevision = 1;
+
+/** The name of its agent, and of its session's kind. */
+export const missionAgent = "mission";
+
+export const evolveMission = (before: MissionState | undefined, event: Recorded): MissionState => {
+  if (before === undefined) {
+    if (event.type !== "mission.created")
+      throw new Error(`Expected mission.created as the first event of ${event.stream}, got ${event.type}`);
+    return begin(event);
+  }
+  const state = fold(
+    { ...before, version: event.version, position: event.position, updatedAt: event.at },
+    before,
+    event,
+  );
+  return { ...state, lifecycle: isAwake(state) ? "active" : "completed" };
+};
+
+const fold = (state: MissionState, before: MissionState, event: Recorded): MissionState => {
+  switch (event.type) {
+    case "mission.created":
+      throw new Error(`Expected one mission.created in ${event.stream}, got a second at version ${event.version}`);
+    case "mission.woken": {
+      const { productPillar, model, squads, allowSquadProduction, budget, by } = event.data;
+      return {
+        ...state,
+        aborted: null,
+        archived: by === "user" ? false : state.archived,
+        ...(by === "user" || model !== undefined ? asking(state, state.sessionID, model ?? state.wanted) : {}),
+        wanted: model ?? state.wanted,
+        productPillar: productPillar ?? state.productPillar,
+        squads: squads ?? state.squads,
+        allowSquadProduction: allowSquadProduction ?? state.allowSquadProduction,
+        cap: budget ?? state.cap,
+        paused: null,
+        ...(by === "time" ? heard(state, event) : {}),
+      };
+    }
+    case "mission.updated":
+      return {
+        ...state,
+        title: event.data.title ?? state.title,
+        titleBy: event.data.title === undefined ? state.titleBy : "caller",
+        archived: event.data.archived ?? state.archived,
+      };
+    case "mission.aborted":
+      return { ...state, aborted: event.data, open: [], asks: [], retry: null, deferred: null, quotaSince: null };
+    case "mission.finished":
+      return { ...state, finished: event.data };
+    case "mission.reminded":
+      return { ...heard(state, event), reminded: true };
+    case "mission.paused":
+      return { ...state, paused: event.data, messages: state.messages + 1 };
+    case "plan.written":
+      return { ...state, plan: event.data.phases, reminded: false };
+    case "task.dispatched": {
+      const { sessionID: _, ...data } = event.data;
+      return {
+        ...state,
+        tasks: [...state.tasks, { ...data, ends: [], reopened: false, reconciled: null }],
+        reminded: false,
+      };
+    }
+    case "task.reopened":
+      return { ...state, tasks: changed(state, event.data.taskID, () => ({ reopened: true })) };
+    case "task.ended":
+      return {
+        ...heard(state, event),
+        // What was reserved may be free again.
+        paused: null,
+        tasks: changed(state, event.data.taskID, ({ ends }) => ({ ends: [...ends, event.data], reopened: false })),
+      };
+    case "squad.reconciled":
+      return {
+        ...heard(state, event),
+        tasks: changed(state, event.data.taskID, () => ({ reconciled: event.data.squad })),
+      };
+    case "squad.refused":
+      return {
+        ...heard(state, event),
+        tasks: changed(state, event.data.taskID, () => ({ reconciled: { refused: event.data.reason } })),
+      };
+    case "message.received":
+      return {
+        ...heard(state, event),
+        deferred: null,
+        failure: null,
+        circle: noCircle,
+        reminded: false,
+        asked: { question: 0, permission: 0 },
+      };
+    case "run.started":
+      return {
+        ...state,
+        deferred: null,
+        time: { ms: timeUntil(before, before.updatedAt), since: event.at },
+        sandbox: event.data.sandbox,
+        crashes:
+          before.open.some(({ callID }) => !isWaiting(before, callID)) && !before.stopped ? before.crashes + 1 : 0,
+        stopped: false,
+      };
+    case "run.stopped":
+      return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
+    case "reply.finished":
+      return {
+        ...state,
+        ...replied(state, event),
+        retry: null,
+        tried: [],
+        quotaSince: null,
+        steps: state.steps + 1,
+        messages: state.messages + 1,
+        failure: event.data.failure === null ? null : { failure: event.data.failure, at: event.at },
+      };
+    case "reply.retried":
+      return { ...state, retry: event.data };
+    case "task.deferred": {
+      const { until, reason } = event.data;
+      return {
+        ...state,
+        deferred: { at: event.at, until, reason },
+        quotaSince: state.quotaSince ?? event.at,
+        retry: null,
+        tried: [],
+      };
+    }
+    case "model.switched":
+      return {
+        ...state,
+        ...asking(state, event.data.sessionID, event.data.to),
+        tried: [...state.tried, event.data.from],
+        retry: null,
+      };
+    case "tool.started": {
+      const { callID, sessionID, tool, effect, input } = event.data;
+      return taken(
+        { ...state, open: [...state.open, { callID, sessionID, tool, effect, mark: callMark(tool, input) }] },
+        event.at,
+      );
+    }
+    case "tool.finished": {
+      const call = state.open.find(({ callID }) => callID === event.data.callID);
+      return left(
+        {
+          ...state,
+          open: state.open.filter(({ callID }) => callID !== event.data.callID),
+          asks: state.asks.filter(({ callID }) => callID !== event.data.callID),
+          ...(call === undefined ? {} : circled(state, event, call.mark)),
+        },
+        event.at,
+      );
+    }
+    case "conversation.compacted":
+      return {
+        ...state,
+        ...spent(state, event.data.sessionID, event.data.usage, {
+          model: event.data.by === "service" ? 0 : 1,
+          tool: 0,
+        }),
+      };
+    case "ask.opened":
+      return left(
+        {
+          ...state,
+          asks: [...state.asks, { ...event.data, answer: null, begun: false }],
+          asked: { ...state.asked, [event.data.kind]: state.asked[event.data.kind] + 1 },
+        },
+        event.at,
+      );
+    case "ask.answered":
+      return {
+        ...state,
+        asks: state.asks.map((ask) => (ask.askID === event.data.askID ? { ...ask, answer: event.data } : ask)),
+      };
+    case "permission.decided":
+      return event.data.decision === "allow"
+        ? {
+            ...state,
+            asks: state.asks.map((ask) => (ask.callID === event.data.callID ? { ...ask, begun: true } : ask)),
+          }
+        : state;
+    case "note.written":
+    case "budget.warned":
+      return state;
+    default:
+      throw new Error(`Expected a Mission's fact in ${event.stream}, got ${event.type}`);
+  }
+};
+
+/** Something that its agent is to read: it takes the whole up again. */
+const heard = (state: MissionState, { version }: Recorded): MissionState => ({
+  ...state,
+  input: version,
+  finished: null,
+  messages: state.messages + 1,
+});
+
+const changed = (
+  state: MissionState,
+  taskID: string,
+  change: (task: Dispatched) => Partial<Dispatched>,
+): Dispatched[] => state.tasks.map((task) => (task.taskID === taskID ? { ...task, ...change(task) } : task));
+
+const begin = (event: Recorded & { type: "mission.created" }): MissionState => {
+  const { data, at, version, position } = event;
+  return {
+    missionID: data.missionID,
+    sessionID: data.sessionID,
+    version,
+    position,
+    title: data.title,
+    titleBy: data.titleBy,
+    directory: data.directory,
+    project: data.project,
+    productPillar: data.productPillar,
+    model: data.model,
+    wanted: data.model,
+    tried: [],
+    budget: null,
+    squads: [],
+    allowSquadProduction: null,
+    cap: null,
+    archived: false,
+    createdAt: at,
+    updatedAt: at,
+    lifecycle: "completed",
+    aborted: null,
+    plan: [],
+    tasks: [],
+    finished: null,
+    reminded: false,
+    paused: null,
+    failure: null,
+    sessions: [
+      {
+        sessionID: data.sessionID,
+        parentSessionID: null,
+        agent: missionAgent,
+        kind: "mission",
+        model: data.model,
+        usage: noUsage,
+        startedAt: at,
+        callID: null,
+        purpose: "work",
+        sliceIDs: [],
+        checkIDs: [],
+        judged: {},
+        interrupted: null,
+        fork: null,
+        edits: 0,
+        reply: null,
+        circle: noCircle,
+        end: null,
+      },
+    ],
+    crashes: 0,
+    stopped: false,
+    sandbox: null,
+    input: 0,
+    queued: false,
+    reply: null,
+    retry: null,
+    deferred: null,
+    quotaSince: null,
+    open: [],
+    asks: [],
+    asked: { question: 0, permission: 0 },
+    steps: 0,
+    messages: 0,
+    usage: noUsage,
+    time: { ms: 0, since: null },
+    warned: {},
+    circle: noCircle,
+  };
+};

@@ -1,0 +1,65 @@
+import { circling } from "../circle.ts";
+import { waitsUntil } from "../ask.ts";
+import { isRead } from "../task.ts";
+import { brakeOf } from "./budget.ts";
+import { isRunning, type MissionState } from "./mission.ts";
+import { phaseState } from "./plan.ts";
+
+/**
+ * What a Mission does next, from its facts alone. There is no resume path; whoever folds the log goes on. It sleeps
+ * without cost while its Tasks run.
+ */
+
+export type MissionStep =
+  /** Open calls of an earlier run. */
+  | { kind: "recover" }
+  /** Every open call waits for an answer. */
+  | { kind: "ask"; until: string }
+  /** The provider's quota is used up: nothing until the due mark. */
+  | { kind: "wait" }
+  /** A cap over the tree is reached, and nobody was told. */
+  | { kind: "pause"; reached: NonNullable<ReturnType<typeof brakeOf>> }
+  /** Its agent stopped in the middle of the plan with nothing under way. */
+  | { kind: "remind" }
+  /** It makes the same calls with the same results again and again. */
+  | { kind: "circle"; times: number }
+  | { kind: "turn" }
+  /** Nothing until a wake, a Task's end, or `until`. */
+  | { kind: "sleep"; until: string | null };
+
+/** The same turns with the same results as often as this, and it is asked no more. */
+const loopRepeats = 8;
+
+export const nextStep = (state: MissionState): MissionStep => {
+  const asleep: MissionStep = { kind: "sleep", until: state.finished?.wakeAt ?? null };
+  if (state.aborted !== null) return { kind: "sleep", until: null };
+  if (state.open.length > 0) {
+    const until = waitsUntil(state);
+    if (until !== undefined) return { kind: "ask", until };
+    return state.deferred === null ? { kind: "recover" } : { kind: "wait" };
+  }
+  const unread = !isRead(state);
+  const midway = state.reply?.finish === "calls" || state.reply?.finish === "length";
+  if (!unread && (!midway || state.finished !== null)) {
+    if (state.reply?.failure || state.finished !== null || state.reminded) return asleep;
+    return isStranded(state) ? { kind: "remind" } : asleep;
+  }
+  const reached = brakeOf(state);
+  if (reached !== undefined) return state.paused === null ? { kind: "pause", reached } : asleep;
+  if (state.deferred !== null) return { kind: "wait" };
+  const found = unread ? undefined : circling(state.circle, loopRepeats);
+  return found === undefined ? { kind: "turn" } : { kind: "circle", times: found.times };
+};
+
+/** There is something to do in its plan, and nothing under way that would wake it. */
+const isStranded = (state: MissionState): boolean =>
+  !state.tasks.some(isRunning) && state.plan.some((phase) => phaseState(state, phase) !== "done");
+
+/** Whether the head in the store has to be held or due. */
+export const isAwake = (state: MissionState): boolean => nextStep(state).kind !== "sleep";
+
+/** Whether its own agent works now: not while it waits for an answer, or for a quota. */
+export const agentStatus = (state: MissionState): "running" | "inactive" => {
+  const { kind } = nextStep(state);
+  return kind === "sleep" || kind === "ask" || kind === "wait" ? "inactive" : "running";
+};

@@ -1,0 +1,91 @@
+import type { MissionPhase, MissionStatus, MissionSummary } from "../../protocol/mission.ts";
+import type { TaskSummary, Usage } from "../../protocol/status.ts";
+import { pendingOf } from "../ask.ts";
+import { usedOf } from "./budget.ts";
+import { errorOf, type MissionState } from "./mission.ts";
+import { agentStatus } from "./next.ts";
+import { phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
+
+/** What lists and the status record show of a Mission: its own fold, and the rows of its Tasks. */
+
+/** What stands beside the log of a Mission; the numbers of its Tasks are counted when it is read. */
+export type MissionRow = Omit<MissionSummary, "status" | "taskStats">;
+
+export const rowOf = (state: MissionState): MissionRow => ({
+  missionID: state.missionID,
+  sessionID: state.sessionID,
+  title: state.title,
+  directory: state.directory,
+  agentStatus: agentStatus(state),
+  archived: state.archived,
+  createdAt: state.createdAt,
+  updatedAt: state.updatedAt,
+  updated: Date.parse(state.updatedAt),
+});
+
+export type Counts = { active: number; completed: number; failed: number; cancelled: number };
+
+export const summaryOf = (row: MissionRow, { active, completed, failed, cancelled }: Counts): MissionSummary => {
+  const inactive = completed + failed + cancelled;
+  const taskStats = { total: active + inactive, running: active, inactive, completed, failed, cancelled };
+  return { ...row, status: active > 0 ? "running" : "inactive", taskStats };
+};
+
+/** `tasks`: the rows of what it dispatched, oldest first. */
+export const missionStatusOf = (
+  state: MissionState,
+  tasks: TaskSummary[],
+  { mayProduce, now }: { mayProduce: boolean; now: Date },
+): MissionStatus => {
+  const { updated: _, ...row } = rowOf(state);
+  const running = tasks.filter(({ status }) => status === "running").length;
+  const counts = { total: tasks.length, running, inactive: tasks.length - running };
+  const used = usedOf(state);
+  return {
+    ...row,
+    status: running > 0 ? "running" : "inactive",
+    lastEventID: state.position,
+    ...errorOf(state),
+    aborted: state.aborted !== null,
+    finished:
+      state.finished === null
+        ? null
+        : { outcome: state.finished.outcome, summary: state.finished.summary, wakeAt: state.finished.wakeAt },
+    taskCounts: counts,
+    progress: { ...counts, percent: tasks.length === 0 ? 0 : (100 * running) / tasks.length },
+    tasks,
+    plan: planOf(state),
+    pending: pendingOf(state),
+    productPillar: state.productPillar,
+    model: state.model,
+    squads: state.squads,
+    squadProduction: mayProduce ? "authorised" : "forbidden",
+    usage: tasks.reduce((sum, { usage }) => together(sum, usage), state.usage),
+    budget: state.cap,
+    budgetUsed: used,
+    generatedAt: now.toISOString(),
+  };
+};
+
+const together = (one: Usage, other: Usage): Usage => ({
+  inputTokens: one.inputTokens + other.inputTokens,
+  outputTokens: one.outputTokens + other.outputTokens,
+  cacheReadTokens: one.cacheReadTokens + other.cacheReadTokens,
+  cacheWriteTokens: one.cacheWriteTokens + other.cacheWriteTokens,
+  costUSD: one.costUSD === null || other.costUSD === null ? null : one.costUSD + other.costUSD,
+  modelCalls: one.modelCalls + other.modelCalls,
+  toolCalls: one.toolCalls + other.toolCalls,
+});
+
+export const planOf = (state: MissionState): MissionPhase[] =>
+  state.plan.map((phase) => {
+    const work = workOf(state, phase.id);
+    return {
+      ...phase,
+      state: phaseState(state, phase),
+      squad: work.at(-1)?.squad ?? producedFor(state, phase.id) ?? null,
+      taskID: work.at(-1)?.taskID ?? null,
+      productionTaskID: productionsOf(state, phase.id).at(-1)?.taskID ?? null,
+      attempts: work.length,
+    };
+  });

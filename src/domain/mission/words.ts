@@ -1,0 +1,105 @@
+import type { EventData } from "../../protocol/event.ts";
+import type { DomainEvent } from "../event.ts";
+import { pausedText } from "./budget.ts";
+
+/** What a Mission's own facts say: to its agent, as messages of the service, and to people, in a line. */
+
+const quoted = (title: string): string => `"${title}"`;
+
+/** What the agent is told of a fact; undefined: nothing, or by other means. */
+export const noticeOf = (event: DomainEvent): string | undefined => {
+  switch (event.type) {
+    case "task.ended":
+      return endedText(event.data);
+    case "squad.reconciled":
+      return `The squad ${event.data.squad.id} ${event.data.squad.version} (digest ${event.data.squad.digest}) was made for phase ${event.data.phase} and found in the catalog as it was staged. Dispatch the phase to it.`;
+    case "squad.refused":
+      return `The squad made for phase ${event.data.phase} cannot be used: ${event.data.reason}`;
+    case "mission.woken":
+      return event.data.by === "time" ? "The time that you set is over." : undefined;
+    case "mission.reminded":
+      return "You stopped, and nothing is under way that would wake you, but phases of the plan are not done. Dispatch what is ready, change the plan, ask the user, or call `finish`.";
+    default:
+      return undefined;
+  }
+};
+
+const endedText = ({
+  taskID,
+  phase,
+  title,
+  outcome,
+  attempt,
+  error,
+  summary,
+  landedCommit,
+  branch,
+}: EventData["task.ended"]): string => {
+  const again = attempt > 1 ? ` (attempt ${attempt})` : "";
+  const where =
+    landedCommit !== null
+      ? ` It landed as ${landedCommit}.`
+      : outcome === "completed"
+        ? " It changed no files of the project."
+        : branch === null
+          ? ""
+          : ` Nothing landed; its work is on ${branch}.`;
+  const why = error === undefined ? "" : `\n\nWhy: ${error}`;
+  const said = summary.trim() === "" ? "" : `\n\nIts last words:\n${summary}`;
+  return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${why}${said}`;
+};
+
+/** A Mission's fact in a few words, for people. */
+export const missionSentence = (
+  event: Extract<
+    DomainEvent,
+    {
+      type:
+        | `mission.${string}`
+        | `plan.${string}`
+        | `squad.${string}`
+        | "task.dispatched"
+        | "task.reopened"
+        | "task.ended";
+    }
+  >,
+): string => {
+  switch (event.type) {
+    case "mission.created":
+      return `Mission: ${event.data.title}`;
+    case "mission.woken":
+      return event.data.by === "user" ? "Woken" : "Woken by time";
+    case "mission.updated":
+      return `Changed ${Object.keys(event.data)
+        .filter((name) => name !== "sessionID")
+        .join(", ")}`;
+    case "mission.aborted":
+      return `Aborted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}${event.data.cascade ? ", with its Tasks" : ""}`;
+    case "mission.finished":
+      return `${{ done: "Done", blocked: "Blocked", waiting: "Waits" }[event.data.outcome]}: ${event.data.summary}`;
+    case "mission.reminded":
+      return "Its agent was told that the plan is not done";
+    case "mission.paused":
+      return pausedText(event.data);
+    case "plan.written":
+      return `Plan: ${event.data.phases.map(({ title }) => title).join("; ")}`;
+    case "task.dispatched":
+      return event.data.production === null
+        ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}`
+        : `Has the squad ${event.data.production.squad} made`;
+    case "task.reopened":
+      return "Wrote to a Task that had ended";
+    case "task.ended":
+      return `Task ${quoted(event.data.title)} ${event.data.outcome}${event.data.error === undefined ? "" : `: ${event.data.error}`}`;
+    case "squad.reconciled":
+      return `Squad ${event.data.squad.id} ${event.data.squad.version} is in the catalog as it was made`;
+    case "squad.refused":
+      return `Squad of phase ${event.data.phase} is not used: ${event.data.reason}`;
+    case "squad.staged":
+      return `Staged the squad ${event.data.squad.id} ${event.data.squad.version}`;
+    case "squad.installing":
+      return `Installing the squad ${event.data.squad.id} ${event.data.squad.version}`;
+    case "squad.installed":
+      return `Installed the squad ${event.data.squad.id} ${event.data.squad.version} (${event.data.squad.scope})`;
+  }
+};

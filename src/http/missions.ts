@@ -1,0 +1,114 @@
+import { ServiceError } from "../errors.ts";
+import { isID } from "../id.ts";
+import type { Log } from "../log.ts";
+import type { Missions } from "../mission/missions.ts";
+import { checkAttachments } from "../protocol/attachment.ts";
+import { quote } from "../protocol/issue.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { OperationID, Routes } from "../protocol/routes.ts";
+import type { MissionQuery } from "../store/store.ts";
+import type { Call, Handler } from "./call.ts";
+import type { RunOnce } from "./idempotency.ts";
+import { empty, json } from "./reply.ts";
+import type { Streams } from "./sse.ts";
+import { accepted, sendArchive } from "./tasks.ts";
+
+/** The Mission routes: from a parsed call to `Missions` and back. Ill-formed ids were refused before (serve.ts). */
+
+type Deps = { missions: Missions; runOnce: RunOnce; streams: Streams; limits: Limits; log: Log };
+
+type MissionRoute = Extract<OperationID, `mission.${string}`>;
+
+const listSize = 50;
+const messagesSize = 200;
+
+export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handler<Routes[ID]> } => {
+  const { missions, runOnce, streams, limits, log } = deps;
+
+  const list = async ({
+    entry,
+    directory,
+    query,
+    incoming,
+  }: Call<Routes["mission.list" | "mission.all"]>): Promise<Response> => {
+    const { limit = listSize, cursorUpdated, cursorSessionID, search, archived } = query;
+    const cursor = cursorOf(cursorUpdated, cursorSessionID);
+    // One more than asked for tells whether there is a next page.
+    const found = await missions.list(directory, {
+      ...(search === undefined ? {} : { search }),
+      ...(archived === undefined ? {} : { archived }),
+      ...(cursor === undefined ? {} : { cursor }),
+      limit: limit + 1,
+    });
+    const page = found.slice(0, limit);
+    const last = found.length > limit ? page.at(-1) : undefined;
+    return json(entry, 200, page, last === undefined ? undefined : { link: nextLink(incoming.url ?? "", last) });
+  };
+
+  return {
+    "mission.wake": async ({ entry, directory, body, once }) => {
+      checkAttachments(body.attachments ?? [], limits);
+      return accepted(entry, await runOnce(once, () => missions.wake(directory, body, once)));
+    },
+    "mission.list": list,
+    "mission.all": list,
+    "mission.status": async ({ entry, params, directory }) =>
+      json(entry, 200, await missions.status(directory, params.missionID)),
+    "mission.events": (call) => streams.ofMission(call),
+    "mission.messages": async ({ entry, params, directory, query }) =>
+      json(
+        entry,
+        200,
+        await missions.messages(directory, params.missionID, {
+          after: query.after ?? 0,
+          limit: query.limit ?? messagesSize,
+        }),
+      ),
+    "mission.rename": async ({ entry, params, directory, body }) =>
+      json(entry, 200, await missions.update(directory, params.missionID, body)),
+    "mission.archive": async ({ entry, params, directory, body }) =>
+      json(entry, 200, await missions.update(directory, params.missionID, body)),
+    "mission.abort": async ({ entry, params, directory, body, once }) =>
+      accepted(entry, await runOnce(once, () => missions.abort(directory, params.missionID, body, once))),
+    "mission.delete": async ({ entry, params, directory }) => {
+      await missions.remove(directory, params.missionID);
+      return json(entry, 200, { missionID: params.missionID, deleted: true });
+    },
+    "mission.answer": async ({ entry, params, directory, body, once }) =>
+      accepted(
+        entry,
+        await runOnce(once, () => missions.answer(directory, params.missionID, params.askID, body, once)),
+      ),
+    "mission.projectArchive": async ({ entry, params, directory, head, outgoing }) => {
+      if (head) {
+        await missions.status(directory, params.missionID);
+        return empty(entry, 200, { "content-type": "application/zip" });
+      }
+      const gone = new AbortController();
+      outgoing.once("close", () => gone.abort());
+      return sendArchive(entry, outgoing, await missions.archive(directory, params.missionID, gone.signal), log);
+    },
+  };
+};
+
+const cursorOf = (updated: string | undefined, sessionID: string | undefined): MissionQuery["cursor"] => {
+  if (updated === undefined && sessionID === undefined) return undefined;
+  if (updated === undefined || sessionID === undefined)
+    throw new ServiceError(
+      "invalid_cursor",
+      `Expected cursorUpdated and cursorSessionID together, got only ${updated === undefined ? "cursorSessionID" : "cursorUpdated"}.`,
+    );
+  if (!/^\d{1,15}$/.test(updated) || !isID("ses", sessionID))
+    throw new ServiceError(
+      "invalid_cursor",
+      `Expected updated and sessionID of the last element of a page, got ${quote(updated)} and ${quote(sessionID)}.`,
+    );
+  return { updated: Number(updated), sessionID };
+};
+
+const nextLink = (target: string, last: { updated: number; sessionID: string }): string => {
+  const url = new URL(target, "http://localhost");
+  url.searchParams.set("cursorUpdated", String(last.updated));
+  url.searchParams.set("cursorSessionID", last.sessionID);
+  return `<${url.pathname}${url.search}>; rel="next"`;
+};

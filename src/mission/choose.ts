@@ -1,0 +1,154 @@
+import { z } from "zod";
+import type { MissionState } from "../domain/mission/mission.ts";
+import { producedFor, productionsOf } from "../domain/mission/plan.ts";
+import { messageOf, ServiceError } from "../errors.ts";
+import type { PlannedPhase } from "../protocol/mission.ts";
+import type { Scan } from "../squad/catalog.ts";
+import { type Recommendation, recommend } from "../squad/recommend.ts";
+import type { Found } from "../squad/scope.ts";
+import { failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
+import { mayProduce, type MissionRun } from "./open.ts";
+
+/**
+ * Which squad does a phase. From a healthy, complete catalog only: a squad that owns it; else, where the operator has
+ * authorised it, one that is made for it first; else a general one. Never outside a set that the user chose.
+ */
+
+export type Pick = { ok: true; found: Found } | { ok: false; why: string };
+
+export const recommended = async (
+  run: MissionRun,
+  phase: string,
+): Promise<{ scan: Scan; found: Recommendation } | { why: string }> => {
+  const { directory, productPillar } = run.state();
+  try {
+    const scan = await run.catalog.scan(directory);
+    return { scan, found: recommend(scan, phase, productPillar) };
+  } catch (error) {
+    if (error instanceof ServiceError && !error.retryable) return { why: messageOf(error) };
+    throw error;
+  }
+};
+
+/** Why no squad may be made for this phase; undefined: one may. */
+export const productionBar = (run: MissionRun, phase: PlannedPhase): string | undefined => {
+  const state = run.state();
+  if (state.squads.length > 0)
+    return `the user chose the squads ${state.squads.join(", ")}, and a squad that is made would widen that set`;
+  if (!mayProduce(state, run.production))
+    return run.production === false
+      ? "the operator has switched squad production off"
+      : state.allowSquadProduction === false
+        ? "the user has forbidden squad production"
+        : "squad production is not authorised: the user can allow it with a wake (allowSquadProduction), the operator with SERVICE_ALLOW_SQUAD_PRODUCTION";
+  const tried = productionsOf(state, phase.id).length;
+  return tried >= productionTries ? `a squad was tried ${tried} times for this phase` : undefined;
+};
+
+/** A production that failed is tried again as often as any Task. */
+export const productionTries = 3;
+
+export const choose = async (
+  run: MissionRun,
+  phase: PlannedPhase,
+  { squad: wanted, general: reason }: { squad?: string | undefined; general?: string | undefined },
+): Promise<Pick> => {
+  const state = run.state();
+  const made = producedFor(state, phase.id);
+  const catalog = await recommended(run, phase.phase);
+  if ("why" in catalog) return no(`${catalog.why} Nothing is dispatched from such a catalog; the user has to mend it`);
+  const { scan, found } = catalog;
+  const allowed = ({ squad }: Found) => state.squads.length === 0 || state.squads.includes(squad.id);
+  if (made !== undefined) {
+    if (wanted !== undefined && wanted !== made.id)
+      return no(`The squad ${made.id} was made for phase ${phase.id}: dispatch to it, got ${wanted}`);
+    const standing = scan.squads.find(({ squad }) => squad.id === made.id);
+    if (standing?.digest !== made.digest || standing.squad.version !== made.version)
+      return no(
+        `The squad ${made.id} was ${made.version} (${made.digest}) when it was made, and is ${standing === undefined ? "gone" : `${standing.squad.version} (${standing.digest})`} now. It is not used`,
+      );
+    return { ok: true, found: standing };
+  }
+  const owners = found.owners.map((owner) => owner.found).filter(allowed);
+  const [first] = owners;
+  if (first !== undefined) {
+    if (wanted === undefined) return { ok: true, found: first };
+    const owner = owners.find(({ squad }) => squad.id === wanted);
+    return owner === undefined
+      ? no(`The phase "${phase.phase}" is owned by ${idsOf(owners)}: dispatch to that, got ${wanted}`)
+      : { ok: true, found: owner };
+  }
+  const bar = productionBar(run, phase);
+  if (bar === undefined && reason === undefined && !isGivenUp(state, phase))
+    return no(
+      `No squad owns the phase "${phase.phase}", and squad production is authorised: have one made with produce_squad first. Only a step without a domain of its own goes to a general squad, with the reason in \`general\``,
+    );
+  return general(run, scan, wanted);
+};
+
+/** Nobody owns it, and none is made: one of the set that the user chose, else the configured one. */
+const general = (run: MissionRun, scan: Scan, wanted: string | undefined): Pick => {
+  const { squads: set, productPillar } = run.state();
+  const id = wanted ?? set[0] ?? run.squad;
+  if (set.length > 0 && !set.includes(id)) return no(`The user chose the squads ${set.join(", ")}, got ${id}`);
+  const found = scan.squads.find(({ squad }) => squad.id === id);
+  if (found === undefined) return no(`Expected an installed squad (${idsOf(scan.squads)}), got ${id}`);
+  if (!found.squad.pillars.includes(productPillar))
+    return no(`Expected a squad for ${productPillar}, got ${id}, which is for ${found.squad.pillars.join(" and ")}`);
+  return { ok: true, found };
+};
+
+/** A production was begun for the phase, and came to nothing that can be used. */
+const isGivenUp = (state: MissionState, phase: PlannedPhase): boolean => {
+  const last = productionsOf(state, phase.id).at(-1);
+  return last !== undefined && last.ends.length > 0 && producedFor(state, phase.id) === undefined;
+};
+
+const no = (why: string): Pick => ({ ok: false, why: `${why}.` });
+
+const idsOf = (found: readonly Found[]): string => found.map(({ squad }) => squad.id).join(", ");
+
+const input = z.strictObject({
+  phase: z.string().min(1).max(129).describe("A phase's id, or the kind of work in words or as domain/phase"),
+});
+
+export const recommendTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
+  name: "recommend",
+  description:
+    "Says which installed squad owns a kind of work, from the project's catalog as it is now; what only resembles is told apart from what owns. " +
+    "Ask for each phase before you dispatch it; phases of one kind have one answer.",
+  input,
+  effect: "none",
+  async run({ phase: asked }): Promise<ToolResult> {
+    const planned = run.state().plan.find(({ id }) => id === asked);
+    const phase = planned?.phase ?? asked;
+    const catalog = await recommended(run, phase);
+    if ("why" in catalog) return failed(`${catalog.why} Nothing can be recommended from it.`);
+    const { owners, related } = catalog.found;
+    const set = run.state().squads;
+    const listed = (some: typeof owners) =>
+      some.map(({ found: { squad, digest }, reasons }) => ({
+        id: squad.id,
+        version: squad.version,
+        digest,
+        summary: squad.summary,
+        notFor: squad.notFor,
+        allowed: set.length === 0 || set.includes(squad.id),
+        reasons,
+      }));
+    const bar = planned === undefined ? undefined : productionBar(run, planned);
+    return ok(
+      JSON.stringify(
+        {
+          phase,
+          owners: listed(owners),
+          related: listed(related),
+          general: set[0] ?? run.squad,
+          production: planned === undefined ? undefined : bar === undefined ? "authorised" : bar,
+        },
+        null,
+        1,
+      ),
+    );
+  },
+});

@@ -1,0 +1,256 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+import type { SquadRef } from "../domain/agent.ts";
+import { pausedText, reachedOf, shareOf } from "../domain/mission/budget.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import { blockersOf, failuresOf, outcomeText, phaseState, retries, workOf } from "../domain/mission/plan.ts";
+import { messageOf, ServiceError } from "../errors.ts";
+import { checkRequest, commandText } from "../protocol/check.ts";
+import type { MissionBudget, PlannedPhase } from "../protocol/mission.ts";
+import type { TaskCreate } from "../protocol/task.ts";
+import { type Origin, Overtaken } from "../task/create.ts";
+import { ClaimLost } from "../task/open.ts";
+import { failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
+import { choose } from "./choose.ts";
+import type { MissionRun } from "./open.ts";
+
+/**
+ * A phase becomes a Task. The Task, the Mission's record of it and the budget that is reserved for it are one commit,
+ * under the Mission's claim and at the version it was decided on: a call that runs again finds its Task.
+ */
+
+const input = z.strictObject({
+  phase: z.string().describe("Id of a phase of the plan"),
+  request: z
+    .string()
+    .min(1)
+    .max(100_000)
+    .describe("The whole brief: the squad knows the project, and nothing of your conversation"),
+  title: z.string().min(1).max(200).optional(),
+  squad: z.string().min(1).max(64).optional().describe("Default: the squad that owns the phase"),
+  general: z
+    .string()
+    .min(1)
+    .max(500)
+    .optional()
+    .describe("Where a squad could be made: why a general one is enough, as for a mechanical step"),
+  checks: z
+    .array(z.union([commandText, checkRequest]))
+    .max(20)
+    .optional()
+    .describe("Commands (or checks) that must pass before the Task can be completed"),
+  priority: z.enum(["critical", "high", "normal", "low"]).optional(),
+  budget: z
+    .strictObject({
+      maxCostUSD: z.number().positive().optional(),
+      maxTokens: z.number().int().positive().optional(),
+      maxSteps: z.number().int().positive().optional(),
+    })
+    .optional()
+    .describe("Default: its share of what is left"),
+});
+
+type Input = z.infer<typeof input>;
+
+export const dispatchTool = (run: MissionRun): Tool<Input> => ({
+  name: "dispatch",
+  description:
+    "Has a phase done: creates one Task for it, fixed to one revision of a squad. It works in a copy of the project, is checked by the service, and lands by itself. " +
+    "Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. " +
+    `What the phases before it left is handed over by the service, the phase's objective and acceptance too. A phase whose Task failed may be dispatched ${retries} times more, each time with a brief that takes up why it failed. ` +
+    "Dispatch all phases that are ready in one reply; then answer without a call, you are woken when a Task ends.",
+  input,
+  effect: "log",
+  run: (request, { callID }) => run.inOrder(() => dispatch(run, request, callID)),
+});
+
+const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<ToolResult> => {
+  const phase = run.state().plan.find(({ id }) => id === given.phase);
+  if (phase === undefined)
+    return failed(
+      `Expected the id of a phase of the plan (${idsOf(run.state())}), got ${JSON.stringify(given.phase)}. Nothing was dispatched.`,
+    );
+  return makeTask(run, {
+    callID,
+    phase,
+    brief: hash("sha256", given.request),
+    bar: (state) => barOf(state, phase, hash("sha256", given.request)),
+    squad: async () => {
+      const chosen = await choose(run, phase, given);
+      return chosen.ok ? { id: chosen.found.squad.id, ...revisionOf(chosen.found) } : chosen.why;
+    },
+    body: {
+      request: given.request,
+      title: given.title ?? phase.title,
+      ...(given.checks === undefined ? {} : { checks: given.checks }),
+      ...(given.priority === undefined ? {} : { priority: given.priority }),
+    },
+    budget: given.budget as MissionBudget | undefined,
+    handover: handoverOf(run.state(), phase),
+    production: undefined,
+  });
+};
+
+const revisionOf = ({ squad, digest }: { squad: { version: string }; digest: string }) => ({
+  version: squad.version,
+  digest,
+});
+
+const idsOf = ({ plan }: MissionState): string => plan.map(({ id }) => id).join(", ") || "there is none yet: call plan";
+
+/** What stands against dispatching a phase now. */
+const barOf = (state: MissionState, phase: PlannedPhase, brief: string): string | undefined => {
+  const now = phaseState(state, phase);
+  if (now === "running" || now === "producing") return `Phase ${phase.id} is under way (${now}).`;
+  if (now === "done") return `Phase ${phase.id} is done. Work that comes after it is a phase of its own.`;
+  const before = blockersOf(state, phase);
+  if (before.length > 0) return `Phase ${phase.id} comes after ${before.join(", ")}, which is not done.`;
+  const failures = failuresOf(state, phase.id);
+  if (failures.length > retries)
+    return `Phase ${phase.id} failed ${failures.length} times and is not tried again. Report it to the user, or plan another way.`;
+  if (failures.some((task) => task.brief === brief))
+    return `Phase ${phase.id} failed with this very brief. Read task_evidence and change the brief.`;
+  return undefined;
+};
+
+/** What the phases before this one left, and how it is judged. Words of the service, beside the agent's brief. */
+const handoverOf = (state: MissionState, phase: PlannedPhase): string => {
+  const before = phase.after.flatMap((id) => {
+    const other = state.plan.find((one) => one.id === id);
+    const last = workOf(state, id).at(-1)?.ends.at(-1);
+    if (other === undefined || last === undefined) return [];
+    const landed = last.landedCommit === null ? "" : ` It landed as ${last.landedCommit}, which your copy has.`;
+    return [
+      `## ${other.title} (phase ${id}, ${last.taskID})\n${outcomeText(last.outcome)}.${landed}\n\n${last.summary}`.trim(),
+    ];
+  });
+  const earlier = failuresOf(state, phase.id).map(
+    (task, at) => `- Attempt ${at + 1} (${task.taskID}) failed: ${task.ends.at(-1)?.error ?? "no reason given"}`,
+  );
+  return [
+    `This Task is one phase of a larger Mission, "${state.title}". Do this phase and no other.`,
+    `# The phase\n${phase.title}: ${phase.objective}`,
+    ...(phase.acceptance.length === 0
+      ? []
+      : [`# It is accepted when\n${phase.acceptance.map((line) => `- ${line}`).join("\n")}`]),
+    ...(before.length === 0 ? [] : [`# What earlier phases left\n${before.join("\n\n")}`]),
+    ...(earlier.length === 0 ? [] : [`# What was tried\n${earlier.join("\n")}`]),
+  ].join("\n\n");
+};
+
+// ---- the commit ----------------------------------------------------------------------------------------------------
+
+export type Making = {
+  callID: string;
+  phase: PlannedPhase;
+  brief: string;
+  /** What stands against it, at the state that the commit is made at. */
+  bar: (state: MissionState) => string | undefined;
+  /** Text: why there is none. */
+  squad: () => Promise<{ id: string; version: string; digest: string } | string>;
+  body: Omit<TaskCreate, "productPillar">;
+  budget: MissionBudget | undefined;
+  handover: string | undefined;
+  production: Origin["production"];
+};
+
+export const makeTask = async (run: MissionRun, making: Making): Promise<ToolResult> => {
+  const { callID, phase } = making;
+  for (;;) {
+    run.signal.throwIfAborted();
+    const state = run.state();
+    const known = state.tasks.find((task) => task.callID === callID);
+    if (known !== undefined) return ok(dispatched(known));
+    const bar = making.bar(state);
+    if (bar !== undefined) return failed(`${bar} Nothing was dispatched.`);
+    const share = shareOf(state, making.budget);
+    if (!share.ok) {
+      const reached = reachedOf(state) ?? { name: share.name, used: share.cap - share.left, cap: share.cap };
+      return failed(`${pausedText(reached)} Running Tasks may give back what they do not use.`);
+    }
+    const squad = await making.squad();
+    if (typeof squad === "string") return failed(`${squad} Nothing was dispatched.`);
+    const task = await create(run, making, state, squad, share.budget);
+    if (task === "again") continue;
+    if (typeof task === "object") return task;
+    await run.record([]);
+    const made = run.state().tasks.find(({ taskID }) => taskID === task);
+    if (made === undefined) throw new Error(`Expected ${task} of phase ${phase.id} in the Mission's log, got none.`);
+    return ok(dispatched(made));
+  }
+};
+
+/** The Task's id; `again`: the Mission's log has moved on. */
+const create = async (
+  run: MissionRun,
+  { callID, phase, brief, body, handover, production }: Making,
+  state: MissionState,
+  squad: { id: string; version: string; digest: string },
+  budget: MissionBudget | null,
+): Promise<string | ToolResult> => {
+  const { directory, productPillar, missionID, version } = state;
+  const origin: Origin = {
+    mission: { missionID, sessionID: run.stream, callID, phase: phase.id },
+    production,
+    expected: squad,
+    handover,
+    also: ({ taskID, title, squad: pinned }) => ({
+      append: {
+        stream: run.stream,
+        expected: version,
+        events: [
+          {
+            type: "task.dispatched",
+            data: {
+              sessionID: run.stream,
+              callID,
+              taskID,
+              phase: phase.id,
+              title,
+              squad: pinned,
+              brief,
+              production: production === undefined ? null : { identity: production.identity, squad: production.squad },
+              reserved: budget,
+            },
+          },
+        ],
+      },
+      fence: run.fence,
+    }),
+  };
+  try {
+    const { git } = await run.workspaces.inspect(directory);
+    const made = await run.tasks.create(
+      directory,
+      {
+        ...body,
+        productPillar,
+        promptProfile: squad.id,
+        source: "mission",
+        ...(budget === null ? {} : { budget }),
+        // What a later phase is to start from has to be on the project's branch.
+        ...(git === undefined || git.head === null ? {} : { landing: "commit" as const }),
+      },
+      undefined,
+      origin,
+    );
+    return made.body.taskID;
+  } catch (error) {
+    if (error instanceof Overtaken) {
+      if (error.reason === "fence") throw new ClaimLost();
+      await run.record([]);
+      return "again";
+    }
+    if (error instanceof ServiceError && error.code !== "store_unavailable")
+      return failed(`${messageOf(error)} Nothing was dispatched.`);
+    throw error;
+  }
+};
+
+const dispatched = (task: { taskID: string; phase: string; squad: SquadRef; reserved: MissionBudget | null }): string =>
+  JSON.stringify({
+    dispatched: task.taskID,
+    phase: task.phase,
+    squad: { id: task.squad.id, version: task.squad.version, digest: task.squad.digest },
+    ...(task.reserved === null ? {} : { budget: task.reserved }),
+  });

@@ -1,0 +1,93 @@
+import type { DomainEvent } from "../domain/event.ts";
+import { type Dispatched, endedOf, outcomeOf } from "../domain/mission/mission.ts";
+import type { TaskSummary } from "../protocol/status.ts";
+import { loadText } from "../store/text.ts";
+import type { MissionRun } from "./open.ts";
+import { reconcile } from "./reconcile.ts";
+
+/**
+ * What became of a Mission's Tasks, as facts of its own: one for each ended attempt that its fold lacks, in a commit at
+ * the version it was judged at. So whatever is lost, doubled or late, each is told exactly once.
+ */
+
+/** The longest of a Task's last words that its Mission is told. */
+const longestWords = 4000;
+
+export const hearEnds = async (run: MissionRun): Promise<void> => {
+  for (;;) {
+    const state = run.state();
+    if (state.aborted !== null) return;
+    if (state.tasks.length === 0) return;
+    const rows = new Map((await run.store.dispatched(run.stream)).map((row) => [row.taskID, row]));
+    const events: DomainEvent[] = [];
+    for (const task of state.tasks) events.push(...(await endsOf(run, task, rows.get(task.taskID))));
+    if (events.length === 0) break;
+    await run.record(events, { judged: state.version });
+  }
+  for (;;) {
+    const state = run.state();
+    const task = state.tasks.find(
+      (one) => one.production !== null && one.reconciled === null && outcomeOf(one) === "completed" && !one.reopened,
+    );
+    if (task === undefined) return;
+    await run.record([await reconcile(run, task)], { judged: state.version });
+  }
+};
+
+const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | undefined): Promise<DomainEvent[]> => {
+  const known = endedOf(task);
+  const { taskID, phase, title } = task;
+  const at = { sessionID: run.stream, taskID, phase, title };
+  if (row === undefined)
+    return outcomeOf(task) === undefined || task.reopened
+      ? [
+          {
+            type: "task.ended",
+            data: {
+              ...at,
+              attempt: known + 1,
+              outcome: "deleted",
+              error: "The Task was deleted.",
+              summary: "",
+              landedCommit: null,
+              branch: null,
+              usage: nothing,
+            },
+          },
+        ]
+      : [];
+  const ended = row.lifecycleStatus === "active" ? row.attempt - 1 : row.attempt;
+  if (ended <= known) return [];
+  const settled = await run.store.read(taskID, { types: ["task.settled"] });
+  return Promise.all(
+    settled.slice(known, ended).map(async (event, index): Promise<DomainEvent> => {
+      if (event.type !== "task.settled") throw new Error(`Expected task.settled, got ${event.type}`);
+      const attempt = known + index + 1;
+      const { lifecycleStatus, error, summary } = event.data;
+      const words = await loadText(run.store.blobs, summary);
+      return {
+        type: "task.ended",
+        data: {
+          ...at,
+          attempt,
+          outcome: lifecycleStatus,
+          ...(error === undefined ? {} : { error: error.slice(0, longestWords) }),
+          summary: words.length > longestWords ? `${words.slice(0, longestWords)}…` : words,
+          landedCommit: attempt === row.attempt && lifecycleStatus === "completed" ? row.git.landedCommit : null,
+          branch: row.git.branch,
+          usage: row.usage,
+        },
+      };
+    }),
+  );
+};
+
+const nothing = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  costUSD: 0,
+  modelCalls: 0,
+  toolCalls: 0,
+};

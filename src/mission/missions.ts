@@ -1,0 +1,268 @@
+import type { ModelRef } from "../domain/agent.ts";
+import { answer, endedBy } from "../domain/ask.ts";
+import type { DomainEvent, StreamID } from "../domain/event.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
+import { dueNow, type Engine } from "../engine/engine.ts";
+import { messageOf, ServiceError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type {
+  MissionAbort,
+  MissionAborted,
+  MissionAnswered,
+  MissionStatus,
+  MissionSummary,
+  MissionWake,
+  MissionWoken,
+} from "../protocol/mission.ts";
+import type { MessagePage, TaskSummary } from "../protocol/status.ts";
+import type { TaskAnswer } from "../protocol/task.ts";
+import type { Catalog } from "../squad/catalog.ts";
+import type { MissionQuery, Store } from "../store/store.ts";
+import { type Accepted, onceOf, type OnceKey, replay } from "../task/accept.ts";
+import { messagesIn } from "../task/reads.ts";
+import type { ArchiveFile, Tasks } from "../task/tasks.ts";
+import type { Workspaces } from "../workspace/workspace.ts";
+import { mayProduce } from "./open.ts";
+import { createWake } from "./wake.ts";
+
+/**
+ * What the service does with Missions; HTTP calls these. Refusals reject with ServiceError and have written nothing. A
+ * project and a Mission's id mean one Mission; without a directory the id must mean one in all.
+ */
+export interface Missions {
+  wake(directory: string, body: MissionWake, once?: OnceKey): Promise<Accepted<MissionWoken>>;
+  list(directory: string | undefined, query: Omit<MissionQuery, "project">): Promise<MissionSummary[]>;
+  status(directory: string, missionID: string): Promise<MissionStatus>;
+  /** Its stream's id, for whoever follows it. */
+  find(directory: string | undefined, missionID: string): Promise<StreamID>;
+  messages(
+    directory: string | undefined,
+    missionID: string,
+    page: { after: number; limit: number },
+  ): Promise<MessagePage>;
+  update(
+    directory: string | undefined,
+    missionID: string,
+    patch: { title?: string; archived?: boolean },
+  ): Promise<MissionSummary>;
+  /** Stops its agent; nothing wakes it again but a wake. */
+  abort(
+    directory: string | undefined,
+    missionID: string,
+    body: MissionAbort,
+    once?: OnceKey,
+  ): Promise<Accepted<MissionAborted>>;
+  /** Its conversation goes, its Tasks stay. */
+  remove(directory: string | undefined, missionID: string): Promise<void>;
+  answer(
+    directory: string | undefined,
+    missionID: string,
+    askID: string,
+    body: TaskAnswer,
+    once?: OnceKey,
+  ): Promise<Accepted<MissionAnswered>>;
+  archive(directory: string, missionID: string, signal: AbortSignal): Promise<ArchiveFile>;
+}
+
+export type MissionsDeps = {
+  store: Store;
+  engine: Engine;
+  tasks: Tasks;
+  workspaces: Pick<Workspaces, "inspect">;
+  catalog: Pick<Catalog, "find">;
+  resolveModel: (ref: string | undefined) => ModelRef;
+  checkDisk: () => Promise<void>;
+  archive: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
+  /** The server's word on squad production. */
+  production: boolean | undefined;
+  log: Log;
+  now: () => Date;
+};
+
+export const createMissions = (deps: MissionsDeps): Missions => {
+  const { store, engine, tasks, now } = deps;
+
+  const find: Missions["find"] = async (directory, missionID) => {
+    const project = directory === undefined ? undefined : (await deps.workspaces.inspect(directory)).project;
+    const [first, ...others] = await store.missionsNamed(missionID, project);
+    if (others.length > 0)
+      throw new ServiceError(
+        "directory_required",
+        `Expected the project directory: the Mission id ${missionID} exists in ${others.length + 1} projects.`,
+      );
+    if (first !== undefined) return first;
+    if (project !== undefined && (await store.missionsNamed(missionID)).length > 0)
+      throw new ServiceError(
+        "directory_mismatch",
+        `Expected the project of the Mission ${missionID}, got ${directory}, which has none of this id.`,
+      );
+    throw notFound();
+  };
+
+  const stateOf = async (directory: string | undefined, missionID: string): Promise<MissionState> => {
+    const state = await store.mission(await find(directory, missionID));
+    if (state === undefined) throw notFound();
+    return state;
+  };
+
+  const statusOf = async (state: MissionState): Promise<MissionStatus> =>
+    missionStatusOf(state, await store.dispatched(state.sessionID), {
+      mayProduce: state.squads.length === 0 && mayProduce(state, deps.production),
+      now: now(),
+    });
+
+  /** Commits what `decide` makes of the newest state, again when somebody else was quicker. */
+  const change = async <T extends object>(
+    directory: string | undefined,
+    missionID: string,
+    once: OnceKey | undefined,
+    decide: (state: MissionState) => { events: DomainEvent[]; wakes?: boolean; revokes?: boolean; body: T },
+  ): Promise<Accepted<T>> => {
+    for (;;) {
+      const state = await stateOf(directory, missionID);
+      const { events, wakes = false, revokes = false, body } = decide(state);
+      const stream = state.sessionID;
+      const due = dueNow(now(), "normal");
+      if (events.length === 0 && once === undefined) return { status: 200, body, replayed: false };
+      const done = await store.commit({
+        appends: [{ stream, expected: state.version, events }],
+        ...(wakes ? { due: [{ stream, due }] } : revokes ? { due: [{ stream, due: null }] } : {}),
+        ...(revokes ? { revoke: [stream] } : {}),
+        ...(once === undefined ? {} : { once: onceOf(once, 200, body, "eventID" in body) }),
+      });
+      if (done.ok) {
+        if (revokes) void engine.interrupt(stream);
+        if (wakes) engine.nudge(stream, due);
+        const eventID = done.recorded.at(-1)?.position ?? state.position;
+        return { status: 200, body: "eventID" in body ? { ...body, eventID } : body, replayed: false };
+      }
+      if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
+    }
+  };
+
+  /** Tasks that run, cancelled if they still can be. */
+  const cancelTasks = async (state: MissionState, surface: string, reason: string): Promise<void> => {
+    const running = (await store.dispatched(state.sessionID)).filter(({ status }) => status === "running");
+    await Promise.all(
+      running.map(({ taskID }) =>
+        tasks.cancel(state.directory, taskID, { surface, reason }).catch((error: unknown) => {
+          // It ended by itself, or was deleted: what was wanted.
+          if (error instanceof ServiceError && (error.code === "task_settled" || error.code === "task_not_found"))
+            return;
+          deps.log.warn({ task: taskID, error: messageOf(error) }, "a Mission's Task could not be cancelled");
+          throw error;
+        }),
+      ),
+    );
+  };
+
+  return {
+    find,
+    wake: createWake(deps, stateOf),
+
+    async list(directory, query) {
+      const project = directory === undefined ? {} : { project: (await deps.workspaces.inspect(directory)).project };
+      return (await store.missions({ ...query, ...project })).map(({ row, stats }) => summaryOf(row, stats));
+    },
+
+    status: async (directory, missionID) => statusOf(await stateOf(directory, missionID)),
+
+    async messages(directory, missionID, page) {
+      const state = await stateOf(directory, missionID);
+      return { ...(await messagesIn(store, state.sessionID, page)), total: state.messages };
+    },
+
+    async update(directory, missionID, patch) {
+      await change(directory, missionID, undefined, ({ sessionID }) => ({
+        events: [{ type: "mission.updated", data: { sessionID, ...patch } }],
+        body: {},
+      }));
+      const state = await stateOf(directory, missionID);
+      return summaryOf(rowOf(state), statsOf(await store.dispatched(state.sessionID)));
+    },
+
+    async abort(directory, missionID, body, once) {
+      const { surface = "api", reason = "", cascade = false } = body;
+      const before = await stateOf(directory, missionID);
+      const { sessionID } = before;
+      const { replayed } = await change(directory, missionID, undefined, (state) => ({
+        events:
+          state.aborted === null || (cascade && !state.aborted.cascade)
+            ? [
+                ...endedBy(state, "interrupted"),
+                { type: "mission.aborted", data: { sessionID, surface, reason, cascade } },
+              ]
+            : [],
+        revokes: true,
+        body: {},
+      }));
+      if (cascade) await cancelTasks(before, surface, reason);
+      const running = (await store.dispatched(sessionID)).filter(({ status }) => status === "running").length;
+      const answered: MissionAborted = {
+        missionID,
+        sessionID,
+        aborted: true,
+        status: running > 0 ? "running" : "inactive",
+        tasksRunning: running,
+      };
+      // The effect stands and can be repeated: the key is committed after it.
+      if (once !== undefined) {
+        const done = await store.commit({ appends: [], once: onceOf(once, 200, answered, false) });
+        if (!done.ok && done.reason === "once") return replay(done.bodyHash, done.stored, once);
+      }
+      return { status: 200, body: answered, replayed };
+    },
+
+    async remove(directory, missionID) {
+      for (;;) {
+        const state = await stateOf(directory, missionID);
+        if (!(await store.erase(state.sessionID, state.version))) continue;
+        // Its run is fenced off; it ends as soon as it looks.
+        await engine.interrupt(state.sessionID);
+        return;
+      }
+    },
+
+    answer: (directory, missionID, askID, body, once) =>
+      change<MissionAnswered>(directory, missionID, once, (state) => {
+        const decision = answer(state, askID, { ...body, source: body.source ?? "api" }, now());
+        switch (decision.kind) {
+          case "closed":
+            throw new ServiceError(
+              "ask_closed",
+              `Expected ${JSON.stringify(askID)} to be open, the Mission waits for ${
+                state.asks
+                  .filter(({ answer: given }) => given === null)
+                  .map((ask) => ask.askID)
+                  .join(", ") || "nothing"
+              }.`,
+            );
+          case "mismatch":
+            throw new ServiceError(
+              "invalid_request",
+              `Expected ${decision.expected} for ${askID}, got ${decision.expected === "answer" ? "decision" : "answer"}.`,
+            );
+          case "events":
+            return {
+              events: decision.events,
+              wakes: true,
+              body: { missionID, askID, accepted: true, eventID: 0 },
+            };
+        }
+      }),
+
+    async archive(directory, missionID, signal) {
+      const state = await stateOf(directory, missionID);
+      return deps.archive(state, await statusOf(state), signal);
+    },
+  };
+};
+
+const statsOf = (tasks: readonly TaskSummary[]): Counts => {
+  const stats = { active: 0, completed: 0, failed: 0, cancelled: 0 };
+  for (const { lifecycleStatus } of tasks) stats[lifecycleStatus] += 1;
+  return stats;
+};
+
+const notFound = (): ServiceError => new ServiceError("mission_not_found", "No Mission has this id here.");

@@ -1,0 +1,119 @@
+import type { ModelRef } from "../domain/agent.ts";
+import { concerns, type Conversation, converse } from "../domain/conversation.ts";
+import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
+import { evolveMission } from "../domain/mission/evolve.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import type { RuleTexts } from "../domain/permission.ts";
+import type { Slots } from "../engine/slots.ts";
+import type { Log } from "../log.ts";
+import type { Model } from "../model/model.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { Catalog } from "../squad/catalog.ts";
+import type { Claim, Due, Fence, Store } from "../store/store.ts";
+import { openConversation } from "../task/history.ts";
+import { ClaimLost } from "../task/open.ts";
+import type { Tasks } from "../task/tasks.ts";
+import type { Workspaces } from "../workspace/workspace.ts";
+
+/** What a Mission's run works with, and how it is opened from a claim. */
+
+export type MissionDeps = {
+  store: Store;
+  /** The same that HTTP calls. */
+  tasks: Tasks;
+  workspaces: Pick<Workspaces, "inspect">;
+  catalog: Pick<Catalog, "scan">;
+  models: {
+    load(ref: ModelRef): Promise<Model>;
+    standIn(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
+  };
+  slots: Slots;
+  limits: Limits;
+  permissions: RuleTexts;
+  sandbox: EventData["run.started"]["sandbox"];
+  /** The squad for phases that nobody owns. */
+  squad: string;
+  /** The server's word on squad production: undefined = the caller decides. */
+  production: boolean | undefined;
+  worker: string;
+  recorded: (events: readonly Recorded[]) => void;
+  log: Log;
+  now: () => Date;
+};
+
+export type MissionRun = MissionDeps & {
+  stream: StreamID;
+  signal: AbortSignal;
+  fence: Fence;
+  state: () => MissionState;
+  chat: Conversation;
+  /** Commits facts and folds them in. False: others came in between `judged` and now; ask `nextStep` again. */
+  record: (events: readonly DomainEvent[], options?: { judged?: number; due?: Due }) => Promise<boolean>;
+  /** One after another, in the order of the calls: each sees what those before it did. */
+  inOrder: <T>(work: () => Promise<T>) => Promise<T>;
+};
+
+export const openMission = async (
+  deps: MissionDeps,
+  claim: Claim,
+  signal: AbortSignal,
+): Promise<MissionRun | undefined> => {
+  const { store } = deps;
+  const { stream, fence } = claim;
+  const folded = await store.mission(stream);
+  if (folded === undefined) return undefined;
+  let state = folded;
+  const chat = await openConversation(store, stream, state);
+  let folding: Promise<void> = Promise.resolve();
+  const catchUp = (recorded: readonly Recorded[]): Promise<void> => {
+    folding = folding.then(async () => {
+      const first = recorded[0];
+      const missing =
+        first === undefined || first.version > state.version + 1
+          ? await store.read(stream, { after: state.version })
+          : recorded;
+      for (const event of missing)
+        if (event.version === state.version + 1) {
+          state = evolveMission(state, event);
+          if (concerns(event, stream, true)) converse(chat, event);
+        }
+    });
+    return folding;
+  };
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    ...deps,
+    stream,
+    signal,
+    fence,
+    chat,
+    state: () => state,
+    async record(events, { judged, due } = {}) {
+      const done = await store.commit({
+        appends: [{ stream, expected: judged ?? "any", events }],
+        fence,
+        ...(due === undefined ? {} : { due: [{ stream, due }] }),
+      });
+      if (done.ok) {
+        deps.recorded(done.recorded);
+        await catchUp(done.recorded);
+        return true;
+      }
+      if (done.reason !== "version") throw new ClaimLost();
+      await catchUp([]);
+      return false;
+    },
+    inOrder(work) {
+      const turn = last.then(work, work);
+      last = turn.catch(() => {});
+      return turn;
+    },
+  };
+};
+
+/** Whether a squad may be made for this Mission: the operator's word, then the caller's. */
+export const mayProduce = (
+  { allowSquadProduction }: Pick<MissionState, "allowSquadProduction">,
+  operator: boolean | undefined,
+): boolean => operator !== false && (allowSquadProduction ?? operator ?? false);

@@ -1,0 +1,131 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+import { phaseState, producedFor } from "../domain/mission/plan.ts";
+import { isName } from "../squad/catalog.ts";
+import { productionBounds } from "../squad/production.ts";
+import { lockName } from "../store/lock.ts";
+import { failed, type Tool, type ToolResult } from "../tool/tool.ts";
+import { productionBar, recommended } from "./choose.ts";
+import { makeTask } from "./dispatch.ts";
+import type { MissionRun } from "./open.ts";
+
+/** A phase that no squad owns: one visible Task that makes one squad for it, one at a time for a project and phase. */
+
+/** The squad whose Orchestrator makes squads, and the identity of a Task that does. */
+const profile = "advanced";
+const identity = "squad-sdk";
+
+const { agentsMin, agentsMax, skillsMax } = productionBounds;
+
+const input = z.strictObject({
+  phase: z.string().describe("Id of a phase of the plan that no installed squad owns"),
+  squad: z
+    .string()
+    .regex(/^[a-z0-9]+(?:-[a-z0-9]+)*$/)
+    .max(64)
+    .describe("The new squad's id, of no installed one"),
+  name: z.string().min(1).max(80),
+  summary: z.string().min(1).max(300).describe("One or two sentences: what it is for"),
+  roster: z
+    .array(
+      z.strictObject({
+        name: z
+          .string()
+          .regex(/^[a-z0-9]+(?:-[a-z0-9]+)*$/)
+          .max(64),
+        duty: z.string().min(1).max(300),
+      }),
+    )
+    .min(agentsMin)
+    .max(agentsMax)
+    .describe("The agents besides the Orchestrator, only those the phase needs"),
+  brief: z.string().max(8000).optional().describe("What the squad must know of the domain and how it is to work"),
+});
+
+export const produceTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
+  name: "produce_squad",
+  description:
+    `Has a squad made for a phase that none owns: one Task that writes a small package (an Orchestrator, ${agentsMin} to ${agentsMax} agents, at most ${skillsMax} skills; words only) and installs it in the project. ` +
+    "Only where squad production is authorised (`recommend` says so). You are woken when it ended; the catalog is then read again, and only a squad found there as it was made may be dispatched to. It costs a Task: phases of one kind share one.",
+  input,
+  effect: "log",
+  run: (request, { callID }) => run.inOrder(() => produce(run, request, callID)),
+});
+
+/** Longer than a look into the store and a commit can take. */
+const lockMs = 10_000;
+
+const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: string): Promise<ToolResult> => {
+  const { plan, project, tasks } = run.state();
+  const phase = plan.find(({ id }) => id === given.phase);
+  if (phase === undefined)
+    return failed(`Expected the id of a phase of the plan, got ${JSON.stringify(given.phase)}. Nothing was begun.`);
+  // Found again after a restart: it was judged then.
+  const known = tasks.some((task) => task.callID === callID);
+  if (!known) {
+    const problem = await problemOf(run, phase, given.squad);
+    if (problem !== undefined) return failed(`${problem} Nothing was begun.`);
+  }
+  using lock = await lockName(`production ${project} ${phase.phase}`, lockMs);
+  if (lock === undefined) return failed("Another Mission begins a squad for this phase just now. Try again.");
+  return makeTask(run, {
+    callID,
+    phase,
+    brief: hash("sha256", JSON.stringify(given)),
+    bar: (state) => {
+      const now = phaseState(state, phase);
+      if (now === "running" || now === "producing" || now === "done") return `Phase ${phase.id} is ${now}.`;
+      return producedFor(state, phase.id) === undefined
+        ? undefined
+        : `A squad was made for phase ${phase.id}: dispatch to it.`;
+    },
+    squad: async () => {
+      const other = (await run.store.productions(project)).find(({ production }) => production?.phase === phase.phase);
+      if (other !== undefined)
+        return `The Task ${other.taskID} makes a squad for "${phase.phase}" in this project already; wait for it.`;
+      const catalog = await recommended(run, phase.phase);
+      if ("why" in catalog) return catalog.why;
+      const maker = catalog.scan.squads.find(({ squad, scope }) => squad.id === profile && scope === "builtin");
+      return maker === undefined
+        ? `Expected the squad ${profile} in the catalog, found none.`
+        : { id: profile, version: maker.squad.version, digest: maker.digest };
+    },
+    body: { title: `Make the squad ${given.squad}`, request: requestOf(given, phase.phase, run.state().productPillar) },
+    budget: undefined,
+    handover: undefined,
+    production: { identity, phase: phase.phase, squad: given.squad },
+  });
+};
+
+/** Each rule of a production, before anything is begun. */
+const problemOf = async (
+  run: MissionRun,
+  phase: Parameters<typeof productionBar>[1],
+  id: string,
+): Promise<string | undefined> => {
+  const bar = productionBar(run, phase);
+  if (bar !== undefined) return `No squad can be made for phase ${phase.id}: ${bar}.`;
+  const catalog = await recommended(run, phase.phase);
+  if ("why" in catalog) return catalog.why;
+  const [owner] = catalog.found.owners;
+  if (owner !== undefined) return `The phase "${phase.phase}" is owned by ${owner.found.squad.id}: dispatch to it.`;
+  const taken = catalog.scan.squads.find(({ squad }) => squad.id === id);
+  if (taken !== undefined || !isName(id)) return `Expected the id of no installed squad, got "${id}".`;
+  return undefined;
+};
+
+/** As the embedded rules can read it too (model/rules/roster.ts). */
+const requestOf = (given: z.infer<typeof input>, phase: string, pillar: string): string =>
+  [
+    `Make the squad \`${given.squad}\`, which owns the phase \`${phase}\`.`,
+    "",
+    `- Name: ${oneLine(given.name)}`,
+    `- Summary: ${oneLine(given.summary)}`,
+    `- Pillar: ${pillar}`,
+    "",
+    "Agents:",
+    ...given.roster.map(({ name, duty }) => `- ${name}: ${oneLine(duty)}`),
+    ...(given.brief === undefined || given.brief.trim() === "" ? [] : ["", "Brief:", given.brief.trim()]),
+  ].join("\n");
+
+const oneLine = (text: string): string => text.replaceAll(/\s+/g, " ").trim();

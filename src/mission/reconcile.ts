@@ -1,0 +1,50 @@
+import type { DomainEvent } from "../domain/event.ts";
+import type { Dispatched } from "../domain/mission/mission.ts";
+import type { Scan } from "../squad/catalog.ts";
+import { productionProblems } from "../squad/production.ts";
+import type { MissionRun } from "./open.ts";
+
+/**
+ * A squad was made: the catalog is read again, and the squad is used only when it stands there as it was staged, by
+ * id, version and complete digest, in the project, healthy, not shadowed, and within the limits.
+ */
+export const reconcile = async (run: MissionRun, task: Dispatched): Promise<DomainEvent> => {
+  const made = (await run.store.state(task.taskID))?.installed?.squad ?? null;
+  const at = { sessionID: run.stream, taskID: task.taskID, phase: task.phase };
+  if (made === null || task.production === null)
+    return refusal({ ...at, squad: null, reason: "the Task ended without an installed squad." });
+  const { directory, plan } = run.state();
+  const scan = await run.catalog.scan(directory);
+  const phase = plan.find(({ id }) => id === task.phase)?.phase;
+  const reason = problemOf(scan, made, { id: task.production.squad, phase });
+  return reason === undefined
+    ? { type: "squad.reconciled", data: { ...at, squad: made } }
+    : refusal({ ...at, squad: made, reason });
+};
+
+type Refused = Extract<DomainEvent, { type: "squad.refused" }>["data"];
+
+const refusal = (data: Refused): DomainEvent => ({ type: "squad.refused", data });
+
+const problemOf = (
+  scan: Scan,
+  made: { id: string; version: string; digest: string; scope: string },
+  wanted: { id: string; phase: string | undefined },
+): string | undefined => {
+  const found = scan.squads.find(({ squad }) => squad.id === made.id);
+  const broken = scan.issues.find(({ squad }) => squad === made.id);
+  if (broken !== undefined) return `its package is broken: ${broken.file}: ${broken.message}.`;
+  if (found === undefined) return `expected ${made.id} in the catalog, found nothing of that id.`;
+  if (found.scope !== "project" || made.scope !== "project")
+    return `expected it in the project's own squads, found it in the scope ${found.scope}.`;
+  if (found.squad.version !== made.version)
+    return `expected version ${made.version}, found ${found.squad.version}: it was changed since it was made.`;
+  if (found.digest !== made.digest)
+    return `expected the digest ${made.digest}, found ${found.digest}: it was changed since it was made.`;
+  if (wanted.phase === undefined) return "its phase is no longer in the plan.";
+  const [problem] = productionProblems(found.squad, { id: wanted.id, phase: wanted.phase });
+  if (problem !== undefined) return `${problem}.`;
+  if (!scan.healthy)
+    return `expected a healthy and complete catalog, got ${scan.issues.length} issues; the first: ${scan.issues[0]?.squad} ${scan.issues[0]?.file}: ${scan.issues[0]?.message}.`;
+  return undefined;
+};

@@ -1,0 +1,270 @@
+import { interrupted, runCalls } from "../agent/calls.ts";
+import { runAgent, type Turn } from "../agent/loop.ts";
+import { isOver, timeouts } from "../domain/ask.ts";
+import type { DomainEvent, StreamID } from "../domain/event.ts";
+import { missionAgent } from "../domain/mission/evolve.ts";
+import { nextStep } from "../domain/mission/next.ts";
+import { compileRules } from "../domain/permission.ts";
+import { openAsks } from "../domain/task.ts";
+import { dueNow } from "../engine/engine.ts";
+import { messageOf, ServiceError } from "../errors.ts";
+import { newID } from "../id.ts";
+import { noUsage } from "../model/model.ts";
+import type { LiveFrame, TurnFailure } from "../protocol/event.ts";
+import { TextLost } from "../store/text.ts";
+import { ClaimLost } from "../task/open.ts";
+import { createBackground } from "../tool/background.ts";
+import { toolSpecs } from "../tool/select.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import { hearEnds } from "./ends.ts";
+import { type MissionDeps, type MissionRun, openMission } from "./open.ts";
+import { systemOf } from "./prompt.ts";
+import { createMissionTools } from "./tools.ts";
+
+/**
+ * Moves one Mission: claim, fold, and then `nextStep` again and again. There is no other way in and no resume path. It
+ * ends as soon as there is nothing for its agent to do, and costs nothing until it is due again.
+ */
+
+export const createRunMission =
+  (deps: MissionDeps) =>
+  async (stream: StreamID, signal: AbortSignal): Promise<void> => {
+    await using claim = await deps.store.claim(stream, deps.worker);
+    if (claim === undefined) return;
+    const stop = AbortSignal.any([signal, claim.lost]);
+    try {
+      const run = await openMission(deps, claim, stop);
+      if (run !== undefined) await move(run).catch((error: unknown) => fault(run, error));
+    } catch (error) {
+      if (error instanceof ClaimLost || claim.lost.aborted) return;
+      if (!signal.aborted) throw error;
+      await deps.store.commit({
+        appends: [
+          { stream, expected: "any", events: [{ type: "run.stopped", data: { reason: "the service stopped" } }] },
+        ],
+        fence: claim.fence,
+      });
+    }
+  };
+
+/** Deaths with the same calls under way after which they are taken to crash the service. */
+const crashLoop = 3;
+
+const move = async (run: MissionRun): Promise<void> => {
+  let begun = false;
+  for (;;) {
+    run.signal.throwIfAborted();
+    await hearEnds(run);
+    await hearTime(run);
+    const state = run.state();
+    const step = nextStep(state);
+    const now = run.now();
+    if (!begun && step.kind !== "sleep" && step.kind !== "ask" && !isEarly(run)) {
+      begun = true;
+      const { worker, sandbox, fence } = run;
+      await run.record([{ type: "run.started", data: { worker, epoch: fence.epoch, sandbox, killed: [] } }]);
+      continue;
+    }
+    switch (step.kind) {
+      case "sleep":
+        if (step.until === null || (await rest(run, new Date(step.until)))) return;
+        break;
+      case "wait":
+        if (await rest(run, new Date(state.deferred?.until ?? now))) return;
+        break;
+      case "ask":
+        if (openAsks(state).some((ask) => isOver(ask, now)))
+          await run.record(timeouts(state, now), { judged: state.version });
+        else if (await rest(run, new Date(step.until))) return;
+        break;
+      case "recover":
+        await recover(run);
+        break;
+      case "pause": {
+        const { reached } = step;
+        await run.record([{ type: "mission.paused", data: { sessionID: run.stream, ...reached } }], {
+          judged: state.version,
+        });
+        break;
+      }
+      case "remind":
+        await run.record([{ type: "mission.reminded", data: { sessionID: run.stream } }], { judged: state.version });
+        break;
+      case "circle":
+        await failTurn(run, {
+          code: "loop_detected",
+          message: `The Mission's agent made the same calls with the same results ${step.times} times in a row.`,
+          retryable: false,
+          remedy: "Wake it with a text that says what to do instead.",
+        });
+        break;
+      case "turn":
+        await takeTurn(run);
+        break;
+    }
+  }
+};
+
+/** A quota's time has not come: whoever woke it did not know. */
+const isEarly = (run: MissionRun): boolean => {
+  const { deferred, input, reply } = run.state();
+  return deferred !== null && run.now().getTime() < Date.parse(deferred.until) && input <= (reply?.read ?? 0);
+};
+
+/** The time that the agent set for itself is over. */
+const hearTime = async (run: MissionRun): Promise<void> => {
+  const { finished, aborted, version } = run.state();
+  if (finished?.wakeAt == null || aborted !== null || Date.parse(finished.wakeAt) > run.now().getTime()) return;
+  await run.record([{ type: "mission.woken", data: { sessionID: run.stream, by: "time" } }], { judged: version });
+};
+
+/** Leaves it until then. False: something came in. A Task's end that the due mark may have covered is looked for. */
+const rest = async (run: MissionRun, until: Date): Promise<boolean> => {
+  const { version } = run.state();
+  const due = { ...dueNow(run.now(), "normal"), at: until };
+  if (!(await run.record([], { judged: version, due }))) return false;
+  await hearEnds(run);
+  return run.state().version === version;
+};
+
+const takeTurn = async (run: MissionRun): Promise<void> => {
+  const turn = await turnOf(run).catch(async (error: unknown) => {
+    run.signal.throwIfAborted();
+    if (!(error instanceof ServiceError) || error.retryable) throw error;
+    const { code, message } = error;
+    await failTurn(run, { code, message, retryable: true, remedy: "Configure the model, then wake the Mission." });
+    return undefined;
+  });
+  if (turn !== undefined) await runAgent(turn);
+};
+
+/** Calls that an earlier run left open: each writes to our log alone and finds there what it has done. */
+const recover = async (run: MissionRun): Promise<void> => {
+  const open = new Set(run.state().open.map(({ callID }) => callID));
+  const calls = (run.chat.turn?.reply.calls ?? []).filter(({ callID }) => open.has(callID));
+  if (run.state().crashes >= crashLoop || calls.length < open.size) {
+    await run.record(
+      run
+        .state()
+        .open.map(({ callID, tool }) =>
+          interrupted(run.stream, { callID, tool, input: null }, "The service died while it ran."),
+        ),
+    );
+    return;
+  }
+  await runCalls(await turnOf(run), calls);
+};
+
+/** A Mission's tools touch no files. */
+const nowhere = { root: "", inside: "", files: { inside: (path: string) => path } } as unknown as Workspace;
+
+const turnOf = async (run: MissionRun): Promise<Turn> => {
+  const { store, stream, signal, log, now } = run;
+  const model = await run.models.load(run.state().model);
+  const tools = createMissionTools(run);
+  const system = systemOf(run);
+  const none = Number.POSITIVE_INFINITY;
+  return {
+    agent: { name: missionAgent, instructions: system, tools: [], delegates: [] },
+    sessionID: stream,
+    model,
+    tools: new Map(tools.map((tool) => [tool.name, tool])),
+    specs: toolSpecs(tools),
+    facts: { checks: [], detected: {}, pillar: run.state().productPillar },
+    colleagues: [],
+    system,
+    // A Mission goes on for as long as its Tasks; what bounds it is its budget over the tree.
+    limits: { ...run.limits, steps: none, tokens: none, minutes: none },
+    rules: compileRules(run.permissions, null),
+    store,
+    log,
+    signal,
+    chat: run.chat,
+    stream,
+    state: run.state,
+    task() {
+      throw new Error("Expected a Task, got a Mission.");
+    },
+    async record(events, judged) {
+      await run.record(events, judged === undefined ? {} : { judged });
+      // What ended meanwhile is read with the next request.
+      if (events.some(({ type }) => type === "tool.finished")) await hearEnds(run);
+    },
+    wanted: () => nextStep(run.state()).kind === "turn",
+    last: false,
+    workspace: () => Promise.resolve(nowhere),
+    background: createBackground(run.fence.epoch),
+    web: undefined,
+    slot: (until = signal) => run.slots.take(dueNow(now(), "normal").rank, until),
+    live: (type, id, text) => store.live.publish(frame(run, type, id, text), run.state().position),
+    sleep,
+    delegate: () => Promise.resolve({ outcome: "error", output: "A Mission dispatches Tasks, it has no squad." }),
+    standIn: () => run.models.standIn(run.state().model, run.state().tried),
+    async defer(event, until) {
+      const { input } = run.state();
+      const due = { ...dueNow(until, "normal") };
+      while (!(await run.record([event], { judged: run.state().version, due })))
+        if (run.state().input !== input) return;
+    },
+    now,
+  };
+};
+
+const frame = (run: MissionRun, type: LiveFrame["type"], id: string, text: string): LiveFrame => {
+  const common = { missionID: run.state().missionID, sessionID: run.stream, at: run.now().toISOString() };
+  return type === "tool.output"
+    ? { type, ...common, data: { callID: id, text } }
+    : { type, ...common, data: { messageID: id, text } };
+};
+
+const sleep: Turn["sleep"] = (ms, signal) =>
+  new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", end);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", end, { once: true });
+  });
+
+/** The agent cannot go on: it sleeps, and a wake tries again. */
+const failTurn = async (run: MissionRun, failure: TurnFailure): Promise<void> => {
+  const { version, model } = run.state();
+  const event: DomainEvent = {
+    type: "reply.finished",
+    data: {
+      messageID: newID("msg"),
+      sessionID: run.stream,
+      agent: missionAgent,
+      model,
+      read: version,
+      text: "",
+      calls: [],
+      finish: "failed",
+      failure,
+      usage: noUsage,
+      durationMs: 0,
+    },
+  };
+  await run.record([event], { judged: version });
+};
+
+/** What nobody foresaw stops this Mission, and only it. What the store cannot take now is tried again later. */
+const fault = async (run: MissionRun, error: unknown): Promise<void> => {
+  run.signal.throwIfAborted();
+  if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
+  run.log.error(
+    { mission: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
+    "a Mission failed unexpectedly",
+  );
+  const named = error instanceof ServiceError || error instanceof TextLost;
+  await failTurn(run, {
+    code: named ? error.code : "internal",
+    message: messageOf(error),
+    retryable: true,
+    remedy: "Read the service's log, then wake the Mission to try again.",
+  });
+};

@@ -1,0 +1,34 @@
+import { ask } from "../tool/ask.ts";
+import { note } from "../tool/note.ts";
+import type { Tool } from "../tool/tool.ts";
+import { dispatchTool } from "./dispatch.ts";
+import type { MissionRun } from "./open.ts";
+import { finishTool, planTool } from "./plan.ts";
+import { produceTool } from "./produce.ts";
+import { recommendTool } from "./choose.ts";
+import { cancelTool, evidenceTool, messageTool, statusTool } from "./watch.ts";
+
+/** What a Mission's agent can do: plan, dispatch and look. No files, no shell, no code of its own. */
+export const createMissionTools = (run: MissionRun): Tool[] =>
+  [
+    planTool(run),
+    recommendTool(run),
+    dispatchTool(run),
+    statusTool(run),
+    evidenceTool(run),
+    messageTool(run),
+    cancelTool(run),
+    produceTool(run),
+    ask,
+    remember,
+    finishTool(run),
+  ] as Tool[];
+
+/** The same as a Task's note. */
+const remember: typeof note = {
+  ...note,
+  name: "remember",
+  description:
+    "Writes down what you must not forget: decisions, what the user said, what was tried. In a long Mission old turns are replaced by a summary; this stays word for word. " +
+    "Each replaces the one before. The plan and the Tasks need no note: `task_status` shows them at any time.",
+};

@@ -1,0 +1,113 @@
+import { randomBytes } from "node:crypto";
+import { endedBy } from "../domain/ask.ts";
+import type { DomainEvent } from "../domain/event.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import { dueNow } from "../engine/engine.ts";
+import { ServiceError } from "../errors.ts";
+import { newID } from "../id.ts";
+import type { MissionBudget, MissionWoken } from "../protocol/mission.ts";
+import { keepText } from "../store/text.ts";
+import { onceOf, replay } from "../task/accept.ts";
+import { keepAttachments, titleOf } from "../task/create.ts";
+import type { Missions, MissionsDeps } from "./missions.ts";
+
+/**
+ * A Mission begins, or goes on with a new direction. Of wakes at the same time one makes the Mission, which the store
+ * sees to by its name; the others wake that.
+ */
+export const createWake =
+  (deps: MissionsDeps, stateOf: (directory: string, missionID: string) => Promise<MissionState>): Missions["wake"] =>
+  async (directory, body, once) => {
+    const { store, engine, workspaces, now } = deps;
+    const place = await workspaces.inspect(directory);
+    const missionID = body.missionID ?? randomBytes(8).toString("hex");
+    const model = body.model === undefined ? undefined : deps.resolveModel(body.model);
+    await checkSquads(deps, body.squads ?? [], place.directory);
+    const given = {
+      text: body.text === undefined ? undefined : await keepText(store.blobs, body.text),
+      attachments: await keepAttachments(store.blobs, body.attachments ?? []),
+    };
+    const settings = {
+      by: "user" as const,
+      ...(body.productPillar === undefined ? {} : { productPillar: body.productPillar }),
+      ...(model === undefined ? {} : { model }),
+      ...(body.squads === undefined ? {} : { squads: body.squads }),
+      ...(body.allowSquadProduction === undefined ? {} : { allowSquadProduction: body.allowSquadProduction }),
+      ...(body.budget === undefined ? {} : { budget: body.budget as MissionBudget }),
+    };
+    const woken = (sessionID: string): DomainEvent[] => [
+      { type: "mission.woken", data: { sessionID, ...settings } },
+      {
+        type: "message.received",
+        data: {
+          messageID: newID("msg"),
+          sessionID,
+          ...(given.text === undefined
+            ? { source: "service", text: withoutText }
+            : { source: "user", text: given.text }),
+          attachments: given.attachments,
+          disposition: "steered",
+        },
+      },
+    ];
+
+    const begun = async (sessionID: string): Promise<DomainEvent> => {
+      if (body.text === undefined) {
+        const message = "Expected a text for a new Mission, got none";
+        const issues = [{ path: "body.text", message, code: "custom" }];
+        throw new ServiceError("invalid_request", `body.text: ${message}`, { issues });
+      }
+      await deps.checkDisk();
+      return {
+        type: "mission.created",
+        data: {
+          missionID,
+          sessionID,
+          title: body.title ?? titleOf(body.text),
+          titleBy: body.title === undefined ? "service" : "caller",
+          directory: place.directory,
+          project: place.project,
+          productPillar: body.productPillar ?? "code",
+          model: model ?? deps.resolveModel(undefined),
+        },
+      };
+    };
+
+    for (;;) {
+      const [known] = await store.missionsNamed(missionID, place.project);
+      const state = known === undefined ? undefined : await stateOf(place.directory, missionID).catch(gone);
+      if (known !== undefined && state === undefined) continue;
+      const stream = state?.sessionID ?? newID("ses");
+      const first = state === undefined ? [await begun(stream)] : endedBy(state, "steered");
+      const answer: MissionWoken = { missionID, sessionID: stream, created: state === undefined };
+      const due = dueNow(now(), "normal");
+      const done = await store.commit({
+        appends: [{ stream, expected: state?.version ?? 0, events: [...first, ...woken(stream)] }],
+        due: [{ stream, due }],
+        ...(once === undefined ? {} : { once: onceOf(once, 200, answer, false) }),
+      });
+      if (done.ok) {
+        engine.nudge(stream, due);
+        return { status: 200, body: answer, replayed: false };
+      }
+      if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
+    }
+  };
+
+const withoutText =
+  "The user woke you without a text. Look where the Mission stands with `task_status`, and go on; say what you need if you cannot.";
+
+/** It was deleted in this moment: the wake begins a new one. */
+const gone = (error: unknown): undefined => {
+  if (error instanceof ServiceError && error.code === "mission_not_found") return undefined;
+  throw error;
+};
+
+const checkSquads = async (deps: MissionsDeps, squads: readonly string[], directory: string): Promise<void> => {
+  for (const id of squads)
+    if ((await deps.catalog.find(id, directory)) === undefined)
+      throw new ServiceError(
+        "squad_not_available",
+        `Expected body.squads to name installed squads, got ${JSON.stringify(id)}.`,
+      );
+};

@@ -1,0 +1,42 @@
+import type { Squad } from "./squad.ts";
+import { recommend } from "./recommend.ts";
+import type { Scan } from "./catalog.ts";
+
+/**
+ * What a squad may be that a Mission has made: small, of words alone, in the project alone. Asked where it is written,
+ * and again when it is found in the catalog.
+ */
+
+export const productionBounds = { agentsMin: 3, agentsMax: 9, skillsMax: 3 } as const;
+
+/** Tools of every agent; none of them is the squad's own. */
+export const producedTools = ["read", "list", "search", "write", "edit", "shell", "git", "note", "slice"] as const;
+
+/** Everything that is against it; empty: nothing. `phase`: what it is to own. */
+export const productionProblems = (squad: Squad, wanted: { id: string; phase: string }): string[] => {
+  const { agentsMin, agentsMax, skillsMax } = productionBounds;
+  const { agents, skills, orchestrator } = squad;
+  const problems: string[] = [];
+  if (squad.id !== wanted.id) problems.push(`Expected the id ${wanted.id}, got ${squad.id}`);
+  if (agents.length < agentsMin || agents.length > agentsMax)
+    problems.push(`Expected ${agentsMin} to ${agentsMax} agents besides the Orchestrator, got ${agents.length}`);
+  if (skills.length > skillsMax) problems.push(`Expected at most ${skillsMax} skills, got ${skills.length}`);
+  for (const agent of [orchestrator, ...agents])
+    if (agent.runtime !== undefined)
+      problems.push(`Expected no program behind the agent ${agent.name}, got ${agent.runtime}`);
+  if (!ownsPhase(squad, wanted.phase)) problems.push(`Expected \`owns\` to have the phase ${wanted.phase}`);
+  return problems;
+};
+
+/** By the catalog's own measure. */
+const ownsPhase = (squad: Squad, phase: string): boolean => {
+  const scan: Scan = {
+    healthy: true,
+    complete: true,
+    revision: "",
+    squads: [{ squad, scope: "project", digest: "", files: undefined }],
+    issues: [],
+    warnings: [],
+  };
+  return squad.pillars.some((pillar) => recommend(scan, phase, pillar).owners.length > 0);
+};

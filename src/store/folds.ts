@@ -1,0 +1,20 @@
+import { isMission, type Recorded, type StreamID } from "../domain/event.ts";
+import { evolve, taskRevision } from "../domain/evolve.ts";
+import { evolveMission, missionRevision } from "../domain/mission/evolve.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import type { TaskState } from "../domain/task.ts";
+
+/** A stream's fold: a Task's or a Mission's, by the stream's id. */
+export type Fold = TaskState | MissionState;
+
+export const isMissionFold = (fold: Fold): fold is MissionState => "plan" in fold;
+export const isTaskFold = (fold: Fold): fold is TaskState => !isMissionFold(fold);
+
+export const streamOf = (fold: Fold): StreamID => (isMissionFold(fold) ? fold.sessionID : fold.taskID);
+
+export const evolveFold = (before: Fold | undefined, event: Recorded): Fold =>
+  isMission(event.stream)
+    ? evolveMission(before as MissionState | undefined, event)
+    : evolve(before as TaskState | undefined, event);
+
+export const revisionOf = (stream: StreamID): number => (isMission(stream) ? missionRevision : taskRevision);
