@@ -22,7 +22,7 @@ import { createMissionArchive } from "./mission/archive.ts";
 import { createMissions, type Missions } from "./mission/missions.ts";
 import { createRunMission } from "./mission/run.ts";
 import { createSecrets } from "./redact.ts";
-import { createCatalog } from "./squad/catalog.ts";
+import { type Catalog, createCatalog } from "./squad/catalog.ts";
 import { createManager } from "./squad/manager.ts";
 import { createSquads } from "./squad/squad.ts";
 import { guardStore } from "./store/guarded.ts";
@@ -110,7 +110,7 @@ export const createService = async (
       log,
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
     });
-    const catalog = createCatalog({ dataDir, external: Object.keys(config.agents) });
+    const catalog = catalogOf(config);
     const squads = createSquads(store.blobs, catalog);
     const manager = createManager({
       catalog,
@@ -306,6 +306,10 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
     env: config.env,
     dataDir: config.dataDir,
   });
+
+/** What a scan of it finds, `sortie doctor` tells too. */
+export const catalogOf = ({ dataDir, agents }: Pick<Config, "dataDir" | "agents">): Catalog =>
+  createCatalog({ dataDir, external: Object.keys(agents) });
 
 /** The browser that these settings get on this machine, if any. */
 export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");

@@ -56,6 +56,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding> {
     (config.socket === undefined ? await port(config) : note("Service", `on the socket ${config.socket}, not asked`));
   yield await model(config);
   yield await localModels(config);
+  yield await squads(config);
   yield await store(config);
   yield await sandbox(config);
   yield await browser(config);
@@ -195,6 +196,24 @@ const model = async ({ model: chosen, failover, providers, env }: Config): Promi
   } catch (error) {
     return bad("Model", messageOf(error), `It was chosen by ${source}.`);
   }
+};
+
+/** What every project sees; a project's own packages are its catalog's to tell. */
+const squads = async (config: Config): Promise<Finding> => {
+  const { squad } = config;
+  const { squads: found, issues } = await (await import("../service.ts")).catalogOf(config).scan();
+  const ids = found.map((one) => one.squad.id);
+  if (!ids.includes(squad))
+    return bad(
+      "Squads",
+      `${squad} is chosen, and not among ${ids.join(", ")}`,
+      "Set `squad` in config.jsonc, or install it.",
+    );
+  const [first] = issues;
+  if (first === undefined) return ok("Squads", `${ids.join(", ")}; ${squad} unless a Task names another`);
+  const more = issues.length > 1 ? ` and ${issues.length - 1} more` : "";
+  const text = `${line(first.squad)}: ${line(first.message, 200)}${more}`;
+  return note("Squads", text, "`sortie squad validate <folder>` shows all; the healthy ones work.");
 };
 
 /** Offered where there is no language model; never taken. */

@@ -81,6 +81,7 @@ export const compileRules = (operator: RuleTexts, project: Omit<RuleTexts, "allo
 /** Names that usually hold secrets are added to these by `isSecret`. Git's list is of what its tool must never learn. */
 const defaultDenied = [
   "write(/.sortie/permissions.jsonc)",
+  "write(/.sortie/squads/**)",
   ..."push fetch pull clone remote config hook submodule".split(" ").map((action) => `git(${action})`),
 ];
 

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { hash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { createFiles, type Files } from "../workspace/files.ts";
@@ -52,7 +53,7 @@ const empty: ScopeScan = { found: [], issues: [], warnings: [], complete: true }
 export const createCatalog = ({ dataDir, external, product = productFolder }: CatalogOptions): Catalog => {
   const filesOf = (scope: Scope, directory: string | undefined): Files | undefined => {
     const root = { builtin: product, user: dataDir, project: directory }[scope];
-    return root === undefined ? undefined : createFiles(root, () => false);
+    return root === undefined || !existsSync(root) ? undefined : createFiles(root, () => false);
   };
 
   const parse = createParse(external);

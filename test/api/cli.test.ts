@@ -509,6 +509,7 @@ describe("doctor", () => {
       "Service",
       "Model",
       "Local models",
+      "Squads",
       "Store",
       "Sandbox",
       "Browser",

@@ -86,6 +86,11 @@ describe("who wins", () => {
     expect(verdict({ allow: ["read(.env)"] }, "read", path(".env", "read"))).toBe("allow by operator");
     expect(verdict({ allow: ["read(.env)"] }, "write", path(".env"))).toBe("deny by default");
     expect(verdict({}, "write", path(".sortie/permissions.jsonc"))).toBe("deny by default");
+    expect(verdict({}, "edit", path(".sortie/squads/api/agents/qa.md"))).toBe("deny by default");
+    expect(verdict({ allow: ["write(.sortie/squads/**)"] }, "edit", path(".sortie/squads/api/squad.json"))).toBe(
+      "allow by operator",
+    );
+    expect(verdict({}, "write", path("docs/squads/a.md"))).toBe("plain");
     for (const action of ["push origin", "fetch", "remote add x y", "config a b", "submodule update"])
       expect(verdict({}, "git", { kind: "git", command: action })).toBe("deny by default");
     expect(verdict({}, "git", { kind: "git", command: "commit" })).toBe("plain");
