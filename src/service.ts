@@ -110,7 +110,7 @@ export const createService = async (
       log,
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
     });
-    const catalog = catalogOf(config);
+    const catalog = catalogOf(config, dataDir);
     const squads = createSquads(store.blobs, catalog);
     const manager = createManager({
       catalog,
@@ -308,7 +308,7 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
   });
 
 /** What a scan of it finds, `sortie doctor` tells too. */
-export const catalogOf = ({ dataDir, agents }: Pick<Config, "dataDir" | "agents">): Catalog =>
+export const catalogOf = ({ agents }: Config, dataDir: string | undefined): Catalog =>
   createCatalog({ dataDir, external: Object.keys(agents) });
 
 /** The browser that these settings get on this machine, if any. */

@@ -200,8 +200,9 @@ const model = async ({ model: chosen, failover, providers, env }: Config): Promi
 
 /** What every project sees; a project's own packages are its catalog's to tell. */
 const squads = async (config: Config): Promise<Finding> => {
-  const { squad } = config;
-  const { squads: found, issues } = await (await import("../service.ts")).catalogOf(config).scan();
+  const { squad, dataDir } = config;
+  const { catalogOf } = await import("../service.ts");
+  const { squads: found, issues } = await catalogOf(config, (await exists(dataDir)) ? dataDir : undefined).scan();
   const ids = found.map((one) => one.squad.id);
   if (!ids.includes(squad))
     return bad(

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { hash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { createFiles, type Files } from "../workspace/files.ts";
@@ -37,7 +36,8 @@ export interface Catalog {
 }
 
 export type CatalogOptions = {
-  dataDir: string;
+  /** undefined: there is no user's scope yet. */
+  dataDir: string | undefined;
   external: readonly string[];
   /** The folder that holds the product's own `squads`. */
   product?: string;
@@ -53,7 +53,7 @@ const empty: ScopeScan = { found: [], issues: [], warnings: [], complete: true }
 export const createCatalog = ({ dataDir, external, product = productFolder }: CatalogOptions): Catalog => {
   const filesOf = (scope: Scope, directory: string | undefined): Files | undefined => {
     const root = { builtin: product, user: dataDir, project: directory }[scope];
-    return root === undefined || !existsSync(root) ? undefined : createFiles(root, () => false);
+    return root === undefined ? undefined : createFiles(root, () => false);
   };
 
   const parse = createParse(external);
