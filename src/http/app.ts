@@ -1,6 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { getRequestListener, type HttpBindings } from "@hono/node-server";
-import { Hono } from "hono";
 import { ServiceError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
@@ -16,8 +14,9 @@ import { guard, type GuardPolicy, pathOf } from "./guard.ts";
 import { createRunOnce } from "./idempotency.ts";
 import { createDocument } from "./openapi.ts";
 import { createRates } from "./rate.ts";
-import { answer, drain, empty, type Entry, failed, failureOf, json, openEntry, send } from "./reply.ts";
-import { createServe } from "./serve.ts";
+import { type Answer, answer, drain, type Entry, failureOf, json, openEntry, send, taken, write } from "./reply.ts";
+import { createRouter } from "./router.ts";
+import { createServe, type Serve } from "./serve.ts";
 import { createSquadHandlers, type SquadDeps } from "./squads.ts";
 import { createStreams, type Streams } from "./sse.ts";
 import {
@@ -97,65 +96,62 @@ export type Models = {
   }[];
 };
 
+type Answering<T> = (incoming: IncomingMessage, outgoing: ServerResponse, entry: Entry) => T;
+
 export const createApp = (deps: AppDeps): App => {
   const { limits, routes, log } = deps;
   const streams = createStreams(deps);
   const bodies = createBodies(limits);
   const handlers = createHandlers(deps, streams);
 
-  /** What the guards found, for the router's handlers. */
-  const entries = new WeakMap<IncomingMessage, Entry>();
-  const entryOf = (incoming: IncomingMessage): Entry => entries.get(incoming) ?? openEntry("");
+  const files: { path: string; value: Serve }[] = [
+    { path: referencePath, value: ({ entry }) => referenceScript(entry) },
+    ...screenPaths.map((path) => ({
+      path,
+      value: (({ entry, incoming }) => page(entry, incoming.headers["if-none-match"])) satisfies Serve,
+    })),
+    { path: assetPath, value: ({ entry, params }) => asset(entry, params["name"] ?? "") },
+  ];
+  const find = createRouter<Serve>([
+    ...(Object.entries(routes) as [OperationID, Route][]).map(([operationID, route]) => ({
+      method: route.method,
+      path: route.path,
+      value: createServe(route, deps.auth.username, bodies, handlers[operationID]),
+    })),
+    ...files.map((file) => ({ method: "GET", ...file })),
+  ]);
 
-  const hono = new Hono<{ Bindings: HttpBindings }>();
-  const methods = new Map<string, string[]>();
-
-  for (const [operationID, route] of Object.entries(routes) as [OperationID, Route][]) {
-    const path = route.path.replaceAll(/\{(\w+)\}/g, ":$1");
-    methods.set(path, [...(methods.get(path) ?? []), route.method, ...(route.method === "GET" ? ["HEAD"] : [])]);
-    const serve = createServe(route, deps.auth.username, bodies, handlers[operationID], entryOf);
-    hono.on(route.method, path, serve);
-  }
-  methods.set(referencePath, ["GET", "HEAD"]);
-  hono.get(referencePath, (context) => referenceScript(entryOf(context.env.incoming)));
-  for (const path of [...screenPaths, assetPath]) methods.set(path, ["GET", "HEAD"]);
-  for (const path of screenPaths)
-    hono.get(path, ({ env: { incoming } }) => page(entryOf(incoming), incoming.headers["if-none-match"]));
-  hono.get(assetPath, (context) => asset(entryOf(context.env.incoming), context.req.param("name")));
-
-  const known = [...methods].map(([path, allowed]) => ({
-    form: new RegExp(`^${path.replaceAll(".", "\\.").replaceAll("*", ".*").replaceAll(/:\w+/g, "[^/]+")}$`),
-    allow: allowed.join(", "),
-  }));
-  hono.notFound((context) => {
-    const { incoming } = context.env;
+  const answerTo: Answering<Promise<Answer>> = async (incoming, outgoing, entry) => {
     const path = pathOf(incoming.url ?? "");
-    const allow = known.find(({ form }) => form.test(path))?.allow;
-    throw allow === undefined
-      ? new ServiceError(
+    const found = find(incoming.method ?? "", path);
+    switch (found.kind) {
+      case "route":
+        return found.value({ entry, params: found.params, incoming, outgoing });
+      case "method":
+        throw new ServiceError("method_not_allowed", `Expected ${found.allow} on this path, got ${incoming.method}.`, {
+          headers: { allow: found.allow },
+        });
+      case "none":
+        throw new ServiceError(
           "route_not_found",
           `Expected a route of this service (see /openapi.json), got ${incoming.method} ${path}.`,
-        )
-      : new ServiceError("method_not_allowed", `Expected ${allow} on this path, got ${incoming.method}.`, {
-          headers: { allow },
-        });
-  });
+        );
+    }
+  };
 
-  hono.onError((error, context) => {
-    const { incoming, outgoing } = context.env;
-    const entry = entryOf(incoming);
-    drain(incoming);
-    // A caller that left, e.g. while its archive was built, gets nothing and is no fault.
-    if (outgoing.destroyed) return empty(entry, 499);
-    return failed(entry, failureOf(error, entry.requestID, log));
-  });
-
-  const route = getRequestListener((request, env) => hono.fetch(request, env), {
-    errorHandler: (error) => {
-      const entry = openEntry("");
-      return failed(entry, failureOf(error, entry.requestID, log));
-    },
-  });
+  const serve: Answering<Promise<void>> = async (incoming, outgoing, entry) => {
+    try {
+      const answered = await answerTo(incoming, outgoing, entry);
+      if (answered !== taken) write(outgoing, answered);
+    } catch (error) {
+      drain(incoming);
+      // A caller that left, e.g. while its archive was built, gets nothing and is no fault.
+      if (outgoing.destroyed) return;
+      const refusal = failureOf(error, entry.requestID, log);
+      if (outgoing.headersSent) outgoing.destroy();
+      else send(outgoing, entry, refusal);
+    }
+  };
 
   const documents = new Set<string>(
     (Object.values(routes) as Route[])
@@ -206,8 +202,7 @@ export const createApp = (deps: AppDeps): App => {
         drain(incoming);
         return;
       }
-      entries.set(incoming, entry);
-      void route(incoming, outgoing);
+      void serve(incoming, outgoing, entry);
     },
     closeStreams: () => streams.close(),
     openStreams: () => streams.open,

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "zod";
 import type { Route } from "../protocol/routes.ts";
 import type { OnceKey } from "../task/accept.ts";
-import type { Entry } from "./reply.ts";
+import type { Answer, Entry } from "./reply.ts";
 
 type Parsed<R, Key extends string> = R extends { [K in Key]: infer S extends z.ZodType } ? z.output<S> : undefined;
 
@@ -22,7 +22,7 @@ export type Call<R> = {
   outgoing: ServerResponse;
 };
 
-export type Handler<R> = (call: Call<R>) => Response | Promise<Response>;
+export type Handler<R> = (call: Call<R>) => Answer | Promise<Answer>;
 
 /** A call whose types the router no longer knows; the route's schemas have seen to them. */
 export type AnyHandler = Handler<Route>;

@@ -9,7 +9,7 @@ import type { OperationID, Routes } from "../protocol/routes.ts";
 import type { MissionQuery } from "../store/store.ts";
 import type { Call, Handler } from "./call.ts";
 import type { RunOnce } from "./idempotency.ts";
-import { empty, json } from "./reply.ts";
+import { type Answer, empty, json } from "./reply.ts";
 import type { Streams } from "./sse.ts";
 import { accepted, sendArchive } from "./tasks.ts";
 
@@ -30,7 +30,7 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     directory,
     query,
     incoming,
-  }: Call<Routes["mission.list" | "mission.all"]>): Promise<Response> => {
+  }: Call<Routes["mission.list" | "mission.all"]>): Promise<Answer> => {
     const { limit = listSize, cursorUpdated, cursorSessionID, search, archived } = query;
     const cursor = cursorOf(cursorUpdated, cursorSessionID);
     // One more than asked for tells whether there is a next page.

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { ErrorCode } from "../errors.ts";
 import { ServiceError } from "../errors.ts";
 import { newID } from "../id.ts";
@@ -34,29 +33,41 @@ export const openEntry = (address: string): Entry => {
   return { requestID, headers: { "x-request-id": requestID, ...always }, address };
 };
 
+/** What a handler answers; a long one, which is written as it comes, the handler writes itself. */
+export type Answer =
+  | { status: number; headers: Record<string, string>; body: string | Uint8Array | null }
+  | typeof taken;
+
 export const answer = (
   entry: Entry,
   status: number,
-  body: string | Uint8Array<ArrayBuffer> | null,
+  body: string | Uint8Array | null,
   type: string,
   extra?: Record<string, string>,
-): Response => {
-  const headers: Record<string, string> = { "content-type": type, ...entry.headers, ...extra };
-  return new Response(body, { status, headers });
-};
+): Answer => ({ status, headers: { "content-type": type, ...entry.headers, ...extra }, body });
 
-export const json = (entry: Entry, status: number, body: unknown, extra?: Record<string, string>): Response =>
+export const json = (entry: Entry, status: number, body: unknown, extra?: Record<string, string>): Answer =>
   answer(entry, status, JSON.stringify(body), jsonType, extra);
 
-/** The answer without its body, as HEAD wants it. */
-export const empty = (entry: Entry, status: number, extra?: Record<string, string>): Response =>
-  new Response(null, { status, headers: { ...entry.headers, ...extra } });
+/** The answer without a body. */
+export const empty = (entry: Entry, status: number, extra?: Record<string, string>): Answer => ({
+  status,
+  headers: { ...entry.headers, ...extra },
+  body: null,
+});
 
-/**
- * The handler answers on the socket itself. A clone, because the adapter replaces the global Response by one that it
- * would send again.
- */
-export const taken: Response = RESPONSE_ALREADY_SENT.clone();
+/** The handler answers on the socket itself. */
+export const taken = "taken";
+
+/** Node leaves the body out where the method is HEAD; its length is told all the same. */
+export const write = (outgoing: ServerResponse, { status, headers, body }: Exclude<Answer, typeof taken>): void => {
+  if (body === null) {
+    outgoing.writeHead(status, headers).end();
+    return;
+  }
+  const length = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+  outgoing.writeHead(status, { ...headers, "content-length": length }).end(body);
+};
 
 /** Refusals on the wire itself, which have a status of HTTP but no code of their own in the table. */
 export type Failure = { status: number; headers: Record<string, string>; body: ErrorBody };
@@ -98,20 +109,13 @@ export const failure = (code: ErrorCode, status: number, message: string, reques
   body: { message, code, status, requestID, retryable: false },
 });
 
-export const failed = (entry: Entry, { status, headers, body }: Failure): Response =>
-  json(entry, status, body, headers);
-
-/** Answers below the router, where there is no Response yet. */
-export const send = (outgoing: ServerResponse, entry: Entry, { status, headers, body }: Failure): void => {
-  const text = JSON.stringify(body);
-  outgoing.writeHead(status, {
-    "content-type": jsonType,
-    "content-length": Buffer.byteLength(text),
-    ...entry.headers,
-    ...headers,
+/** A refusal, wherever it was made. */
+export const send = (outgoing: ServerResponse, entry: Entry, { status, headers, body }: Failure): void =>
+  write(outgoing, {
+    status,
+    headers: { "content-type": jsonType, ...entry.headers, ...headers },
+    body: JSON.stringify(body),
   });
-  outgoing.end(outgoing.req.method === "HEAD" ? undefined : text);
-};
 
 const drainBytes = 64 * 1024 * 1024;
 const drainMs = 5_000;

@@ -1,6 +1,4 @@
-import type { IncomingMessage } from "node:http";
-import type { HttpBindings } from "@hono/node-server";
-import type { Context } from "hono";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { isID } from "../id.ts";
 import { missionID } from "../protocol/mission.ts";
@@ -11,16 +9,19 @@ import { directoryOf } from "./directory.ts";
 import { pathOf } from "./guard.ts";
 import { onceKey } from "./idempotency.ts";
 import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
-import { type Entry, taskNotFound } from "./reply.ts";
+import { type Answer, type Entry, taskNotFound } from "./reply.ts";
 
-/** From the router's context to a parsed call: body, then schemas, then directory. */
-export const createServe = (
-  route: Route,
-  user: string,
-  bodies: Bodies,
-  handler: AnyHandler,
-  entryOf: (incoming: IncomingMessage) => Entry,
-) => {
+/** A request that the guards let in, and for which there is a route. */
+export type Arrived = {
+  entry: Entry;
+  params: Record<string, string>;
+  incoming: IncomingMessage;
+  outgoing: ServerResponse;
+};
+export type Serve = (arrived: Arrived) => Answer | Promise<Answer>;
+
+/** From what arrived to a parsed call: body, then schemas, then directory. */
+export const createServe = (route: Route, user: string, bodies: Bodies, handler: AnyHandler): Serve => {
   const plan: QueryPlan = {
     schema: route.query,
     names: new Set(route.query instanceof z.ZodObject ? Object.keys(route.query.shape) : []),
@@ -28,12 +29,10 @@ export const createServe = (
   };
   const hasMission = route.path.includes("{missionID}");
   const hasTask = route.path.includes("{taskID}");
-  return async (context: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
-    const { incoming, outgoing } = context.env;
+  return async ({ entry, params, incoming, outgoing }) => {
     const target = incoming.url ?? "";
     const path = pathOf(target);
     const head = incoming.method === "HEAD";
-    const entry = entryOf(incoming);
     const sentBody = await bodies.read(route, incoming, outgoing);
     const sentQuery = readQuery(target);
     const query = parseQuery(plan, sentQuery);
@@ -41,7 +40,6 @@ export const createServe = (
       route.body === undefined ? undefined : parseBody(route.body, sentBody === undefined ? {} : sentBody.value);
     const header = incoming.headers["x-service-directory"] as string | undefined;
     const directory = directoryOf(route, sentQuery.get("directory"), header);
-    const params = context.req.param() as Record<string, string>;
     if (hasTask && !isID("task", params["taskID"] ?? "")) throw taskNotFound();
     if (hasMission) checkMissionID(params["missionID"] ?? "");
     const key = incoming.headers["idempotency-key"] as string | undefined;
@@ -58,8 +56,7 @@ export const createServe = (
       incoming,
       outgoing,
     } as unknown as Call<Route>;
-    const response = await handler(call);
-    return head ? withoutBody(response) : response;
+    return handler(call);
   };
 };
 
@@ -69,12 +66,4 @@ const checkMissionID = (given: string): void => {
   if (parsed.success) return;
   const message = parsed.error.issues[0]?.message ?? "";
   throw invalid([{ path: "path.missionID", message, code: "invalid_format" }]);
-};
-
-/** HEAD: the length is told, the bytes are not sent. */
-const withoutBody = async (response: Response): Promise<Response> => {
-  if (response.status === 204 || response.status === 304 || response.body === null) return response;
-  const headers = new Headers(response.headers);
-  headers.set("content-length", String((await response.arrayBuffer()).byteLength));
-  return new Response(null, { status: response.status, headers });
 };

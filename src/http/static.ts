@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { ServiceError } from "../errors.ts";
-import { answer, empty, type Entry } from "./reply.ts";
+import { type Answer, answer, empty, type Entry } from "./reply.ts";
 
 /**
  * The page at `/`, and the reference page. Files are read when they are asked for, and nothing of them is kept.
@@ -11,7 +11,7 @@ import { answer, empty, type Entry } from "./reply.ts";
 /** Paths of the page's screens: one document answers them all, and none of them is a route of the interface. */
 export const isScreen = (path: string): boolean => path === "/" || path === "/ui" || path.startsWith("/ui/");
 export const screenPaths = ["/", "/ui", "/ui/*"] as const;
-export const assetPath = "/assets/:name";
+export const assetPath = "/assets/{name}";
 
 /** `dist/web`: beside the bundle that this is in, or of the repository whose source runs. */
 const folders = [new URL("../web/", import.meta.url), new URL("../../dist/web/", import.meta.url)];
@@ -41,7 +41,7 @@ const pagePolicy = [
   "trusted-types 'none'",
 ].join("; ");
 
-export const page = async (entry: Entry, known: string | undefined): Promise<Response> => {
+export const page = async (entry: Entry, known: string | undefined): Promise<Answer> => {
   const found = await read("index.html");
   if (found === undefined)
     throw new ServiceError("route_not_found", "Expected the page's files in dist/web, got none. Run `npm run build`.");
@@ -64,7 +64,7 @@ const assetTypes: Readonly<Record<string, string>> = {
 };
 
 /** The name holds a hash of the content, so that a browser never asks twice. */
-export const asset = async (entry: Entry, name: string): Promise<Response> => {
+export const asset = async (entry: Entry, name: string): Promise<Answer> => {
   const type = /^[\w-][\w.-]*\.(?:css|js|svg)$/.test(name)
     ? assetTypes[name.slice(name.lastIndexOf(".") + 1)]
     : undefined;
@@ -129,13 +129,13 @@ const policy = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-export const referencePage = (entry: Entry): Response =>
+export const referencePage = (entry: Entry): Answer =>
   answer(entry, 200, reference, "text/html; charset=utf-8", {
     "content-security-policy": policy,
     "x-frame-options": "DENY",
   });
 
-export const referenceScript = async (entry: Entry): Promise<Response> =>
+export const referenceScript = async (entry: Entry): Promise<Answer> =>
   answer(entry, 200, await readScript(), "text/javascript; charset=utf-8");
 
 const readScript = async (): Promise<Uint8Array<ArrayBuffer>> => {

@@ -15,7 +15,7 @@ import type { Handler } from "./call.ts";
 import { quote } from "../protocol/issue.ts";
 import type { RunOnce } from "./idempotency.ts";
 import { asciiName, attachmentNamed, servedType } from "./file.ts";
-import { answer, type Entry, empty, json, jsonType, taken } from "./reply.ts";
+import { type Answer, answer, type Entry, empty, json, jsonType, taken } from "./reply.ts";
 import type { Streams } from "./sse.ts";
 
 /** The Task routes: from a parsed call to `Tasks` and back. Ill-formed ids were refused before (app.ts). */
@@ -160,7 +160,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
 };
 
 /** The file as the answer. */
-export const sendArchive = (entry: Entry, outgoing: ServerResponse, archive: ArchiveFile, log: Log): Response => {
+export const sendArchive = (entry: Entry, outgoing: ServerResponse, archive: ArchiveFile, log: Log): Answer => {
   outgoing.writeHead(200, {
     ...entry.headers,
     "content-type": "application/zip",
@@ -179,7 +179,7 @@ const hand = async (archive: ArchiveFile, outgoing: ServerResponse): Promise<voi
   await pipeline(createReadStream(file.path), outgoing);
 };
 
-export const accepted = <T>(entry: Entry, { status, body, replayed }: Accepted<T>): Response =>
+export const accepted = <T>(entry: Entry, { status, body, replayed }: Accepted<T>): Answer =>
   json(entry, status, body, replayed ? { "idempotent-replayed": "true" } : undefined);
 
 const cursorOf = (updated: string | undefined, taskID: string | undefined): ListQuery["cursor"] => {

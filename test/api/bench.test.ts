@@ -62,6 +62,9 @@ describe("npm run bench", () => {
         ...tiers.map((tier) => `a command in tier ${tier}, parent of 256 MB`),
         ...(tiers.includes(1) ? ["node_modules of 4000 files mounted"] : []),
         "node_modules of 4000 files copied",
+        "a delegated session of one reply",
+        "status of a Task with 150 events",
+        "board of a Task with 150 events",
         "catalog of 50 squads, first",
         "catalog of 50 squads, again",
       ]);
