@@ -6,7 +6,7 @@ import { defaultLimits } from "../src/protocol/limits.ts";
 import { createProcesses } from "../src/process/process.ts";
 import { weaknessesOf } from "../src/process/probe.ts";
 import { bare, bubblewrapSandbox, findProgram, type Sandbox } from "../src/process/sandbox.ts";
-import { createWorkspaces } from "../src/workspace/worktree.ts";
+import { createWorkspaces } from "../src/workspace/workspaces.ts";
 import type { Figure } from "./figure.ts";
 import { type Round, type Row, rowOf } from "./table.ts";
 

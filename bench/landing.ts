@@ -4,7 +4,7 @@ import { silent } from "../src/log.ts";
 import { defaultLimits } from "../src/protocol/limits.ts";
 import { createProcesses } from "../src/process/process.ts";
 import type { Workspaces } from "../src/workspace/workspace.ts";
-import { createWorkspaces } from "../src/workspace/worktree.ts";
+import { createWorkspaces } from "../src/workspace/workspaces.ts";
 import { git, makeProject } from "../test/harness.ts";
 import { type Bench, type Figure, inTurns } from "./figure.ts";
 import { type Row, rowOf } from "./table.ts";

@@ -38,7 +38,7 @@ import { findBrowser } from "./process/browser.ts";
 import { createProcesses } from "./process/process.ts";
 import type { Sandbox } from "./process/sandbox.ts";
 import { findSandbox } from "./process/tier.ts";
-import { createWorkspaces } from "./workspace/worktree.ts";
+import { createWorkspaces } from "./workspace/workspaces.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
 

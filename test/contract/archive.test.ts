@@ -30,7 +30,7 @@ import type { Store } from "../../src/store/store.ts";
 import { createArchiver } from "../../src/task/archive.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import type { Workspace, Workspaces } from "../../src/workspace/workspace.ts";
-import { createWorkspaces } from "../../src/workspace/worktree.ts";
+import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { created, settled } from "../events.ts";
 import { gitEnv } from "../harness.ts";
 

@@ -10,7 +10,7 @@ import { weaknessesOf } from "../../src/process/probe.ts";
 import { bubblewrapSandbox, findProgram, type Sandbox } from "../../src/process/sandbox.ts";
 import { createSpawner } from "../../src/process/spawner.ts";
 import { toolEnv } from "../../src/process/toolchain.ts";
-import { createWorkspaces } from "../../src/workspace/worktree.ts";
+import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { git, makeProject, temporary, writeFiles } from "../harness.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 

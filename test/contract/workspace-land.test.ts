@@ -545,7 +545,7 @@ describe("a service killed while it lands", () => {
       script,
       `import { readFileSync } from "node:fs";
        import { flushCompileCache } from "node:module";
-       import { createWorkspaces } from ${JSON.stringify(`${source}/workspace/worktree.ts`)};
+       import { createWorkspaces } from ${JSON.stringify(`${source}/workspace/workspaces.ts`)};
        import { createProcesses } from ${JSON.stringify(`${source}/process/process.ts`)};
        import { silent } from ${JSON.stringify(`${source}/log.ts`)};
        const { dataDir, plan, prepared, step } = JSON.parse(readFileSync(0, "utf8"));

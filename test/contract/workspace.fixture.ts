@@ -6,7 +6,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
-import { createWorkspaces, type WorkspacesOptions } from "../../src/workspace/worktree.ts";
+import { createWorkspaces, type WorkspacesOptions } from "../../src/workspace/workspaces.ts";
 
 /** A user's project with a service beside it, in a temporary folder. */
 

@@ -9,7 +9,7 @@ import { createSecrets } from "../../src/redact.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import { createArchiver } from "../../src/task/archive.ts";
 import { createProcesses } from "../../src/process/process.ts";
-import { createWorkspaces } from "../../src/workspace/worktree.ts";
+import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { created } from "../events.ts";
 import { gitEnv, temporary } from "../harness.ts";
 import { seededRandom } from "../random.ts";

@@ -6,7 +6,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import { bare, bubblewrapSandbox } from "../../src/process/sandbox.ts";
-import { createWorkspaces } from "../../src/workspace/worktree.ts";
+import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { makeProject, writeFiles } from "../harness.ts";
 import { escapes, harmful } from "./escapes.ts";
 
