@@ -31,7 +31,7 @@ export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
                     data-task={task.taskID}
                     className="card flex animate-rise flex-col gap-2.5 p-3.5 transition-[border-color] hover:border-edge"
                   >
-                    <span className="line-clamp-3 font-medium" dir="auto" title={task.title}>
+                    <span className="line-clamp-3 font-semibold" dir="auto" title={task.title}>
                       {task.title}
                     </span>
                     <Facts task={task} />

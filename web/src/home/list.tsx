@@ -47,7 +47,7 @@ export const TaskList = ({ tasks }: { tasks: readonly TaskSummary[] }) => (
           className="group flex flex-col gap-1.5 px-4 py-3.5 -outline-offset-2 transition-colors hover:bg-hover sm:px-5"
         >
           <span className="flex items-start justify-between gap-4">
-            <span className="line-clamp-2 min-w-0 font-medium" dir="auto" title={task.title}>
+            <span className="line-clamp-2 min-w-0 font-semibold" dir="auto" title={task.title}>
               {task.title}
             </span>
             <StateBadge task={task} />

@@ -45,9 +45,15 @@ const one = (token: Tokens.Generic): ReactNode => {
     case "code":
       return (
         // A region that scrolls is reached by the keyboard.
-        <pre tabIndex={0} aria-label={token["lang"] ? `Code, ${token["lang"]}` : "Code"} role="region">
-          {String(token["text"])}
-        </pre>
+        <div>
+          {/* The file that a block is for stands behind its language. */}
+          {/file=/.test(String(token["lang"])) && (
+            <p className="mb-1 font-mono text-xs text-soft">{/file=(\S+)/.exec(String(token["lang"]))?.[1]}</p>
+          )}
+          <pre tabIndex={0} aria-label={token["lang"] ? `Code, ${token["lang"]}` : "Code"} role="region">
+            {String(token["text"])}
+          </pre>
+        </div>
       );
     case "codespan":
       return <code>{plain(String(token["text"]))}</code>;

@@ -3,7 +3,7 @@ import { CircleAlert, CircleCheck, CircleDashed } from "lucide-react";
 import { models, wordsOf } from "../api.ts";
 import { Failure, Waiting } from "../parts/empty.tsx";
 import { Fact, Screen } from "../parts/screen.tsx";
-import { Ago } from "../parts/time.tsx";
+import { clock, count } from "../words.ts";
 
 /** Which model answers and why, and what else is there. A key is named by where it came from, never shown. */
 export const Models = () => {
@@ -71,18 +71,14 @@ export const Models = () => {
                       {open && (
                         <p className="text-sm text-need">
                           Left alone after {provider.breaker.failures} failures in a row
-                          {provider.breaker.retryAt !== null && (
-                            <>
-                              , tried again at <Ago at={provider.breaker.retryAt} />
-                            </>
-                          )}
+                          {provider.breaker.retryAt !== null && `, tried again at ${clock(provider.breaker.retryAt)}`}
                         </p>
                       )}
                     </div>
                     {provider.models.length > 0 && (
                       <details className="min-w-0 basis-full sm:basis-64">
                         <summary className="text-sm text-soft">
-                          {provider.models.length} names known here; others may work
+                          {count(provider.models.length, "name")} known here; others may work
                         </summary>
                         <ul className="mt-1 flex flex-col gap-0.5 font-mono text-xs text-soft">
                           {provider.models.map((name) => (

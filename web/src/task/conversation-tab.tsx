@@ -92,6 +92,14 @@ export const Conversation = ({
     if (follow && total > 0) rows.scrollToIndex(total - 1, { align: "end" });
   }, [follow, total, said, rows]);
   useEffect(() => setFollow(active), [active]);
+  // A settled Task is opened at its end, where its result stands.
+  const begun = useRef(false);
+  const loaded = log.older() !== "loading";
+  useEffect(() => {
+    if (begun.current || !loaded || items.length === 0) return;
+    begun.current = true;
+    rows.scrollToIndex(items.length - 1, { align: "end" });
+  }, [loaded, items.length, rows]);
 
   const found = useMemo(
     () =>

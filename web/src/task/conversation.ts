@@ -52,6 +52,9 @@ export type Item =
 
 export type Turn = Extract<Item, { kind: "turn" }>;
 
+/** Of a failed check's output; the whole of it stands under Checks. */
+const tailLines = 12;
+
 export const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 
 /** A call went wrong: it failed, or its command did. */
@@ -182,8 +185,8 @@ export const createConversation = () => {
         const detail =
           frame.type === "task.settled"
             ? { detail: frame.data.summary }
-            : frame.type === "check.finished" && frame.data.state !== "passed" && frame.data.tail !== ""
-              ? { detail: `\`\`\`\n${frame.data.tail}\n\`\`\`` }
+            : frame.type === "check.finished" && tone === "bad" && frame.data.tail !== ""
+              ? { detail: `\`\`\`\n${frame.data.tail.trimEnd().split("\n").slice(-tailLines).join("\n")}\n\`\`\`` }
               : {};
         items.push({ kind: "fact", ...base, sessionID: frame.sessionID, tone, words: wordsFor(frame), ...detail });
       }

@@ -12,8 +12,8 @@ import { copy, say } from "../parts/toast.tsx";
 import { cost, count, nameOf, short, tokens } from "../words.ts";
 import { CancelDialog } from "./cancel.tsx";
 
-const Fact = ({ label, children }: { label: string; children: React.ReactNode }) => (
-  <div className="flex min-w-0 items-baseline gap-1.5">
+const Fact = ({ label, minor = false, children }: { label: string; minor?: boolean; children: React.ReactNode }) => (
+  <div className={`flex min-w-0 items-center gap-1.5 ${minor ? "max-sm:hidden" : ""}`}>
     <dt className="label shrink-0">{label}</dt>
     <dd className="min-w-0 truncate text-sm text-soft">{children}</dd>
   </div>
@@ -127,6 +127,38 @@ const DeleteDialog = ({ board, open, onClose }: { board: TaskBoard; open: boolea
   );
 };
 
+/** The whole of it is on request: some errors bring a page of advice. */
+const longError = 220;
+
+const Trouble = ({ task: { error = "", errorInfo, lifecycleStatus } }: { task: TaskBoard["task"] }) => {
+  const [open, setOpen] = useState(false);
+  const remedy = errorInfo?.remedy;
+  const words = remedy == null || error.includes(remedy) ? error : `${error} ${remedy}`;
+  return (
+    <div
+      className={`mt-3 rounded-lg px-3 py-2 text-sm ${lifecycleStatus === "cancelled" ? "bg-hover text-soft" : "bg-fail-tint text-fail"}`}
+    >
+      <p
+        className={open ? "max-h-60 overflow-y-auto whitespace-pre-wrap" : "line-clamp-2"}
+        dir="auto"
+        tabIndex={open ? 0 : -1}
+      >
+        {words}
+      </p>
+      {words.length > longError && (
+        <button
+          type="button"
+          aria-expanded={open}
+          className="mt-1 rounded font-semibold"
+          onClick={() => setOpen(!open)}
+        >
+          {open ? "Show less" : "Show all"}
+        </button>
+      )}
+    </div>
+  );
+};
+
 export const Header = ({ board }: { board: TaskBoard }) => {
   const { task, git, usage } = board;
   const [cancelling, setCancelling] = useState(false);
@@ -135,46 +167,45 @@ export const Header = ({ board }: { board: TaskBoard }) => {
   const used = usage.inputTokens + usage.outputTokens;
   return (
     <section aria-label="The Task" className="shrink-0 border-b border-line px-4 pt-3 pb-3 sm:px-6 lg:pt-5">
-      <Link to="/" className="mb-1.5 inline-flex items-center gap-1 rounded text-sm text-faint hover:text-ink">
-        <ChevronLeft size={15} aria-hidden="true" />
-        {nameOf(task.directory)}
-      </Link>
-      <div className="flex flex-wrap items-start gap-x-4 gap-y-2">
-        <h1
-          className="line-clamp-2 min-w-0 flex-1 basis-64 text-lg font-semibold tracking-tight text-balance"
-          dir="auto"
-          title={task.title}
+      <div className="mb-1 flex items-center gap-2">
+        <Link
+          to="/"
+          className="mr-auto inline-flex min-w-0 items-center gap-1 rounded text-sm text-faint hover:text-ink"
         >
-          {task.title}
-        </h1>
-        <div className="flex items-center gap-2">
-          {task.availableActions.includes("cancel") && (
-            <button type="button" className="button button-danger" onClick={() => setCancelling(true)}>
-              Cancel
-            </button>
-          )}
-          {task.availableActions.includes("archive") && (
-            <a
-              className="button"
-              href={archiveURL(task)}
-              download
-              title="The project's files and the whole execution flow, as a ZIP"
-            >
-              <Download size={16} aria-hidden="true" />
-              <span className="max-sm:sr-only">Download archive</span>
-            </a>
-          )}
-          <More board={board} onDelete={() => setDeleting(true)} />
-        </div>
+          <ChevronLeft size={15} aria-hidden="true" className="shrink-0" />
+          <span className="truncate">{nameOf(task.directory)}</span>
+        </Link>
+        {task.availableActions.includes("cancel") && (
+          <button type="button" className="button button-danger" onClick={() => setCancelling(true)}>
+            Cancel
+          </button>
+        )}
+        {task.availableActions.includes("archive") && (
+          <a
+            className="button"
+            href={archiveURL(task)}
+            download
+            title="The project's files and the whole execution flow, as a ZIP"
+          >
+            <Download size={16} aria-hidden="true" />
+            <span className="max-sm:sr-only">Download archive</span>
+          </a>
+        )}
+        <More board={board} onDelete={() => setDeleting(true)} />
       </div>
+      <h1 className="line-clamp-2 text-lg font-semibold tracking-tight text-balance" dir="auto" title={task.title}>
+        {task.title}
+      </h1>
       <div className="mt-2.5 flex flex-wrap items-center gap-x-5 gap-y-1.5">
         <StateBadge task={task} />
         <dl className="contents">
           <Fact label="Time">
             <Elapsed from={task.startedAt} to={active ? null : task.settledAt} />
           </Fact>
-          <Fact label="Squad">{task.squad.id}</Fact>
-          <Fact label="Model">
+          <Fact label="Squad" minor>
+            {task.squad.id}
+          </Fact>
+          <Fact label="Model" minor>
             <span title={task.model}>{task.model.startsWith("builtin/") ? "built-in rules" : task.model}</span>
           </Fact>
           {usage.modelCalls > 0 && (
@@ -222,16 +253,7 @@ export const Header = ({ board }: { board: TaskBoard }) => {
           )}
         </dl>
       </div>
-      {task.error !== undefined && (
-        <p
-          className={`mt-3 line-clamp-4 rounded-lg px-3 py-2 text-sm whitespace-pre-wrap ${task.lifecycleStatus === "cancelled" ? "bg-hover text-soft" : "bg-fail-tint text-fail"}`}
-          dir="auto"
-          title={task.error}
-        >
-          {task.error}
-          {task.errorInfo?.remedy != null && !task.error.includes(task.errorInfo.remedy) && ` ${task.errorInfo.remedy}`}
-        </p>
-      )}
+      {task.error !== undefined && <Trouble task={task} />}
       <CancelDialog task={task} open={cancelling} onClose={() => setCancelling(false)} />
       <DeleteDialog board={board} open={deleting} onClose={() => setDeleting(false)} />
     </section>

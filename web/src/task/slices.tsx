@@ -7,6 +7,10 @@ import { count, short } from "../words.ts";
 
 type Stand = "accepted" | "dropped" | "running" | "finished" | "waiting";
 
+/** A plan of words; the blocks that a request brings stand in the conversation. */
+const wordsIn = (objective: string): string =>
+  objective.replaceAll(/^(`{3,}|~{3,}).*?^\1.*?$|^(`{3,}|~{3,})[^]*$/gms, "").trim();
+
 const standOf = ({ settlement, execution }: Goal): Stand =>
   settlement.state === "open" ? execution.state : settlement.state;
 
@@ -14,7 +18,7 @@ const stands: Record<Stand, { icon: LucideIcon; tone: string; words: string }> =
   accepted: { icon: CircleCheck, tone: "text-done", words: "Accepted" },
   dropped: { icon: CircleSlash, tone: "text-soft", words: "Dropped" },
   running: { icon: LoaderCircle, tone: "text-run", words: "Under way" },
-  finished: { icon: CircleDashed, tone: "text-need", words: "Done, not accepted" },
+  finished: { icon: CircleDashed, tone: "text-need", words: "Not accepted yet" },
   waiting: { icon: CircleDashed, tone: "text-faint", words: "Not begun" },
 };
 
@@ -29,6 +33,8 @@ const Part = ({ label, children }: { label: string; children: React.ReactNode })
 
 const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
   const { contract, execution, evidence, review, settlement, weight } = goal;
+  const objective = wordsIn(contract.objective);
+  const told = objective !== "" && objective !== contract.title;
   const { icon: Icon, tone, words } = stands[standOf(goal)];
   return (
     <li>
@@ -56,11 +62,11 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
           />
         </summary>
         <div className="flex flex-col gap-3 pt-1 pr-2 pb-3 pl-9 text-sm">
-          {(contract.objective !== contract.title || contract.acceptance.length > 0) && (
+          {(told || contract.acceptance.length > 0) && (
             <Part label="Contract">
-              {contract.objective !== contract.title && (
+              {told && (
                 <p className="line-clamp-6 whitespace-pre-wrap text-soft" dir="auto" title={contract.objective}>
-                  {contract.objective}
+                  {objective}
                 </p>
               )}
               {contract.acceptance.length > 0 && (
