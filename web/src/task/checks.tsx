@@ -15,7 +15,8 @@ import type { Log } from "./log.ts";
 /** What a check looks at. */
 const aboutOf = (spec: CheckSpec): string => {
   if ("run" in spec) return spec.run;
-  return spec.kind === "file" ? `file ${spec.path}` : `${spec.start}, ${spec.url}`;
+  if ("criteria" in spec) return spec.criteria;
+  return "path" in spec ? `file ${spec.path}` : `${spec.start}, ${spec.url}`;
 };
 
 const LogOf = ({ taskID, check }: { taskID: string; check: CheckState }) => {

@@ -1,12 +1,43 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Search } from "lucide-react";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { Frame } from "../../../src/protocol/event.ts";
 import { Waiting } from "../parts/empty.tsx";
 import { useLate } from "../parts/time.tsx";
 import { useKeys } from "../shell/keys.ts";
 import { clock } from "../words.ts";
 import { wordsFor } from "./conversation.ts";
 import type { Log } from "./log.ts";
+
+const Row = memo(({ frame, open, onToggle }: { frame: Frame; open: boolean; onToggle: (id: number) => void }) => (
+  <>
+    <button
+      type="button"
+      aria-expanded={open}
+      onClick={() => onToggle(frame.id)}
+      className="grid w-full grid-cols-[auto_1fr] items-baseline gap-x-3 px-4 py-2 text-start -outline-offset-2 hover:bg-hover sm:grid-cols-[4.5rem_5rem_11rem_1fr] sm:px-6"
+    >
+      <span className="tabular text-xs text-faint max-sm:hidden">{frame.id}</span>
+      <time dateTime={frame.at} className="tabular text-xs text-faint">
+        {clock(frame.at)}
+      </time>
+      <code className="truncate font-mono text-xs text-soft">{frame.type}</code>
+      <span className="truncate text-sm max-sm:col-span-2" dir="auto">
+        {wordsFor(frame)}
+      </span>
+    </button>
+    {open && (
+      <pre
+        className="code mx-4 mb-3 max-h-96 overflow-auto rounded-lg bg-sunk p-3 whitespace-pre-wrap sm:mx-6"
+        tabIndex={0}
+        role="region"
+        aria-label={`Event ${frame.id}`}
+      >
+        {JSON.stringify(frame, null, 2)}
+      </pre>
+    )}
+  </>
+));
 
 /** The log as it is: every fact, with its data. */
 export const Events = ({ log }: { log: Log }) => {
@@ -22,10 +53,11 @@ export const Events = ({ log }: { log: Log }) => {
   const scroller = useRef<HTMLDivElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const began = useRef(false);
+  const [height] = useState(() => (matchMedia("(max-width: 40rem)").matches ? 60 : 37));
   const rows = useVirtualizer({
     count: frames.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => 36,
+    estimateSize: (index) => (opened.has(frames[index]?.id ?? -1) ? 300 : height),
     overscan: 12,
     getItemKey: (index) => frames[index]?.id ?? index,
   });
@@ -40,12 +72,15 @@ export const Events = ({ log }: { log: Log }) => {
       field.current?.focus();
     },
   });
-  const toggle = (id: number) =>
+  const toggle = useCallback((id: number) => {
     setOpened((now) => {
       const next = new Set(now);
       if (!next.delete(id)) next.add(id);
       return next;
     });
+  }, []);
+  // A row that was opened or closed has another height than the one that was kept.
+  useEffect(() => rows.measure(), [opened, rows]);
   return (
     <div className="flex h-full min-h-0 flex-col">
       <div className="flex shrink-0 items-center gap-3 px-3 py-1.5 sm:px-5">
@@ -85,36 +120,13 @@ export const Events = ({ log }: { log: Log }) => {
             return (
               <div
                 key={key}
-                ref={rows.measureElement}
                 data-index={index}
+                // Only a row that is open has a height of its own.
+                {...(open ? { ref: rows.measureElement } : {})}
                 className="absolute inset-x-0 border-b border-line"
-                style={{ transform: `translateY(${start}px)` }}
+                style={{ transform: `translateY(${start}px)`, ...(open ? {} : { height }) }}
               >
-                <button
-                  type="button"
-                  aria-expanded={open}
-                  onClick={() => toggle(frame.id)}
-                  className="grid w-full grid-cols-[auto_1fr] items-baseline gap-x-3 px-4 py-2 text-start -outline-offset-2 hover:bg-hover sm:grid-cols-[4.5rem_5rem_11rem_1fr] sm:px-6"
-                >
-                  <span className="tabular text-xs text-faint max-sm:hidden">{frame.id}</span>
-                  <time dateTime={frame.at} className="tabular text-xs text-faint">
-                    {clock(frame.at)}
-                  </time>
-                  <code className="truncate font-mono text-xs text-soft">{frame.type}</code>
-                  <span className="truncate text-sm max-sm:col-span-2" dir="auto">
-                    {wordsFor(frame)}
-                  </span>
-                </button>
-                {open && (
-                  <pre
-                    className="code mx-4 mb-3 max-h-96 overflow-auto rounded-lg bg-sunk p-3 whitespace-pre-wrap sm:mx-6"
-                    tabIndex={0}
-                    role="region"
-                    aria-label={`Event ${frame.id}`}
-                  >
-                    {JSON.stringify(frame, null, 2)}
-                  </pre>
-                )}
+                <Row frame={frame} open={open} onToggle={toggle} />
               </div>
             );
           })}

@@ -15,7 +15,7 @@ import { CancelDialog } from "./cancel.tsx";
 const Fact = ({ label, minor = false, children }: { label: string; minor?: boolean; children: React.ReactNode }) => (
   <div className={`flex min-w-0 items-center gap-1.5 ${minor ? "max-sm:hidden" : ""}`}>
     <dt className="label shrink-0">{label}</dt>
-    <dd className="min-w-0 truncate text-sm text-soft">{children}</dd>
+    <dd className="flex min-w-0 items-center truncate text-sm text-soft">{children}</dd>
   </div>
 );
 

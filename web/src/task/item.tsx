@@ -136,7 +136,7 @@ const CallRow = ({
         </span>
       </button>
       {(open || live !== undefined) && (
-        <div className="flex flex-col gap-2 px-3 pb-3">
+        <div className="flex flex-col gap-2 px-3 pt-1.5 pb-3">
           {open && (
             <pre
               className="code max-h-72 overflow-auto rounded-lg bg-sunk p-2.5 whitespace-pre-wrap"
