@@ -107,7 +107,7 @@ const begin = async (client: Client): Promise<Record<"fixed" | "failed" | "parte
   });
   await client.task.cancel({ path: { taskID: gone }, body: { reason: "The export is not there yet", surface: "web" } });
   const asks = await create({
-    request: `${block("RELEASE.js", "export const version = 2;")}`,
+    request: block("RELEASE.js", "export const version = 2;"),
     title: "Release version 2",
     priority: "critical",
   });

@@ -1,5 +1,5 @@
 import type { EventData, EventType } from "../protocol/event.ts";
-import { missionEvents } from "../protocol/mission.ts";
+import type { missionEvents } from "../protocol/mission.ts";
 
 /** Facts. `DomainEvent` is what a decision produces; `Recorded` is what the log gave it a place for. */
 
@@ -30,9 +30,26 @@ export const sessionOf = (event: DomainEvent): string | undefined => {
 
 type MissionEventType = keyof typeof missionEvents;
 
+/** By name: the page in the browser has these words too, and not the schemas. */
+const ofMission: Readonly<Record<MissionEventType, true>> = {
+  "mission.created": true,
+  "mission.woken": true,
+  "mission.updated": true,
+  "mission.aborted": true,
+  "mission.finished": true,
+  "mission.reminded": true,
+  "mission.paused": true,
+  "plan.written": true,
+  "task.dispatched": true,
+  "task.reopened": true,
+  "task.ended": true,
+  "squad.reconciled": true,
+  "squad.refused": true,
+};
+
 /** A fact that only a Mission's log has. */
 export const isOfMission = <E extends DomainEvent>(event: E): event is E & { type: MissionEventType } =>
-  Object.hasOwn(missionEvents, event.type);
+  Object.hasOwn(ofMission, event.type);
 
 /** Whether a stream is a Mission's: its id is its session's. */
 export const isMission = (stream: StreamID): boolean => stream.startsWith("ses_");
