@@ -6,20 +6,16 @@ import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { brake } from "../domain/budget.ts";
 import type { Conversation } from "../domain/conversation.ts";
 import { next, type Step } from "../domain/next.ts";
-import { compileRules } from "../domain/permission.ts";
 import { circleOf, findSession, interruptOf } from "../domain/session.ts";
 import { isRead, rootOf, type Session } from "../domain/task.ts";
-import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
 import type { Model } from "../model/model.ts";
-import type { LiveFrame } from "../protocol/event.ts";
 import type { Squad } from "../squad/squad.ts";
-import { selectTools, toolSpecs } from "../tool/select.ts";
-import type { Tool, ToolResult } from "../tool/tool.ts";
-import { withAttachments } from "./attachments.ts";
+import type { ToolResult } from "../tool/tool.ts";
 import { author, maker } from "./author.ts";
 import { createBranches } from "./branches.ts";
 import { delegate } from "./delegate.ts";
+import { createEquip, type Equipment } from "./equip.ts";
 import { factsOf } from "./facts.ts";
 import type { Run } from "./open.ts";
 import { recover } from "./recover.ts";
@@ -48,9 +44,8 @@ export const createCrew = async (run: Run): Promise<Crew> => {
   const loadModel = async (): Promise<Model | Error | undefined> =>
     external === undefined ? run.models.load(run.state().model).catch((error: unknown) => error as Error) : undefined;
   let model = await loadModel();
-  const rules = compileRules(run.permissions, run.state().projectRules);
-  const { skills } = squad;
-  const facts = { ...(await factsOf(run)), skills };
+  const facts = { ...(await factsOf(run)), skills: squad.skills };
+  const { equip, turn: base } = createEquip(run, squad, facts);
 
   const ours = ownChecks(facts, run.limits.projectCheckSeconds);
   const retries = () => !(model instanceof Error) && model?.retries !== false;
@@ -65,53 +60,11 @@ export const createCrew = async (run: Run): Promise<Crew> => {
       stop: stop(rootOf(run.state())),
     });
 
-  const equipped = ({ tools: names }: AgentSpec, more: readonly Tool[] = []) => {
-    const tools = [...selectTools(names, { web: run.web !== undefined, skills }), ...more];
-    // Where there are no skills, nothing is said of them.
-    const some = skills.length + (facts.project?.skills?.length ?? 0) > 0;
-    const told = tools.filter(({ name }) => name !== "skill" || some);
-    return { tools: new Map(tools.map((tool) => [tool.name, tool])), specs: toolSpecs(told) };
-  };
   const { production } = run.state();
-  const own = production === null ? equipped(orchestrator) : equipped(maker(orchestrator), [author(run, production)]);
-
-  const shared = (
-    about: Pick<ExternalTurn, "agent" | "sessionID" | "chat" | "wanted" | "last"> & { model: () => ModelRef },
-  ): ExternalTurn => ({
-    ...about,
-    facts,
-    colleagues: agents.filter(({ name }) => about.agent.delegates.includes(name)),
-    limits: run.limits,
-    rules,
-    store: run.store,
-    log: run.log,
-    signal: run.signal,
-    stream: run.stream,
-    state: run.state,
-    task: run.state,
-    async record(events, judged) {
-      await run.record(events, judged === undefined ? {} : { judged });
-    },
-    workspace: () => withAttachments(run),
-    background: run.background,
-    web: run.web,
-    slot: run.slot,
-    live: (type, id, text) => run.store.live.publish(frame(run, about.sessionID, type, id, text), run.state().position),
-    sleep: (ms, signal = run.signal) => sleep(ms, signal),
-    standIn: () => run.models.standIn(about.model(), run.state().tried),
-    async defer(event, until) {
-      const due = { at: until, rank: dueNow(until, run.state().priority).rank };
-      const { input } = run.state();
-      // Facts of our own may come in between (the workspace is made meanwhile); only what somebody said, or a wish to
-      // end, is a reason to ask the model again first.
-      while (!(await run.record([event], { judged: run.state().version, due })))
-        if (run.state().input !== input || run.state().cancel !== null) return;
-    },
-    now: run.now,
-  });
+  const ownTools = production === null ? equip(orchestrator) : equip(maker(orchestrator), [author(run, production)]);
 
   const lead = (last: boolean): ExternalTurn =>
-    shared({
+    base({
       agent: production === null ? orchestrator : maker(orchestrator),
       sessionID: rootOf(run.state()),
       chat: run.chat,
@@ -123,12 +76,12 @@ export const createCrew = async (run: Run): Promise<Crew> => {
       last,
     });
 
-  const turnOf = (base: ExternalTurn, asked: Model | Error | undefined, { tools, specs }: typeof own): Turn => {
+  const turnOf = (turn: ExternalTurn, asked: Model | Error | undefined, { tools, specs }: Equipment): Turn => {
     if (asked === undefined) throw new Error("Expected an agent of ours, got one with a model of its own.");
     if (asked instanceof Error) throw asked;
     const delegated = (callID: string, work: Delegated): Promise<ToolResult> =>
-      delegate(run, crew, base, { callID, ...work });
-    return { ...base, model: asked, tools, specs, delegate: delegated };
+      delegate(run, crew, turn, { callID, ...work });
+    return { ...turn, model: asked, tools, specs, delegate: delegated };
   };
 
   const branches = createBranches(run);
@@ -137,25 +90,25 @@ export const createCrew = async (run: Run): Promise<Crew> => {
     nextStep,
     retries,
     async orchestrate(last) {
-      if (external === undefined) await runAgent(turnOf(lead(last), model, own));
+      if (external === undefined) await runAgent(turnOf(lead(last), model, ownTools));
       else await runProgram(lead(last), external);
       model = await loadModel();
     },
     async takeUp() {
       const about = { sessionID: rootOf(run.state()), chat: run.chat, workspace: run.workspace };
-      await recover(run, about, external === undefined ? () => turnOf(lead(false), model, own) : undefined);
+      await recover(run, about, external === undefined ? () => turnOf(lead(false), model, ownTools) : undefined);
     },
     async work(sessionID) {
       const chat = await run.chats.of(sessionID);
       const session = () => findSession(run.state(), sessionID);
       const agent = agents.find(({ name }) => name === session().agent);
       if (agent === undefined) throw new Error(`Expected the agent ${session().agent} in squad ${squad.id}, got none.`);
-      const equipment = equipped(agent);
+      const equipment = equip(agent);
       const goesOn = () => isUnderWay(run, session()) && stop(sessionID) === undefined;
       const { fork } = session();
       const forked = fork === null ? undefined : await run.workspaces.fork(await run.workspace(), fork.name, fork);
-      const base = {
-        ...shared({
+      const own = {
+        ...base({
           agent,
           sessionID,
           chat,
@@ -169,14 +122,14 @@ export const createCrew = async (run: Run): Promise<Crew> => {
       await branches.within(sessionID, async (signal) => {
         for (;;) {
           const { model: ref } = session();
-          const turn = { ...turnOf(base, await run.models.load(ref as ModelRef), equipment), signal };
-          if (isOpen() && interruptOf(run.state(), sessionID) === null) await recover(run, base, () => turn);
+          const turn = { ...turnOf(own, await run.models.load(ref as ModelRef), equipment), signal };
+          if (isOpen() && interruptOf(run.state(), sessionID) === null) await recover(run, own, () => turn);
           if (goesOn()) await runAgent(session().purpose === "review" ? asReview(turn) : turn);
           // Another model goes on with it.
           if (session().model === ref || !goesOn()) return;
         }
       });
-      if (interruptOf(run.state(), sessionID) !== null && isOpen()) await recover(run, base, undefined);
+      if (interruptOf(run.state(), sessionID) !== null && isOpen()) await recover(run, own, undefined);
       return chat;
     },
   };
@@ -215,23 +168,3 @@ const runProgram = async (turn: ExternalTurn, agent: ExternalAgent): Promise<voi
   const { runExternal } = await import("../agent/external.ts");
   await withinTime(turn, (signal) => runExternal({ ...turn, signal }, agent));
 };
-
-const frame = (run: Run, sessionID: string, type: LiveFrame["type"], id: string, text: string): LiveFrame => {
-  const common = { taskID: run.stream, sessionID, at: run.now().toISOString() };
-  return type === "tool.output"
-    ? { type, ...common, data: { callID: id, text } }
-    : { type, ...common, data: { messageID: id, text } };
-};
-
-const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const end = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", end);
-      resolve();
-    }, ms);
-    signal.addEventListener("abort", end, { once: true });
-  });
