@@ -9,6 +9,7 @@ import { createBench, type Figure } from "./figure.ts";
 import { kill } from "./kill.ts";
 import { long, prompt } from "./long.ts";
 import { landing } from "./landing.ts";
+import { mission } from "./mission.ts";
 import { events, post } from "./latency.ts";
 import { cold, memory } from "./memory.ts";
 import { reads } from "./reads.ts";
@@ -44,6 +45,7 @@ const figures: Record<string, Figure> = {
   dependencies,
   squad,
   squads,
+  mission,
 };
 
 const { values } = parseArgs({ options: { only: { type: "string" }, quick: { type: "boolean", default: false } } });

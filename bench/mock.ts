@@ -35,10 +35,24 @@ const answer = ({ first, turn, body, headers }: MockRequest): MockTurn => {
     const turned = (arrivals.get(id)?.length ?? 1) - 1;
     return turned < Number(steps) ? { calls: calls["read"]?.(turned) ?? [] } : { text: "Done." };
   }
+  // A plan of one phase, its Task, and after its end the last word.
+  if (tool === "mission") return missionTurns(id)[turn] ?? { text: "Done." };
+  if (tool === "end") return { calls: [{ tool: "finish", input: { outcome: "blocked", summary: "Nothing to do." } }] };
   if (tool === "hold") return { hold: true, text: "Done." };
   const wanted = turn < Number(steps) ? calls[tool]?.(turn) : undefined;
   return wanted === undefined ? { text: "Done." } : { calls: wanted };
 };
+
+const missionTurns = (id: string): MockTurn[] => [
+  {
+    calls: [
+      { tool: "plan", input: { phases: [{ id: "one", title: "One", objective: "It is done." }] } },
+      { tool: "dispatch", input: { phase: "one", request: `bench read 20 ${id}-task` } },
+    ],
+  },
+  { text: "It runs." },
+  { calls: [{ tool: "finish", input: { outcome: "done", summary: "Done." } }] },
+];
 
 const methods = {
   async start(): Promise<string> {

@@ -45,14 +45,21 @@ and then, in another terminal,
 
 Local servers and other settings stand in README.md, "Your own model". sortie doctor says what is missing on a machine.`;
 
-export const demo = async (bare: Caller["bare"], screen: Screen): Promise<number> => {
+export const demo = (bare: Caller["bare"], screen: Screen): Promise<number> =>
+  withFolder(screen, (folder, signal) => walk(folder, bare, screen, signal));
+
+/** In a temporary folder that is gone afterwards. */
+export const withFolder = async (
+  screen: Screen,
+  work: (folder: string, signal: AbortSignal) => Promise<void>,
+): Promise<number> => {
   const began = performance.now();
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "sortie-demo-")));
   const stop = new AbortController();
   const onSignal = () => stop.abort();
   process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
   try {
-    await walk(folder, bare, screen, stop.signal);
+    await work(folder, stop.signal);
     screen.say(`\nEverything above was checked and held, in ${duration(performance.now() - began)}.\n${ownModel}`);
     return exit.completed;
   } catch (error) {
@@ -69,12 +76,7 @@ const walk = async (folder: string, bare: Caller["bare"], screen: Screen, signal
   const chapter = (text: string) => screen.say(`\n${bold(text)}`);
 
   chapter("The project: a small npm package with a failing test, made a Git repository");
-  const directory = join(folder, "sum");
-  cpSync(example, directory, { recursive: true });
-  const git = createGit(directory, bare);
-  git("init", "--quiet", "--initial-branch=main");
-  git("add", "--all");
-  git("commit", "--quiet", "--message=A package that adds up amounts of money");
+  const { directory, git } = makeExample(folder, bare);
   const before = git("rev-parse", "HEAD");
   screen.say(`${directory}, commit ${before.slice(0, 10)}`);
 
@@ -139,8 +141,19 @@ const walk = async (folder: string, bare: Caller["bare"], screen: Screen, signal
   }
 };
 
+/** The example as a repository with one commit. */
+export const makeExample = (folder: string, bare: Caller["bare"]) => {
+  const directory = join(folder, "sum");
+  cpSync(example, directory, { recursive: true });
+  const git = createGit(directory, bare);
+  git("init", "--quiet", "--initial-branch=main");
+  git("add", "--all");
+  git("commit", "--quiet", "--message=A package that adds up amounts of money");
+  return { directory, git };
+};
+
 /** The demo verifies; a promise that is not kept ends it. */
-function hold(kept: boolean, expected: string, got: unknown): asserts kept {
+export function hold(kept: boolean, expected: string, got: unknown): asserts kept {
   if (!kept) throw new Exit(exit.failed, `The demo does not hold: expected ${expected}, got ${clean(String(got))}.`);
 }
 

@@ -59,9 +59,12 @@ const createProgram = (finish: (code: number) => void): Command => {
   program
     .command("demo")
     .description("show one Task from request to ZIP, on a small project in a temporary folder")
-    .action(async () => {
-      const [{ demo }, { bare, plain }] = await Promise.all([import("./demo.ts"), loadCaller()]);
-      finish(await demo(bare, createScreen(process.stdout, plain)));
+    .option("--mission", "a Mission instead: a list of three, one after the others, one with a squad made for it")
+    .action(async ({ mission }: { mission?: true }) => {
+      const { bare, plain } = await loadCaller();
+      const screen = createScreen(process.stdout, plain);
+      if (mission) finish(await (await import("./demo-mission.ts")).demoMission(bare, screen));
+      else finish(await (await import("./demo.ts")).demo(bare, screen));
     });
 
   program

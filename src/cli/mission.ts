@@ -164,7 +164,8 @@ export const show = async (
       const words = taskID === undefined ? own : (ofTasks.get(taskID) ?? createWords(screen));
       if (taskID !== undefined) ofTasks.set(taskID, words);
       const text = words(event);
-      const said = text === undefined || (taskID !== undefined && !telling.has(event.type)) ? undefined : text;
+      const told = taskID === undefined ? event.type !== "run.started" : telling.has(event.type);
+      const said = told ? text : undefined;
       const whose = taskID === undefined ? "" : dim(`  ${taskID.slice(-6)} `);
       if (said !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${whose}${said}`);
       if (event.id >= last) return;

@@ -73,6 +73,8 @@ export const openMission = async (
         first === undefined || first.version > state.version + 1
           ? await store.read(stream, { after: state.version })
           : recorded;
+      // What a dispatch or a wake wrote is heard here.
+      if (first === undefined) deps.recorded(missing);
       for (const event of missing)
         if (event.version === state.version + 1) {
           state = evolveMission(state, event);

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { phaseState, producedFor } from "../domain/mission/plan.ts";
 import { isName } from "../squad/catalog.ts";
 import { productionBounds } from "../squad/production.ts";
+import { slugOf } from "../squad/recommend.ts";
 import { lockName } from "../store/lock.ts";
 import { failed, type Tool, type ToolResult } from "../tool/tool.ts";
 import { productionBar, recommended } from "./choose.ts";
@@ -52,6 +53,9 @@ export const produceTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
   run: (request, { callID }) => run.inOrder(() => produce(run, request, callID)),
 });
 
+/** As a package's `owns` may have it. */
+const ownable = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\/[a-z0-9]+(?:-[a-z0-9]+)*)?$/;
+
 /** Longer than a look into the store and a commit can take. */
 const lockMs = 10_000;
 
@@ -60,13 +64,18 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
   const phase = plan.find(({ id }) => id === given.phase);
   if (phase === undefined)
     return failed(`Expected the id of a phase of the plan, got ${JSON.stringify(given.phase)}. Nothing was begun.`);
+  const owned = slugOf(phase.phase);
+  if (!ownable.test(owned) || owned.length > 129)
+    return failed(
+      `Expected words or domain/phase in \`phase\` of ${phase.id} in the plan, for the squad to own, got "${phase.phase}". Nothing was begun.`,
+    );
   // Found again after a restart: it was judged then.
   const known = tasks.some((task) => task.callID === callID);
   if (!known) {
     const problem = await problemOf(run, phase, given.squad);
     if (problem !== undefined) return failed(`${problem} Nothing was begun.`);
   }
-  using lock = await lockName(`production ${project} ${phase.phase}`, lockMs);
+  using lock = await lockName(`production ${project} ${owned}`, lockMs);
   if (lock === undefined) return failed("Another Mission begins a squad for this phase just now. Try again.");
   return makeTask(run, {
     callID,
@@ -80,9 +89,9 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
         : `A squad was made for phase ${phase.id}: dispatch to it.`;
     },
     squad: async () => {
-      const other = (await run.store.productions(project)).find(({ production }) => production?.phase === phase.phase);
+      const other = (await run.store.productions(project)).find(({ production }) => production?.phase === owned);
       if (other !== undefined)
-        return `The Task ${other.taskID} makes a squad for "${phase.phase}" in this project already; wait for it.`;
+        return `The Task ${other.taskID} makes a squad for "${owned}" in this project already; wait for it.`;
       const catalog = await recommended(run, phase.phase);
       if ("why" in catalog) return catalog.why;
       const maker = catalog.scan.squads.find(({ squad, scope }) => squad.id === profile && scope === "builtin");
@@ -90,10 +99,10 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
         ? `Expected the squad ${profile} in the catalog, found none.`
         : { id: profile, version: maker.squad.version, digest: maker.digest };
     },
-    body: { title: `Make the squad ${given.squad}`, request: requestOf(given, phase.phase, run.state().productPillar) },
+    body: { title: `Make the squad ${given.squad}`, request: requestOf(given, owned, run.state().productPillar) },
     budget: undefined,
     handover: undefined,
-    production: { identity, phase: phase.phase, squad: given.squad },
+    production: { identity, phase: owned, squad: given.squad },
   });
 };
 

@@ -56,7 +56,7 @@ const unhealthy = ({ issues, complete }: Scan): ServiceError => {
 };
 
 /** As `owns` writes it: each part in small letters, digits and single hyphens. */
-const slugOf = (phase: string): string =>
+export const slugOf = (phase: string): string =>
   phase
     .split("/")
     .map((part) =>

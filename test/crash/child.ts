@@ -10,11 +10,21 @@ import { flushCompileCache } from "node:module";
 const built = new URL("../../dist/index.js", import.meta.url).href;
 const { createLog, createService, loadConfig, silent } = (await import(built)) as typeof import("../../src/index.ts");
 const killAt = Number(process.env["TEST_KILL_AT"] ?? 0);
+/** The same by place in the whole log (`120`), or by type and count (`task.ended:2`). */
+const killOn = process.env["TEST_KILL_ON"] ?? "";
+const [killType = "", killCount = "1"] = killOn.split(":");
+let seen = 0;
 const service = await createService(
   loadConfig({ port: 0 }),
   process.env["TEST_LOG"] === undefined ? silent : createLog("debug"),
   (events) => {
     if (events.some(({ version }) => version === killAt)) process.kill(process.pid, "SIGKILL");
+    if (killOn === "") return;
+    seen += events.filter(({ type }) => type === killType).length;
+    const there = /^\d+$/.test(killOn)
+      ? events.some(({ position }) => position >= Number(killOn))
+      : seen >= Number(killCount);
+    if (there) process.kill(process.pid, "SIGKILL");
   },
 );
 process.on("SIGTERM", () => void service.close().then(() => process.exit(0)));

@@ -1,0 +1,13 @@
+import { expect, test } from "vitest";
+import { playMonth } from "./month.ts";
+
+/** At night many: test/night/month.test.ts. */
+test("a month of a Mission: nothing is stuck, no end is lost or told twice", { timeout: 60_000 }, async () => {
+  const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
+  console.log(`month of a Mission: TEST_SEED=${seed}`);
+  expect((await playMonth(seed)).ended).toBeGreaterThan(5);
+});
+
+test("control: an end that the Mission did not hear of is found out", { timeout: 60_000 }, async () => {
+  await expect(playMonth(7, { days: 2, lose: true })).rejects.toThrow(/seed 7/);
+});
