@@ -9,7 +9,7 @@ import type { TaskState } from "../domain/task.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { Facts, Model, ModelFailure, ModelReply, ToolSpec } from "../model/model.ts";
-import type { LiveFrame } from "../protocol/event.ts";
+import type { LiveFrame } from "../protocol/frame.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Store } from "../store/store.ts";
 import { keepInput, keepText } from "../store/text.ts";

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { messageOf } from "../errors.ts";
 import { logName, logOf } from "../domain/ledger.ts";
-import { type EventData, eventData, type EventType, type Frame } from "../protocol/event.ts";
+import { type EventData, eventData, type EventType } from "../protocol/event.ts";
+import type { Frame } from "../protocol/frame.ts";
 
 /** What an archive's events say that its other files are compared with. The files are a stranger's: parsed, not trusted. */
 

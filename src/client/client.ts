@@ -1,4 +1,4 @@
-import type { Frame } from "../protocol/event.ts";
+import type { Frame } from "../protocol/frame.ts";
 import type { TaskStatus } from "../protocol/status.ts";
 import { type CallError, errorOf, openEvents, type Result, type StreamFrame } from "./events.ts";
 import { createClient } from "./gen/client/index.ts";

@@ -1,5 +1,5 @@
 import type { ErrorBody } from "../protocol/error.ts";
-import type { Frame, LiveFrame } from "../protocol/event.ts";
+import type { Frame, LiveFrame } from "../protocol/frame.ts";
 import type { MissionStatus } from "../protocol/mission.ts";
 import type { TaskStatus } from "../protocol/status.ts";
 

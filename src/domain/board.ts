@@ -1,5 +1,6 @@
 import type { EventData, LongText } from "../protocol/event.ts";
-import type { Artifact, Message, TaskBoard, TaskStatus, TimelineEntry } from "../protocol/status.ts";
+import type { Artifact, TaskStatus } from "../protocol/status.ts";
+import type { Message, TaskBoard, TimelineEntry } from "../protocol/board.ts";
 import { answerWords, permissionWords } from "./ask.ts";
 import { missionSentence, noticeOf } from "./mission/words.ts";
 import { type Recorded, requestMessageID } from "./event.ts";

@@ -1,4 +1,5 @@
-import type { BlobRef, Frame, LongText } from "../protocol/event.ts";
+import type { BlobRef, LongText } from "../protocol/event.ts";
+import type { Frame } from "../protocol/frame.ts";
 
 /**
  * The ledger: what the log holds as evidence (calls, checks, reviews, settlements, trees, landings, artifacts, ends), each

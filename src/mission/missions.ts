@@ -15,7 +15,8 @@ import type {
   MissionWake,
   MissionWoken,
 } from "../protocol/mission.ts";
-import type { MessagePage, TaskSummary } from "../protocol/status.ts";
+import type { MessagePage } from "../protocol/board.ts";
+import type { TaskSummary } from "../protocol/status.ts";
 import type { TaskAnswer } from "../protocol/task.ts";
 import type { Catalog } from "../squad/catalog.ts";
 import type { MissionQuery, Store } from "../store/store.ts";

@@ -375,58 +375,6 @@ export const eventData = {
 export type EventType = keyof typeof eventData;
 export type EventData = { [K in EventType]: z.infer<(typeof eventData)[K]> };
 
-/** A durable frame: `id` is the position in the whole log, growing, with gaps within one stream. */
-const frame = {
-  id: z.number().int(),
-  taskID: z.string().optional().describe("Absent in a Mission's own facts"),
-  missionID: z.string().optional().describe("The Mission that it is a fact of, or that dispatched the Task"),
-  sessionID: z.string().optional(),
-  at: z.iso.datetime(),
-};
-
-const durable = (Object.keys(eventData) as EventType[]).map((type) =>
-  z.object({ ...frame, type: z.literal(type), data: eventData[type] }),
-);
-
-/** Live frames have no id, are not in the log and may be dropped for a slow reader. */
-const live = [
-  z.object({
-    type: z.enum(["message.delta", "reasoning.delta"]),
-    taskID: z.string().optional(),
-    missionID: z.string().optional(),
-    sessionID: z.string(),
-    at: z.iso.datetime(),
-    data: z.object({ messageID: z.string(), text: z.string() }),
-  }),
-  z.object({
-    type: z.literal("tool.output"),
-    taskID: z.string().optional(),
-    missionID: z.string().optional(),
-    sessionID: z.string().optional(),
-    at: z.iso.datetime(),
-    data: z.object({ callID: z.string(), text: z.string() }),
-  }),
-];
-
-const framing = [
-  z.object({ type: z.literal("task.snapshot"), taskID: z.string(), at: z.iso.datetime(), data: taskStatus }),
-  z.object({ type: z.literal("mission.snapshot"), missionID: z.string(), at: z.iso.datetime(), data: missionStatus }),
-  z.object({
-    type: z.literal("stream.end"),
-    taskID: z.string().optional(),
-    missionID: z.string().optional(),
-    at: z.iso.datetime(),
-    data: z.object({}),
-  }),
-];
-
-export const durableFrame = z.union(durable).meta({ id: "TaskEvent" });
-export const liveFrame = z.union(live).meta({ id: "LiveEvent" });
-export const streamFrame = z.union([durableFrame, liveFrame, ...framing]).meta({ id: "StreamFrame" });
-export const eventPage = z
-  .object({ events: z.array(durableFrame), nextAfter: z.number().int() })
-  .meta({ id: "EventPage" });
-
 export type { BlobRef, LongText };
 export type AttachmentRef = z.infer<typeof attachmentRef>;
 export type ModelUsage = z.infer<typeof modelUsage>;
@@ -434,21 +382,3 @@ export type TurnFailure = z.infer<typeof turnFailure>;
 export type Given = z.infer<typeof given>;
 export type Snapshot = z.infer<typeof snapshot>;
 export type LandedPath = z.infer<typeof landedPath>;
-/** Of a Task, or of a Mission's own agent. */
-type Whose = { taskID?: string; missionID?: string };
-
-export type LiveFrame = Whose &
-  (
-    | {
-        type: "message.delta" | "reasoning.delta";
-        sessionID: string;
-        at: string;
-        data: { messageID: string; text: string };
-      }
-    | { type: "tool.output"; sessionID?: string; at: string; data: { callID: string; text: string } }
-  );
-
-/** A durable frame as sent, by type. */
-export type Frame = {
-  [K in EventType]: Whose & { id: number; type: K; sessionID?: string; at: string; data: EventData[K] };
-}[EventType];

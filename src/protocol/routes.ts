@@ -1,8 +1,10 @@
 import { z } from "zod";
-import { eventPage, streamFrame } from "./event.ts";
+import { eventPage, streamFrame } from "./frame.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
 import * as mission from "./mission.ts";
 import * as squad from "./squad.ts";
+import * as accepted from "./accepted.ts";
+import * as board from "./board.ts";
 import * as status from "./status.ts";
 import * as task from "./task.ts";
 
@@ -107,7 +109,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       directory: "required",
       body: bodies.taskCreate,
       bodySize: "large",
-      answers: [json(status.taskCreated, "Accepted; the Task runs by itself from here", 202)],
+      answers: [json(accepted.taskCreated, "Accepted; the Task runs by itself from here", 202)],
     },
     "task.list": {
       method: "GET",
@@ -155,7 +157,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       params: taskParams,
       body: bodies.taskDelete,
       bodyOptional: true,
-      answers: [json(status.taskDeleted, "Deleted")],
+      answers: [json(accepted.taskDeleted, "Deleted")],
     },
     "task.status": {
       method: "GET",
@@ -171,7 +173,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       summary: "Everything a front end shows first; then the stream from lastEventID",
       directory: "accepted",
       params: taskParams,
-      answers: [json(status.board, "The board"), { status: 304, description: "Unchanged since If-None-Match" }],
+      answers: [json(board.board, "The board"), { status: 304, description: "Unchanged since If-None-Match" }],
     },
     "task.messages": {
       method: "GET",
@@ -180,7 +182,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       directory: "accepted",
       params: taskParams,
       query: z.object({ after: count(0, Number.MAX_SAFE_INTEGER).optional(), limit: count(1, 1000).optional() }),
-      answers: [json(status.messagePage, "Messages in order, by eventID")],
+      answers: [json(board.messagePage, "Messages in order, by eventID")],
     },
     "task.diff": {
       method: "GET",
@@ -220,7 +222,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       summary: "Whether a picture of what the Task has made can be taken, and those that were",
       directory: "required",
       params: taskParams,
-      answers: [json(status.preview, "The preview")],
+      answers: [json(board.preview, "The preview")],
     },
     "task.capture": {
       method: "POST",
@@ -230,7 +232,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       params: taskParams,
       body: bodies.taskCapture,
       bodyOptional: true,
-      answers: [json(status.captureAccepted, "Taken; an artifact")],
+      answers: [json(accepted.captureAccepted, "Taken; an artifact")],
     },
     "task.events": {
       method: "GET",
@@ -253,7 +255,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       params: taskParams,
       body: bodies.taskMessage,
       bodySize: "large",
-      answers: [json(status.messageAccepted, "Accepted", 202)],
+      answers: [json(accepted.messageAccepted, "Accepted", 202)],
     },
     "task.cancel": {
       method: "POST",
@@ -264,8 +266,8 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       body: bodies.taskCancel,
       bodyOptional: true,
       answers: [
-        json(status.cancelAccepted, "Cancelled"),
-        json(status.cancelAccepted, "Accepted; active until its processes are dead", 202),
+        json(accepted.cancelAccepted, "Cancelled"),
+        json(accepted.cancelAccepted, "Accepted; active until its processes are dead", 202),
       ],
     },
     "task.answer": {
@@ -275,7 +277,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       directory: "required",
       params: z.object({ taskID: z.string(), askID: z.string() }),
       body: bodies.taskAnswer,
-      answers: [json(status.answerAccepted, "This answer stands; the Task goes on")],
+      answers: [json(accepted.answerAccepted, "This answer stands; the Task goes on")],
     },
     "task.interrupt": {
       method: "POST",
@@ -285,7 +287,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       params: z.object({ taskID: z.string(), sessionID: z.string() }),
       body: bodies.sessionInterrupt,
       bodyOptional: true,
-      answers: [json(status.interruptAccepted, "Accepted; its call answers when it has stopped", 202)],
+      answers: [json(accepted.interruptAccepted, "Accepted; its call answers when it has stopped", 202)],
     },
     "task.projectArchive": {
       method: "GET",
@@ -301,7 +303,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       summary: "The directories that have Tasks, last update first",
       directory: "accepted",
       query: z.object({ limit: count(1, 200).optional().describe("Default 50") }),
-      answers: [json(z.array(status.project), "Projects")],
+      answers: [json(z.array(board.project), "Projects")],
     },
     "mission.wake": {
       method: "POST",
@@ -341,7 +343,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
       directory: "optional",
       params: missionParams,
       query: z.object({ after: count(0, Number.MAX_SAFE_INTEGER).optional(), limit: count(1, 1000).optional() }),
-      answers: [json(status.messagePage, "Messages in order, by eventID")],
+      answers: [json(board.messagePage, "Messages in order, by eventID")],
     },
     "mission.rename": {
       method: "PATCH",

@@ -2,20 +2,11 @@ import { z } from "zod";
 import { checkKinds, checkSpec, viewport } from "./check.ts";
 import { activity, budget, lifecycleStatus, phase, priority, productPillar, time } from "./task.ts";
 
-/** What the Task routes answer: the status record, the list row, messages, the board. Source: completion.md "Tasks". */
+/** The status record of a Task, the list row and the whole record. Source: completion.md "Tasks". */
 
 export const squadRef = z
   .object({ id: z.string(), version: z.string(), digest: z.string(), scope: z.enum(["builtin", "user", "project"]) })
   .meta({ id: "SquadRef" });
-
-export const taskCreated = z
-  .object({
-    task_id: z.string(),
-    taskID: z.string(),
-    directory: z.string(),
-    squad: squadRef.omit({ scope: true }),
-  })
-  .meta({ id: "TaskCreated" });
 
 export const usage = z
   .object({
@@ -273,7 +264,7 @@ export const taskStatus = z
   })
   .meta({ id: "TaskStatus" });
 
-const attachmentInfo = z.object({
+export const attachmentInfo = z.object({
   filename: z.string(),
   mime: z.string(),
   bytes: z.number().int(),
@@ -288,147 +279,10 @@ export const taskDetail = taskStatus
   })
   .meta({ id: "TaskDetail" });
 
-export const message = z
-  .object({
-    messageID: z.string(),
-    sessionID: z.string(),
-    role: z.enum(["user", "assistant"]),
-    source: z.string().describe("Who wrote it: the caller's `source`, `checks`, or the agent's name"),
-    text: z.string(),
-    attachments: z.array(attachmentInfo),
-    calls: z.array(
-      z.object({
-        callID: z.string(),
-        tool: z.string(),
-        input: z.unknown(),
-        state: z.enum(["running", "ok", "error", "interrupted"]),
-        output: z.string().nullable(),
-        exitCode: z.number().int().nullable(),
-        durationMs: z.number().nullable(),
-      }),
-    ),
-    at: time,
-    eventID: z.number().int(),
-  })
-  .meta({ id: "Message" });
-
-export const messagePage = z
-  .object({ messages: z.array(message), total: z.number().int(), nextAfter: z.number().int().nullable() })
-  .meta({ id: "MessagePage" });
-
-export const timelineEntry = z
-  .object({ id: z.number().int(), type: z.string(), at: time, summary: z.string() })
-  .meta({ id: "TimelineEntry" });
-
-export const board = z
-  .object({
-    task: taskStatus,
-    request: z.string(),
-    columns: z.object({
-      todo: z.array(z.string()),
-      doing: z.array(z.string()),
-      reviewing: z.array(z.string()),
-      done: z.array(z.string()),
-      blocked: z.array(z.string()),
-    }),
-    conversation: z.object({ messages: z.array(message), total: z.number().int() }),
-    sessions: topology.shape.nodes,
-    checks: z.array(checkState),
-    artifacts: z.array(artifact),
-    git: common.git,
-    pending: z.array(pendingAsk),
-    timeline: z.array(timelineEntry),
-    usage,
-    lastEventID: z.number().int(),
-    generatedAt: time,
-  })
-  .meta({ id: "TaskBoard" });
-
-export const preview = z
-  .object({
-    url: z
-      .string()
-      .nullable()
-      .describe("The page of the Task's server, as its sandbox sees it; null: no check starts one"),
-    state: z
-      .enum(["none", "unavailable", "busy", "ready"])
-      .describe("none: no check starts a server. unavailable: no Chromium, or nothing committed. busy: not now"),
-    captures: z.array(artifact),
-  })
-  .meta({ id: "Preview" });
-
-export const captureAccepted = z
-  .object({ artifactID: z.string(), eventID: z.number().int() })
-  .meta({ id: "CaptureAccepted" });
-
-export const messageAccepted = z
-  .object({
-    taskID: z.string(),
-    messageID: z.string(),
-    accepted: z.literal(true),
-    disposition: z.enum(["steered", "queued", "interrupted", "restarted"]),
-    status: activity,
-    lifecycleStatus,
-    eventID: z.number().int(),
-  })
-  .meta({ id: "MessageAccepted" });
-
-export const cancelAccepted = z
-  .object({
-    taskID: z.string(),
-    accepted: z.literal(true),
-    status: activity,
-    lifecycleStatus,
-    eventID: z.number().int(),
-  })
-  .meta({ id: "CancelAccepted" });
-
-export const answerAccepted = z
-  .object({
-    taskID: z.string(),
-    askID: z.string(),
-    accepted: z.literal(true),
-    status: activity,
-    lifecycleStatus,
-    eventID: z.number().int(),
-  })
-  .meta({ id: "AnswerAccepted" });
-
-export const interruptAccepted = z
-  .object({
-    taskID: z.string(),
-    sessionID: z.string(),
-    accepted: z.literal(true),
-    status: activity,
-    lifecycleStatus,
-    eventID: z.number().int(),
-  })
-  .meta({ id: "InterruptAccepted" });
-
-export const project = z
-  .object({
-    directory: z.string().describe("Of its newest Task"),
-    tasks: z.number().int(),
-    active: z.number().int(),
-    updated: z.number().int().describe("Milliseconds"),
-  })
-  .meta({ id: "Project" });
-
-export const taskDeleted = z.object({ taskID: z.string(), deleted: z.literal(true) }).meta({ id: "TaskDeleted" });
-
-export type Project = z.infer<typeof project>;
 export type TaskSummary = z.infer<typeof taskSummary>;
 export type TaskStatus = z.infer<typeof taskStatus>;
 export type TaskDetail = z.infer<typeof taskDetail>;
-export type TaskBoard = z.infer<typeof board>;
-export type Message = z.infer<typeof message>;
-export type MessagePage = z.infer<typeof messagePage>;
-export type MessageAccepted = z.infer<typeof messageAccepted>;
-export type AnswerAccepted = z.infer<typeof answerAccepted>;
 export type PendingAsk = z.infer<typeof pendingAsk>;
-export type InterruptAccepted = z.infer<typeof interruptAccepted>;
-export type CancelAccepted = z.infer<typeof cancelAccepted>;
-export type TimelineEntry = z.infer<typeof timelineEntry>;
 export type Usage = z.infer<typeof usage>;
 export type CheckState = z.infer<typeof checkState>;
 export type Topology = z.infer<typeof topology>;
@@ -436,8 +290,6 @@ export type Goal = z.infer<typeof goal>;
 export type Budget = z.infer<typeof budget>;
 export type Phase = z.infer<typeof phase>;
 export type Priority = z.infer<typeof priority>;
-export type Preview = z.infer<typeof preview>;
-export type CaptureAccepted = z.infer<typeof captureAccepted>;
 export type Artifact = z.infer<typeof artifact>;
 export type ErrorInfo = z.infer<typeof errorInfo>;
 export type LifecycleStatus = z.infer<typeof lifecycleStatus>;

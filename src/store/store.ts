@@ -2,8 +2,10 @@ import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.
 import type { MissionRow } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import type { TaskState } from "../domain/task.ts";
-import type { BlobRef, LiveFrame } from "../protocol/event.ts";
-import type { Activity, LifecycleStatus, Priority, Project, TaskSummary } from "../protocol/status.ts";
+import type { BlobRef } from "../protocol/event.ts";
+import type { LiveFrame } from "../protocol/frame.ts";
+import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/status.ts";
+import type { Project } from "../protocol/board.ts";
 
 /**
  * The log and what stands beside it. One port, two implementations (`sqlite.ts`, `postgres.ts`), one contract suite

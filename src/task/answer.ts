@@ -1,7 +1,7 @@
 import { answer, answerWords } from "../domain/ask.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
-import type { AnswerAccepted } from "../protocol/status.ts";
+import type { AnswerAccepted } from "../protocol/accepted.ts";
 import type { Accept } from "./accept.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
 

@@ -1,6 +1,6 @@
 import type { ArchivedFile } from "../domain/flow.ts";
 import { logName, logOf } from "../domain/ledger.ts";
-import type { Frame } from "../protocol/event.ts";
+import type { Frame } from "../protocol/frame.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Blobs } from "../store/store.ts";
 import type { Omitted } from "./entries.ts";

@@ -6,15 +6,8 @@ import { phaseOf, waitOf } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../errors.ts";
 import { isID } from "../id.ts";
-import type {
-  Artifact,
-  Message,
-  MessagePage,
-  TaskBoard,
-  TaskDetail,
-  TaskStatus,
-  TaskSummary,
-} from "../protocol/status.ts";
+import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../protocol/status.ts";
+import type { Message, MessagePage, TaskBoard } from "../protocol/board.ts";
 import type { Json, ListQuery, Store } from "../store/store.ts";
 import { loadInput, loadText } from "../store/text.ts";
 import type { Workspaces } from "../workspace/workspace.ts";

@@ -10,18 +10,13 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type {
   AnswerAccepted,
-  Artifact,
   CancelAccepted,
   CaptureAccepted,
   InterruptAccepted,
   MessageAccepted,
-  MessagePage,
-  Preview,
-  TaskBoard,
-  TaskDetail,
-  TaskStatus,
-  TaskSummary,
-} from "../protocol/status.ts";
+} from "../protocol/accepted.ts";
+import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../protocol/status.ts";
+import type { MessagePage, Preview, TaskBoard } from "../protocol/board.ts";
 import type {
   SessionInterrupt,
   TaskAnswer,

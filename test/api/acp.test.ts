@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import type { Frame } from "../../src/protocol/event.ts";
+import type { Frame } from "../../src/protocol/frame.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { processesOf, startProcess } from "../crash/process.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import { costOf } from "../../src/model/usage.ts";
-import type { Frame } from "../../src/protocol/event.ts";
+import type { Frame } from "../../src/protocol/frame.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { makeProject, readText, temporary } from "../harness.ts";
 import { type MockProvider, type MockRequest, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";

@@ -8,6 +8,7 @@ import { errorCodes, ServiceError } from "../../src/errors.ts";
 import { silent } from "../../src/log.ts";
 import { knownKinds } from "../../src/model/kinds.ts";
 import { createRegistry } from "../../src/model/registry.ts";
+import { board } from "../../src/protocol/board.ts";
 import { checkRequest } from "../../src/protocol/check.ts";
 import { eventData } from "../../src/protocol/event.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
@@ -50,7 +51,7 @@ describe("the tables of the interface", () => {
     same("POST /task/{taskID}/cancel", keysOf(bodies.taskCancel));
     same("Checks", checkRequest.options.flatMap(keysOf).filter(once));
     same("Status record", ["error", "errorInfo", ...keysOf(protocol.taskStatus)].filter(once));
-    same("GET /task/{taskID}/board", keysOf(protocol.board));
+    same("GET /task/{taskID}/board", keysOf(board));
     const list = keysOf(createRoutes()["task.list"].query);
     for (const name of [...list, "metadata.<key>"]) expect(manual).toContain(`\`${name}\``);
     const own = keysOf(protocol.taskSummary).filter((key) => !keysOf(protocol.taskStatus).includes(key));

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../entries.ts";
-import type { Frame } from "../../src/protocol/event.ts";
+import type { Frame } from "../../src/protocol/frame.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
 import { makeProject, temporary, until } from "../harness.ts";
 import { startService, type TestService } from "../service.ts";

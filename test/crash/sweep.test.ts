@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Frame } from "../../src/protocol/event.ts";
+import type { Frame } from "../../src/protocol/frame.ts";
 import type { TaskStatus, TaskSummary } from "../../src/protocol/status.ts";
 import { cassettes, ensureCassette } from "../cassette.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";

@@ -1,0 +1,90 @@
+import { z } from "zod";
+import { artifact, attachmentInfo, checkState, pendingAsk, taskStatus, topology, usage } from "./status.ts";
+import { time } from "./task.ts";
+
+/** What a Task looks like as a whole: its board, its conversation, pictures of it; and the projects that have Tasks. */
+
+export const message = z
+  .object({
+    messageID: z.string(),
+    sessionID: z.string(),
+    role: z.enum(["user", "assistant"]),
+    source: z.string().describe("Who wrote it: the caller's `source`, `checks`, or the agent's name"),
+    text: z.string(),
+    attachments: z.array(attachmentInfo),
+    calls: z.array(
+      z.object({
+        callID: z.string(),
+        tool: z.string(),
+        input: z.unknown(),
+        state: z.enum(["running", "ok", "error", "interrupted"]),
+        output: z.string().nullable(),
+        exitCode: z.number().int().nullable(),
+        durationMs: z.number().nullable(),
+      }),
+    ),
+    at: time,
+    eventID: z.number().int(),
+  })
+  .meta({ id: "Message" });
+
+export const messagePage = z
+  .object({ messages: z.array(message), total: z.number().int(), nextAfter: z.number().int().nullable() })
+  .meta({ id: "MessagePage" });
+
+export const timelineEntry = z
+  .object({ id: z.number().int(), type: z.string(), at: time, summary: z.string() })
+  .meta({ id: "TimelineEntry" });
+
+export const board = z
+  .object({
+    task: taskStatus,
+    request: z.string(),
+    columns: z.object({
+      todo: z.array(z.string()),
+      doing: z.array(z.string()),
+      reviewing: z.array(z.string()),
+      done: z.array(z.string()),
+      blocked: z.array(z.string()),
+    }),
+    conversation: z.object({ messages: z.array(message), total: z.number().int() }),
+    sessions: topology.shape.nodes,
+    checks: z.array(checkState),
+    artifacts: z.array(artifact),
+    git: taskStatus.shape.git,
+    pending: z.array(pendingAsk),
+    timeline: z.array(timelineEntry),
+    usage,
+    lastEventID: z.number().int(),
+    generatedAt: time,
+  })
+  .meta({ id: "TaskBoard" });
+
+export const preview = z
+  .object({
+    url: z
+      .string()
+      .nullable()
+      .describe("The page of the Task's server, as its sandbox sees it; null: no check starts one"),
+    state: z
+      .enum(["none", "unavailable", "busy", "ready"])
+      .describe("none: no check starts a server. unavailable: no Chromium, or nothing committed. busy: not now"),
+    captures: z.array(artifact),
+  })
+  .meta({ id: "Preview" });
+
+export const project = z
+  .object({
+    directory: z.string().describe("Of its newest Task"),
+    tasks: z.number().int(),
+    active: z.number().int(),
+    updated: z.number().int().describe("Milliseconds"),
+  })
+  .meta({ id: "Project" });
+
+export type TaskBoard = z.infer<typeof board>;
+export type Message = z.infer<typeof message>;
+export type MessagePage = z.infer<typeof messagePage>;
+export type TimelineEntry = z.infer<typeof timelineEntry>;
+export type Preview = z.infer<typeof preview>;
+export type Project = z.infer<typeof project>;
