@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { checkSpec } from "./check.ts";
-import { missionEvents, missionStatus, productionEvents, taskMission } from "./mission.ts";
+import { missionEvents, productionEvents, taskMission } from "./mission.ts";
 import { sliceEvents } from "./slice.ts";
-import { artifactBy, errorInfo, production, squadRef, taskStatus } from "./status.ts";
+import { artifactBy, errorInfo, production, squadRef } from "./status.ts";
 import { budget, lifecycleStatus, modelRef, priority, productPillar } from "./task.ts";
 import { type BlobRef, blobRef, type LongText, longText, sha256 } from "./text.ts";
 
