@@ -377,6 +377,9 @@ export const loadCaller = (env: Config["env"] = process.env) => ({
   password: env["SERVICE_SERVER_PASSWORD"],
   /** No colours, no moving lines. */
   plain: (env["NO_COLOR"] ?? "") !== "" || (env["CI"] ?? "") !== "" || env["TERM"] === "dumb",
+  /** Somebody sits there who could be shown a page. */
+  display:
+    process.platform === "darwin" || [env["DISPLAY"], env["WAYLAND_DISPLAY"]].some((name) => (name ?? "") !== ""),
   /** What commands need to run, and nothing that configures the service. */
   bare: Object.fromEntries(["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"].map((name) => [name, env[name]])),
 });

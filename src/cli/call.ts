@@ -75,6 +75,26 @@ export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "err
   }
 };
 
+/** The same for a Mission, whose id its caller chose: a whole id is never taken for the beginning of another. */
+export const resolveMission = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
+  const missions = need(await service.mission.list({ query: { archived: true, limit: 200 } }), url);
+  if (missions.some(({ missionID }) => missionID === given)) return given;
+  const folder = resolve(directory);
+  if (given === "@last") {
+    const newest = missions.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
+    if (newest === undefined) throw new Exit(exit.usage, `There is no Mission yet in ${folder}.`);
+    return newest.missionID;
+  }
+  const matching = missions.flatMap(({ missionID }) => (missionID.startsWith(given) ? [missionID] : []));
+  if (matching.length > 1)
+    throw new Exit(
+      exit.usage,
+      `"${given}" begins ${matching.length} Missions: ${matching.slice(0, 5).join(", ")}. Give more of the id.`,
+    );
+  // One that is not listed may still be there, among older ones.
+  return matching[0] ?? given;
+};
+
 /** A whole id, its unique beginning among the project's Tasks, or `@last` for the newest of them. */
 export const resolveID = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;

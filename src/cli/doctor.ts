@@ -1,22 +1,18 @@
-import { execFile } from "node:child_process";
-import { constants } from "node:fs";
-import { access, mkdtemp, readdir, readFile, rm, stat, statfs } from "node:fs/promises";
+import { mkdtemp, rm, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { join } from "node:path";
 import { type Config, type Flags, loadConfig } from "../config.ts";
 import { messageOf } from "../errors.ts";
 import { silent } from "../log.ts";
 import { exit } from "./exit.ts";
 import { bad, type Finding, markOf, note, ok } from "./finding.ts";
-import { bytes, clean, line, type Screen } from "./print.ts";
+import { clockAgainst, dataFolder, disk, exists, git, orphans, ripgrep } from "./machine.ts";
+import { bytes, clean, during, line, type Screen } from "./print.ts";
 
 /** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */
 
 const builtin = "builtin/rules-1";
-
-const execute = promisify(execFile);
 
 /** Resolves to the exit code: 0 without a `bad` finding. */
 export const doctor = async (
@@ -26,7 +22,10 @@ export const doctor = async (
 ): Promise<number> => {
   const { dim } = screen.colors;
   let failed = false;
-  for await (const finding of examine(flags)) {
+  const findings = examine(flags);
+  for (;;) {
+    const { value: finding, done } = await during(screen, "Looking", findings.next());
+    if (done) return failed ? exit.failed : exit.completed;
     failed ||= finding.state === "bad";
     if (emit !== undefined) emit(finding);
     else {
@@ -34,10 +33,9 @@ export const doctor = async (
       if (finding.remedy !== undefined) screen.say(dim(`${" ".repeat(19)}${finding.remedy}`));
     }
   }
-  return failed ? exit.failed : exit.completed;
 };
 
-async function* examine(flags: Flags): AsyncGenerator<Finding> {
+async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefined> {
   yield ok("Node", process.versions.node);
   yield await git();
   yield await ripgrep();
@@ -57,23 +55,11 @@ async function* examine(flags: Flags): AsyncGenerator<Finding> {
   yield await model(config);
   yield await localModels(config);
   yield await squads(config);
-  yield await store(config);
+  yield* store(config);
   yield await sandbox(config);
   yield await browser(config);
   yield await orphans(config, running !== undefined);
 }
-
-const git = async (): Promise<Finding> => {
-  const remedy = "Install Git 2.39 or newer: https://git-scm.com";
-  try {
-    const { stdout } = await execute("git", ["--version"], { timeout: 5000 });
-    const [, major = 0, minor = 0] = (/(\d{1,9})\.(\d{1,9})/.exec(stdout) ?? []).map(Number);
-    const found = line(stdout);
-    return major > 2 || (major === 2 && minor >= 39) ? ok("Git", found) : bad("Git", `${found} is too old`, remedy);
-  } catch (error) {
-    return bad("Git", messageOf(error), remedy);
-  }
-};
 
 const browser = async (config: Config): Promise<Finding> => {
   const found = (await import("../service.ts")).browserOf(config);
@@ -84,50 +70,6 @@ const browser = async (config: Config): Promise<Finding> => {
         "Visual checks and previews need one: apt-get install chromium, or `browser` in config.jsonc.",
       )
     : ok("Browser", found);
-};
-
-const ripgrep = async (): Promise<Finding> => {
-  try {
-    const { rgPath } = await import("@vscode/ripgrep");
-    const { stdout } = await execute(rgPath, ["--version"], { timeout: 5000 });
-    return ok("ripgrep", stdout.split("\n")[0] ?? "");
-  } catch (error) {
-    return bad("ripgrep", line(messageOf(error)), "Agents search with it. Install the dependencies again: npm ci");
-  }
-};
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
-
-/** The folder itself, or where it will be made. */
-const nearest = async (path: string): Promise<string> =>
-  (await exists(path)) || path === dirname(path) ? path : nearest(dirname(path));
-
-const dataFolder = async ({ dataDir }: Config): Promise<Finding> => {
-  const place = await nearest(dataDir);
-  try {
-    if (!(await stat(place)).isDirectory()) throw new Error(`Expected a folder, got the file ${place}`);
-    await access(place, constants.W_OK | constants.X_OK);
-    return ok("Data folder", place === dataDir ? dataDir : `${dataDir} (will be made)`);
-  } catch (error) {
-    return bad("Data folder", messageOf(error), "Make it writable, or set SERVICE_DATA_DIR or --data-dir.");
-  }
-};
-
-const disk = async ({ dataDir, limits }: Config): Promise<Finding> => {
-  const { bavail, bsize, blocks } = await statfs(await nearest(dataDir));
-  const free = bavail * bsize;
-  const wanted = Math.max(limits.diskFreeBytes, (blocks * bsize * limits.diskFreePercent) / 100);
-  return free >= wanted
-    ? ok("Disk", `${bytes(free)} free`)
-    : bad(
-        "Disk",
-        `${bytes(free)} free; under ${bytes(wanted)} new Tasks are refused`,
-        "Free some, move the data folder (SERVICE_DATA_DIR), or lower limits.diskFreeBytes and diskFreePercent.",
-      );
 };
 
 /** What already answers there, when it is a Sortie. */
@@ -230,10 +172,20 @@ const localModels = async ({ providers }: Config): Promise<Finding> => {
     : note("Local models", text, `Not in use. To use one: sortie model use ${first}`);
 };
 
-const store = async ({ databaseURL, dataDir }: Config): Promise<Finding> => {
-  if (databaseURL !== undefined) return postgres(databaseURL);
+/** The store, and this machine's clock beside what the store knows of the time. */
+async function* store({ databaseURL, dataDir }: Config): AsyncGenerator<Finding, void, undefined> {
+  const known = databaseURL === undefined ? await sqlite(dataDir) : await postgres(databaseURL);
+  yield known.finding;
+  yield databaseURL === undefined
+    ? clockAgainst(known.time, "the newest event on record", false)
+    : clockAgainst(known.time, "the database's", true);
+}
+
+type Known = { finding: Finding; time?: Date };
+
+const sqlite = async (dataDir: string): Promise<Known> => {
   const file = join(dataDir, "sortie.db");
-  if (!(await exists(file))) return ok("Store", "SQLite, no Task yet");
+  if (!(await exists(file))) return { finding: ok("Store", "SQLite, no Task yet") };
   const remedy = `Keep ${file} as it is, and restore a copy. Nothing is repaired silently.`;
   try {
     const { default: Database } = await import("better-sqlite3");
@@ -241,24 +193,34 @@ const store = async ({ databaseURL, dataDir }: Config): Promise<Finding> => {
     try {
       const found = String(database.pragma("quick_check", { simple: true }));
       const { size } = await stat(file);
-      return found === "ok" ? ok("Store", `SQLite, ${bytes(size)}, sound`) : bad("Store", line(found), remedy);
+      if (found !== "ok") return { finding: bad("Store", line(found), remedy) };
+      const finding = ok("Store", `SQLite, ${bytes(size)}, sound`);
+      const newest = database.prepare<[], { at: string }>("select at from events order by position desc limit 1").get();
+      return newest === undefined ? { finding } : { finding, time: new Date(newest.at) };
     } finally {
       database.close();
     }
   } catch (error) {
-    return bad("Store", `${file}: ${messageOf(error)}`, remedy);
+    return { finding: bad("Store", `${file}: ${messageOf(error)}`, remedy) };
   }
 };
 
-const postgres = async (connectionString: string): Promise<Finding> => {
+const postgres = async (connectionString: string): Promise<Known> => {
   const { default: pg } = await import("pg");
   const client = new pg.Client({ connectionString, connectionTimeoutMillis: 3000 });
   try {
     await client.connect();
-    const { rows } = await client.query<{ version: string }>("show server_version");
-    return ok("Store", `PostgreSQL ${rows[0]?.version ?? ""} answers`);
+    const { rows } = await client.query<{ version: string; time: Date }>(
+      "select current_setting('server_version') as version, clock_timestamp() as time",
+    );
+    const [first] = rows;
+    return {
+      finding: ok("Store", `PostgreSQL ${first?.version ?? ""} answers`),
+      ...(first === undefined ? {} : { time: first.time }),
+    };
   } catch (error) {
-    return bad("Store", `PostgreSQL: ${messageOf(error)}`, "Check SERVICE_DATABASE_URL, and that the server runs.");
+    const text = `PostgreSQL: ${messageOf(error)}`;
+    return { finding: bad("Store", text, "Check SERVICE_DATABASE_URL, and that the server runs.") };
   } finally {
     await client.end().catch(() => {});
   }
@@ -277,24 +239,4 @@ const sandbox = async (config: Config): Promise<Finding> => {
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
-};
-
-/** Commands carry SERVICE_RUN_ID, which begins with the data folder, in their environment. */
-const orphans = async ({ dataDir }: Config, running: boolean): Promise<Finding> => {
-  const pids = await readdir("/proc").catch(() => undefined);
-  if (pids === undefined) return note("Processes", "not looked for: this system has no /proc");
-  const mark = `SERVICE_RUN_ID=${dataDir}/`;
-  const ours: string[] = [];
-  for (const pid of pids.filter((name) => /^\d+$/.test(name))) {
-    const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
-    if (environment.split("\0").some((entry) => entry.startsWith(mark))) ours.push(pid);
-  }
-  if (ours.length === 0) return ok("Processes", "none left over");
-  return running
-    ? ok("Processes", `${ours.length} of running Tasks`)
-    : note(
-        "Processes",
-        `${ours.length} left by a service that is gone: ${ours.join(", ")}`,
-        "The next start ends them.",
-      );
 };

@@ -1,12 +1,13 @@
 import "../disposable.ts";
 import { readFileSync } from "node:fs";
-import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { StartError } from "../errors.ts";
 import type { Target } from "./call.ts";
 import { addMissionCommands } from "./missions.ts";
 import { Exit, exit } from "./exit.ts";
 import { clean, createScreen } from "./print.ts";
 import type { RunOptions } from "./run.ts";
+import { addTaskCommands } from "./tasks.ts";
 
 /** The command `sortie`. Parses, loads the command's own file, and turns every outcome into an exit code. */
 
@@ -51,9 +52,10 @@ const createProgram = (finish: (code: number) => void): Command => {
     .option("--data-dir <folder>", "where Tasks are kept (SERVICE_DATA_DIR)")
     .option("--config <file>", "config.jsonc (default: in the data folder, SERVICE_CONFIG)")
     .option("--model <provider/model>", "for Tasks that name none (SERVICE_MODEL)")
-    .action(async (flags) => {
-      const [{ serve }, { plain }] = await Promise.all([import("./serve.ts"), loadCaller()]);
-      await serve(flags, createScreen(process.stdout, plain));
+    .option("--open", "show the page in the browser")
+    .action(async ({ open, ...flags }) => {
+      const [{ serve }, { plain, display }] = await Promise.all([import("./serve.ts"), loadCaller()]);
+      await serve(flags, createScreen(process.stdout, plain), open === true && display);
     });
 
   program
@@ -128,10 +130,10 @@ const createProgram = (finish: (code: number) => void): Command => {
       .option("-C, --directory <folder>", "the project", ".")
       .option("--json", "JSON on stdout, words for people on stderr");
   const context = async ({ url, directory, json }: Shared) => {
-    const { username, password, plain } = await loadCaller();
+    const { username, password, plain, display } = await loadCaller();
     const target: Target = { url, directory, username, password };
     const screen = createScreen(json ? process.stderr : process.stdout, plain);
-    return { target, screen, emit: json ? emit : undefined };
+    return { target, screen, emit: json ? emit : undefined, display };
   };
 
   speaking(
@@ -156,94 +158,7 @@ const createProgram = (finish: (code: number) => void): Command => {
     finish(await runTask(request, options, target, screen, emit));
   });
 
-  const task = program.command("task").description("see and steer Tasks; <id> is an id, its beginning, or @last");
-  const load = () => import("./task.ts");
-  speaking(
-    task
-      .command("ls")
-      .description("the project's Tasks, last update first")
-      .option("--all", "archived ones too")
-      .option("--limit <n>", "how many", wholeNumber(1, 200), 20),
-  ).action(async (options: Shared & { all?: true; limit: number }) =>
-    finish(await (await load()).list(options, await context(options))),
-  );
-  speaking(task.command("show <id>").description("what a Task is and how it stands")).action(
-    async (id: string, options: Shared) => finish(await (await load()).view(id, await context(options))),
-  );
-  speaking(
-    task
-      .command("logs <id>")
-      .description("what happened, as lines; with --json the events")
-      .option("-f, --follow", "until the Task has settled"),
-  ).action(async (id: string, options: Shared & { follow?: true }) =>
-    finish(await (await load()).logs(id, options, await context(options))),
-  );
-  speaking(task.command("diff <id>").description("what the Task changed")).action(async (id: string, options: Shared) =>
-    finish(await (await load()).diff(id, await context(options))),
-  );
-  speaking(
-    task
-      .command("message <id> <text>")
-      .description("add an instruction; a settled Task goes on")
-      .option("-f, --follow", "until the Task has settled"),
-  ).action(async (id: string, text: string, options: Shared & { follow?: true }) =>
-    finish(await (await load()).message(id, text, options, await context(options))),
-  );
-  speaking(task.command("pending [id]").description("what waits for an answer, in the project or of one Task")).action(
-    async (id: string | undefined, options: Shared) =>
-      finish(await (await import("./answer.ts")).pending(id, await context(options))),
-  );
-  speaking(
-    task
-      .command("answer <id> [answer]")
-      .description("answer what a Task waits for: a text, the number of an option, --allow or --deny")
-      .option("--ask <id>", "which, when it waits for several")
-      .option("--allow", "permit the one call")
-      .option("--deny", "refuse it"),
-  ).action(
-    async (id: string, text: string | undefined, options: Shared & { ask?: string; allow?: true; deny?: true }) =>
-      finish(await (await import("./answer.ts")).answer(id, text, options, await context(options))),
-  );
-  speaking(
-    task.command("cancel <id>").description("stop a Task").option("--reason <text>", "shown in its error"),
-  ).action(async (id: string, options: Shared & { reason?: string }) =>
-    finish(await (await load()).cancel(id, options, await context(options))),
-  );
-  speaking(
-    task
-      .command("interrupt <id> <session>")
-      .description("stop one delegated session; the Task goes on")
-      .option("--reason <text>", "told to whoever delegated"),
-  ).action(async (id: string, session: string, options: Shared & { reason?: string }) =>
-    finish(await (await load()).interrupt(id, session, options, await context(options))),
-  );
-  speaking(
-    task
-      .command("archive <id>")
-      .description("download the Task's files and execution flow as a ZIP")
-      .option("-o, --output <file>", "default: <task>.zip"),
-  ).action(async (id: string, options: Shared & { output?: string }) =>
-    finish(await (await load()).archive(id, options, await context(options))),
-  );
-  task
-    .command("verify <zip>")
-    .description("what an archive proves by itself: files, ledger, tree; needs no service")
-    .option("--head <sha256>", "a ledger's head that was noted before must be in it")
-    .option("--json", "one JSON object a finding")
-    .action(async (path: string, { head, json }: { head?: string; json?: true }) => {
-      const [{ verify }, { plain }] = await Promise.all([import("./verify.ts"), loadCaller()]);
-      const screen = createScreen(process.stdout, plain);
-      finish(await verify(path, head === undefined ? {} : { head }, screen, json ? emit : undefined));
-    });
-  speaking(
-    task
-      .command("artifacts <id> [artifact]")
-      .description("files kept beside the result; with an artifact's id or name, download it")
-      .option("-o, --output <file>", "default: its own name"),
-  ).action(async (id: string, artifact: string | undefined, options: Shared & { output?: string }) =>
-    finish(await (await load()).artifacts(id, artifact, options, await context(options))),
-  );
-
+  addTaskCommands(program, { speaking, context, finish });
   addMissionCommands(program, { speaking, context, finish });
 
   const squad = program.command("squad").description("which squads there are, and packages of them");
@@ -290,6 +205,25 @@ const createProgram = (finish: (code: number) => void): Command => {
   ).action(async (phase: string, options: Shared & { pillar: "code" | "work" }) =>
     finish(await (await squads()).recommend(phase, options, await context(options))),
   );
+
+  program
+    .command("completion")
+    .description("print what a shell needs to complete this command")
+    .addArgument(new Argument("<shell>").choices(["bash", "zsh", "fish"]))
+    .action(async (shell: "bash" | "zsh" | "fish") => {
+      const { shells, tableOf } = await import("./completion.ts");
+      process.stdout.write(shells[shell](tableOf(program)));
+    });
+  program
+    .command("completion-ids", { hidden: true })
+    .description("ids for a completion script, as far as the service answers in time")
+    .addArgument(new Argument("<kind>").choices(["tasks", "missions", "squads"]))
+    .argument("<line>", "the command line so far")
+    .action(async (kind: "tasks" | "missions" | "squads", line: string) => {
+      const [{ printIDs }, { username, password }] = await Promise.all([import("./ids.ts"), loadCaller()]);
+      await printIDs(kind, line, { username, password });
+      finish(exit.completed);
+    });
   return program;
 };
 

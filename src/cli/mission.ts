@@ -1,9 +1,9 @@
 import { text as readAll } from "node:stream/consumers";
 import { messageOf } from "../errors.ts";
 import type { MissionStatus } from "../protocol/mission.ts";
-import { connect, need, type Service, type Target } from "./call.ts";
+import { connect, need, resolveMission, type Service, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
-import { bytes, clean, duration, line, money, type Screen, table } from "./print.ts";
+import { bytes, clean, during, duration, line, money, type Screen, table } from "./print.ts";
 import { writeBlob } from "./task.ts";
 import { createWords } from "./words.ts";
 
@@ -85,7 +85,8 @@ export const list = async (
   return exit.completed;
 };
 
-export const view = async (missionID: string, { target, screen, emit }: Context) => {
+export const view = async (given: string, { target, screen, emit }: Context) => {
+  const missionID = await resolveMission(connect(target), target, given);
   const mission = need(await connect(target).mission.status({ path: { missionID } }), target.url);
   if (emit !== undefined) {
     emit(mission);
@@ -125,12 +126,13 @@ export const view = async (missionID: string, { target, screen, emit }: Context)
   return exit.completed;
 };
 
-export const logs = async (missionID: string, options: { follow?: true }, { target, screen, emit }: Context) =>
-  options.follow
-    ? follow({ service: connect(target), target, screen, emit, missionID })
-    : show({ service: connect(target), target, screen, emit, missionID }, "now", new AbortController().signal).then(
-        () => exit.completed,
-      );
+export const logs = async (given: string, options: { follow?: true }, { target, screen, emit }: Context) => {
+  const service = connect(target);
+  const following = { service, target, screen, emit, missionID: await resolveMission(service, target, given) };
+  if (options.follow) return follow(following);
+  await show(following, "now", new AbortController().signal);
+  return exit.completed;
+};
 
 type Following = Context & { service: Service; missionID: string };
 
@@ -153,7 +155,7 @@ export const show = async (
   const ofTasks = new Map<string, ReturnType<typeof createWords>>();
   const first = need(await service.mission.status({ path: { missionID } }), target.url);
   const began = Date.parse(first.createdAt);
-  const last = until === "now" ? newestOf(first) : Number.POSITIVE_INFINITY;
+  const last = until === "now" ? first.lastEventID : Number.POSITIVE_INFINITY;
   const events = need(await service.mission.events({ path: { missionID }, query: { after: 0 }, signal }), target.url);
   try {
     for await (const event of events) {
@@ -171,7 +173,7 @@ export const show = async (
       if (event.id >= last) return;
       if (until === "rest" && taskID === undefined && resting.has(event.type)) {
         const now = need(await service.mission.status({ path: { missionID } }), target.url);
-        if (isAtRest(now) && newestOf(now) <= event.id) return;
+        if (now.status === "inactive" && now.agentStatus === "inactive" && now.lastEventID <= event.id) return;
       }
     }
   } catch (error) {
@@ -203,12 +205,6 @@ const resting: ReadonlySet<string> = new Set([
   "ask.opened",
 ]);
 
-/** The newest fact of the Mission's own. */
-const newestOf = ({ lastEventID }: MissionStatus): number => lastEventID;
-
-const isAtRest = ({ status, agentStatus }: MissionStatus): boolean =>
-  status === "inactive" && agentStatus === "inactive";
-
 export const closing = (
   { missionID, error, errorInfo, finished, plan, taskCounts, usage }: MissionStatus,
   { colors }: Pick<Screen, "colors">,
@@ -224,12 +220,13 @@ export const closing = (
 };
 
 export const answer = async (
-  missionID: string,
+  given: string,
   text: string,
   { ask }: { ask?: string },
   { target, screen, emit }: Context,
 ) => {
   const service = connect(target);
+  const missionID = await resolveMission(service, target, given);
   const { pending } = need(await service.mission.status({ path: { missionID } }), target.url);
   const [first, ...others] = pending.filter(({ id }) => ask === undefined || id === ask);
   if (first === undefined) throw new Exit(exit.usage, `The Mission ${missionID} waits for no such answer.`);
@@ -248,14 +245,16 @@ export const answer = async (
   return exit.completed;
 };
 
-export const rename = async (missionID: string, title: string, { target, screen, emit }: Context) => {
+export const rename = async (given: string, title: string, { target, screen, emit }: Context) => {
+  const missionID = await resolveMission(connect(target), target, given);
   const renamed = need(await connect(target).mission.rename({ path: { missionID }, body: { title } }), target.url);
   if (emit !== undefined) emit(renamed);
   else screen.say(`${missionID}: ${line(renamed.title)}`);
   return exit.completed;
 };
 
-export const hide = async (missionID: string, { undo }: { undo?: true }, { target, screen, emit }: Context) => {
+export const hide = async (given: string, { undo }: { undo?: true }, { target, screen, emit }: Context) => {
+  const missionID = await resolveMission(connect(target), target, given);
   const body = { archived: undo !== true };
   const hidden = need(await connect(target).mission.archive({ path: { missionID }, body }), target.url);
   if (emit !== undefined) emit(hidden);
@@ -264,10 +263,11 @@ export const hide = async (missionID: string, { undo }: { undo?: true }, { targe
 };
 
 export const abort = async (
-  missionID: string,
+  given: string,
   { cascade, reason }: { cascade?: true; reason?: string },
   { target, screen, emit }: Context,
 ) => {
+  const missionID = await resolveMission(connect(target), target, given);
   const body = {
     surface: "cli",
     ...(reason === undefined ? {} : { reason }),
@@ -279,19 +279,18 @@ export const abort = async (
   return exit.completed;
 };
 
-export const remove = async (missionID: string, { target, screen, emit }: Context) => {
+export const remove = async (given: string, { target, screen, emit }: Context) => {
+  const missionID = await resolveMission(connect(target), target, given);
   const removed = need(await connect(target).mission.delete({ path: { missionID } }), target.url);
   if (emit !== undefined) emit(removed);
   else screen.say(`${missionID}: deleted; its Tasks stay.`);
   return exit.completed;
 };
 
-export const archive = async (
-  missionID: string,
-  { output }: { output?: string },
-  { target, screen, emit }: Context,
-) => {
-  const blob = need(await connect(target).mission.projectArchive({ path: { missionID } }), target.url);
+export const archive = async (given: string, { output }: { output?: string }, { target, screen, emit }: Context) => {
+  const missionID = await resolveMission(connect(target), target, given);
+  const building = connect(target).mission.projectArchive({ path: { missionID } });
+  const blob = need(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `mission-${missionID}.zip`;
   await writeBlob(path, blob);
   if (emit !== undefined) emit({ missionID, path, bytes: blob.size });

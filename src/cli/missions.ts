@@ -1,14 +1,15 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import type { Context, WakeOptions } from "./mission.ts";
+import { count } from "./tasks.ts";
 
 /** `sortie mission …`: what each command understands. What it does is loaded with it. */
 
-type Shared = { url: string; directory: string; json?: true };
+export type Shared = { url: string; directory: string; json?: true };
 
 export type Parts = {
   speaking: (command: Command) => Command;
-  context: (options: Shared) => Promise<Context>;
+  context: (options: Shared) => Promise<Context & { display: boolean }>;
   finish: (code: number) => void;
 };
 
@@ -18,17 +19,12 @@ const amount = (text: string): number => {
   return value;
 };
 
-const count = (text: string): number => {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value < 1 || value > 200)
-    throw new InvalidArgumentError("Expected a whole number from 1 to 200.");
-  return value;
-};
-
 const collect = (value: string, before: string[] = []) => [...before, value];
 
 export const addMissionCommands = (program: Command, { speaking, context, finish }: Parts): void => {
-  const mission = program.command("mission").description("goals that take many Tasks; <id> is the Mission's id");
+  const mission = program
+    .command("mission")
+    .description("goals that take many Tasks; <id> is an id, its beginning, or @last");
   const load = () => import("./mission.ts");
 
   speaking(
@@ -78,7 +74,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (id: string, text: string, options: Shared & { ask?: string }) =>
     finish(await (await load()).answer(id, text, options, await context(options))),
   );
-  speaking(mission.command("title <id> <title>").description("rename it")).action(
+  speaking(mission.command("rename <id> <title>").alias("title").description("give it another title")).action(
     async (id: string, title: string, options: Shared) =>
       finish(await (await load()).rename(id, title, await context(options))),
   );
@@ -99,9 +95,9 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (id: string, options: Shared & { cascade?: true; reason?: string }) =>
     finish(await (await load()).abort(id, options, await context(options))),
   );
-  speaking(mission.command("delete <id>").description("delete it with its conversation; its Tasks stay")).action(
-    async (id: string, options: Shared) => finish(await (await load()).remove(id, await context(options))),
-  );
+  speaking(
+    mission.command("rm <id>").alias("delete").description("delete it with its conversation; its Tasks stay"),
+  ).action(async (id: string, options: Shared) => finish(await (await load()).remove(id, await context(options))));
   speaking(
     mission
       .command("archive <id>")

@@ -18,7 +18,7 @@ import { detectServers, type Found, servers } from "../model/detect.ts";
 import { createRegistry, type Registry } from "../model/registry.ts";
 import { tryModel } from "../model/trial.ts";
 import { Exit, exit } from "./exit.ts";
-import { clean, duration, line, money, type Screen, table } from "./print.ts";
+import { clean, during, duration, line, money, type Screen, table } from "./print.ts";
 
 /**
  * `sortie model`: which models a start with these settings would have, which servers are on this machine, and choosing
@@ -78,7 +78,7 @@ export const listModels = (flags: Flags, screen: Screen, emit: Emit): number => 
 };
 
 export const detectModels = async (screen: Screen, emit: Emit, detect: Detect = detectServers): Promise<number> => {
-  const found = await detect();
+  const found = await during(screen, "Looking for servers on this machine", detect());
   if (emit !== undefined) {
     for (const server of found) emit(server);
     return exit.completed;
@@ -180,9 +180,8 @@ export const testModel = async (
       exit.needsModel,
       `${builtin} is no language model: there is nothing to test. Name one, or see \`sortie model ls\`.`,
     );
-  screen.status(`${ref} …`);
-  const trial = await tryModel(await registry.load(ref), config.limits.modelReplySeconds * 1000);
-  screen.status(undefined);
+  const call = registry.load(ref).then((model) => tryModel(model, config.limits.modelReplySeconds * 1000));
+  const trial = await during(screen, ref, call);
   const { failure, firstMs, totalMs, usage, tools, text } = trial;
   if (emit !== undefined) emit(trial);
   else {

@@ -97,3 +97,15 @@ export const createScreen = (stream: NodeJS.WriteStream, plain: boolean): Screen
     },
   };
 };
+
+/** Waits for something that may take a while: after half a second a terminal shows what it is, and for how long now. */
+export const during = async <T>(screen: Screen, what: string, work: Promise<T>): Promise<T> => {
+  const began = performance.now();
+  const timer = setInterval(() => screen.status(`${duration(performance.now() - began)}  ${what} …`), 500);
+  try {
+    return await work;
+  } finally {
+    clearInterval(timer);
+    screen.status(undefined);
+  }
+};

@@ -2,13 +2,14 @@ import { type Flags, isLoopback, loadConfig } from "../config.ts";
 import { createLog } from "../log.ts";
 import { createService, type Service } from "../service.ts";
 import { boundHeap } from "./heap.ts";
+import { present } from "./open.ts";
 import type { Screen } from "./print.ts";
 
 /** How long a stop may take before the process ends anyway. */
 const stopMs = 10_000;
 
 /** `sortie serve`: this process is the service. Resolves when it listens; signals end the process. */
-export const serve = async (flags: Flags, screen: Screen): Promise<void> => {
+export const serve = async (flags: Flags, screen: Screen, open: boolean): Promise<void> => {
   const config = loadConfig(flags);
   const service = await createService(config, createLog(config.logLevel));
   boundHeap();
@@ -48,6 +49,7 @@ export const serve = async (flags: Flags, screen: Screen): Promise<void> => {
       ...(isLoopback(config.host) ? [dim('Try in a project: sortie run "run the tests"')] : []),
     ].join("\n"),
   );
+  if (open && service.url.startsWith("http")) await present(service.url);
 };
 
 const covers = {

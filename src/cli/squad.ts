@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { SquadCatalog } from "../protocol/squad.ts";
 import { connect, need, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
-import { clean, line, type Screen, table } from "./print.ts";
+import { clean, during, line, type Screen, table } from "./print.ts";
 
 /** `sortie squad …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
 
@@ -92,7 +92,10 @@ const sourceOf = (given: string, ref: string | undefined) => {
 
 export const validate = async (given: string, options: Where & { ref?: string }, { target, screen, emit }: Context) => {
   const body = { ...sourceOf(given, options.ref), ...(options.scope === undefined ? {} : { scope: options.scope }) };
-  const checked = need(await connect(target).squad.validate({ body }), target.url);
+  const checked = need(
+    await during(screen, "Reading the package", connect(target).squad.validate({ body })),
+    target.url,
+  );
   if (emit !== undefined) emit(checked);
   else if (checked.squad !== null)
     screen.say(`${line(checked.squad.id)} ${line(checked.squad.version)} is in order (${checked.squad.digest}).`);
@@ -110,7 +113,7 @@ export const install = async (
     scope: options.scope ?? "user",
     ...(options.expect === undefined ? {} : { expectedDigest: options.expect }),
   };
-  const installed = need(await connect(target).squad.install({ body }), target.url);
+  const installed = need(await during(screen, "Installing", connect(target).squad.install({ body })), target.url);
   if (emit !== undefined) emit(installed);
   else {
     const { squad, replaced } = installed;

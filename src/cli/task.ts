@@ -6,7 +6,7 @@ import type { Artifact, TaskStatus } from "../protocol/status.ts";
 import { connect, exitOf, need, resolveID, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { closing, follow, show, watch } from "./follow.ts";
-import { bytes, clean, line, money, type Screen, table } from "./print.ts";
+import { bytes, clean, during, line, money, type Screen, table } from "./print.ts";
 import { headOf } from "./verify.ts";
 
 /** `sortie task …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
@@ -121,7 +121,9 @@ export const cancel = async (given: string, { reason }: { reason?: string }, { t
   const accepted = need(await service.task.cancel({ path: { taskID }, body }), target.url);
   // Accepted is not yet dead: the command returns when it is.
   const task =
-    accepted.status === "inactive" ? undefined : need(await service.task.wait({ path: { taskID } }), target.url);
+    accepted.status === "inactive"
+      ? undefined
+      : need(await during(screen, "Cancelling", service.task.wait({ path: { taskID } })), target.url);
   if (emit !== undefined) emit(task ?? accepted);
   else screen.say(`${taskID}: ${task?.lifecycleStatus ?? accepted.lifecycleStatus}`);
   return task === undefined || exitOf(task) === exit.cancelled ? exit.completed : exitOf(task);
@@ -154,9 +156,10 @@ export const interrupt = async (
 
 export const archive = async (given: string, { output }: { output?: string }, { target, screen, emit }: Context) => {
   const { service, taskID } = await writable(target, given);
-  const blob = need(await service.task.projectArchive({ path: { taskID } }), target.url);
+  const building = service.task.projectArchive({ path: { taskID } });
+  const blob = need(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `${taskID}.zip`;
-  await writeBlob(path, blob);
+  await during(screen, `Writing ${bytes(blob.size)}`, writeBlob(path, blob));
   // Noted now, the head shows later that nothing was rewritten: `sortie task verify --head`.
   const ledger = await headOf(path);
   if (emit !== undefined) emit({ taskID, path, bytes: blob.size, ledger });
@@ -223,7 +226,8 @@ const save = async (
   output: string | undefined,
   { target, screen, emit }: Context,
 ) => {
-  const blob = need(await service.task.artifact({ path: { taskID, artifactID } }), target.url);
+  const fetching = service.task.artifact({ path: { taskID, artifactID } });
+  const blob = need(await during(screen, "Fetching the artifact", fetching), target.url);
   // The name is an agent's: nothing in it leads anywhere, or hides the file.
   const path = output ?? (filename.replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^\./, "_") || artifactID);
   try {

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../entries.ts";
+import { clockAgainst } from "../../src/cli/machine.ts";
 import { built, compileCache } from "../built.ts";
 import { git, makeProject, temporary, until } from "../harness.ts";
 import { textsOf, writePackage } from "../squads.ts";
@@ -453,6 +454,92 @@ describe("task", () => {
   });
 });
 
+describe("mission", () => {
+  test("a whole id, its unique beginning, or @last", async () => {
+    const none = await sortie(["mission", "show", "@last"]);
+    expect([none.code, none.err]).toEqual([2, expect.stringContaining("There is no Mission yet")]);
+    for (const id of ["pay", "pay-later"])
+      expect(await sortie(["mission", "wake", "hello", "--id", id])).toMatchObject({ code: 0 });
+    const shown = async (given: string) => {
+      const { code, out, err } = await sortie(["mission", "show", given, "--json"]);
+      return code === 0 ? (JSON.parse(out) as { missionID: string }).missionID : err;
+    };
+    expect(await Promise.all(["pay", "pay-", "@last"].map(shown))).toEqual(["pay", "pay-later", "pay-later"]);
+    expect(await shown("pa")).toContain('"pa" begins 2 Missions');
+    expect((await sortie(["mission", "rm", "pay-l"])).out).toBe("pay-later: deleted; its Tasks stay.\n");
+    expect(await shown("pay-later")).toContain("No Mission has this id");
+  });
+});
+
+describe("completion", () => {
+  /** What bash would offer at the end of each line, by the script that the command prints. */
+  const offers = async (lines: string[]): Promise<string[][]> => {
+    const script = await launch(["completion", "bash"]).ended;
+    expect([script.code, script.err]).toEqual([0, ""]);
+    const driver = `
+      sortie() { '${process.execPath}' '${bin}' "$@"; }
+      while IFS= read -r COMP_LINE; do
+        read -ra COMP_WORDS <<< "$COMP_LINE"
+        [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=("")
+        COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+        _sortie && printf '%s ' "\${COMPREPLY[@]}"
+        echo
+      done`;
+    const input = lines.map((line) => `${line}\n`).join("");
+    const out = execFileSync("bash", ["-c", `${script.out}\n${driver}`], { env, cwd: scratch.path, input });
+    return out
+      .toString()
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => line.split(" ").filter((word) => word !== ""));
+  };
+
+  test("commands, options, their values, and ids of the service that is named", async () => {
+    const id = (await sortie(["task", "ls", "--json"])).out.match(/task_[0-9a-z]{26}/)?.[0] ?? "none";
+    const at = `--url ${url} -C ${project}`;
+    expect(
+      await offers([
+        "sortie ta",
+        "sortie task sh",
+        "sortie task show --j",
+        "sortie run text --landing ",
+        "sortie run text --title ",
+        `sortie task show ${at} ${id}`,
+        `sortie task answer ${at} ${id} `,
+        `sortie run text ${at} --squad adv`,
+        "sortie task show --url http://127.0.0.1:1023 ",
+      ]),
+    ).toEqual([["task"], ["show"], ["--json"], ["commit", "branch"], [], [id], [], ["advanced"], []]);
+  });
+
+  test("zsh and fish have every command; another shell is refused", async () => {
+    const help = (await launch(["--help"]).ended).out;
+    const commands = [...help.matchAll(/^ {2}([a-z]+) /gm)].flatMap(([, name]) => (name === "help" ? [] : [name]));
+    expect(commands).toContain("completion");
+    for (const shell of ["zsh", "fish"]) {
+      const { out } = await launch(["completion", shell]).ended;
+      for (const name of commands) expect(out).toContain(`' ${name}'`);
+    }
+    expect((await launch(["completion", "tcsh"]).ended).code).toBe(2);
+  });
+});
+
+describe("open", () => {
+  test("says where the page is; pictures that there are not end with 1", async () => {
+    const shown = await sortie(["task", "open", "@last"]);
+    expect([shown.code, shown.out]).toEqual([
+      0,
+      expect.stringMatching(new RegExp(`^${url}/ui/task/task_[0-9a-z]{26}\n$`)),
+    ]);
+    const page = await fetch(shown.out.trim(), {
+      headers: { authorization: `Basic ${Buffer.from(`service:${password}`).toString("base64")}` },
+    });
+    expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    const none = await sortie(["task", "open", "@last", "--pictures"]);
+    expect([none.code, none.err]).toEqual([1, expect.stringContaining("Expected pictures")]);
+  });
+});
+
 describe("demo", () => {
   test("shows the road of a Task, and leaves nothing behind", async () => {
     const folder = join(scratch.path, "demo");
@@ -511,11 +598,28 @@ describe("doctor", () => {
       "Local models",
       "Squads",
       "Store",
+      "Clock",
       "Sandbox",
       "Browser",
       "Processes",
     ]);
     expect(existsSync(join(scratch.path, "new"))).toBe(false);
+  });
+
+  test("a clock behind what is on record, or beside the database's, is bad", () => {
+    const now = new Date("2026-01-01T00:00:00Z");
+    const state = (ahead: number, both: boolean) =>
+      clockAgainst(new Date(now.getTime() + ahead * 1000), "it", both, now).state;
+    expect([state(4, false), state(60, false), state(-60, false), state(60, true), state(-60, true)]).toEqual([
+      "ok",
+      "bad",
+      "ok",
+      "bad",
+      "bad",
+    ]);
+    expect(clockAgainst(new Date("2026-01-01T00:01:00Z"), "the newest event on record", false, now).text).toBe(
+      "2026-01-01 00:00:00 UTC, 60 s behind the newest event on record",
+    );
   });
 
   test("a port of another program and a file as data folder: exit 1, each with its remedy", async () => {

@@ -1,0 +1,90 @@
+import type { Command, Option } from "commander";
+import { bash, fish, zsh } from "./shells.ts";
+
+/** `sortie completion <shell>`: what a shell needs to complete the command, made from the command table itself. */
+
+export const shells = { bash, zsh, fish };
+
+/** What comes in a place: words with what they mean, or something that only the moment of typing can tell. */
+export type Source = "files" | "folders" | "tasks" | "missions" | "squads" | readonly Word[];
+export type Word = readonly [name: string, meaning: string];
+
+export type Table = {
+  /** Paths of commands as they are typed, such as `task show`; the program itself is not among them. */
+  commands: readonly string[];
+  /** Options that take a value, each with what it can be; null: anything. */
+  values: readonly { flags: readonly string[]; source: Source | null }[];
+  /** Of each command, "" being the program. */
+  options: readonly { at: string; words: readonly Word[] }[];
+  /** The n-th word of a command that is no option, from 0. */
+  places: readonly { at: string; n: number; source: Source }[];
+};
+
+/** By the name in the angle brackets, which is the same all over the command. */
+const named: Readonly<Record<string, Source>> = {
+  file: "files",
+  path: "files",
+  zip: "files",
+  package: "files",
+  folder: "folders",
+};
+const squadsOf = new Set(["--squad"]);
+
+const flagsOf = ({ short, long }: Option): string[] => [short, long].flatMap((flag) => flag ?? []);
+const words = (values: readonly string[]): Word[] => values.map((value) => [value, ""]);
+
+/** Subcommands of a group have ids of one kind. */
+const ids: Readonly<Record<string, Source>> = { task: "tasks", mission: "missions", squad: "squads" };
+
+export const tableOf = (program: Command): Table => {
+  const all = walk(program, "");
+  const valued = new Map<string, { flags: string[]; source: Source | null }>();
+  for (const option of all.flatMap(({ command }) => command.options)) {
+    if (!option.required && !option.optional) continue;
+    const flags = flagsOf(option);
+    const inBrackets = /<([^>]+)>/.exec(option.flags)?.[1] ?? "";
+    const source =
+      option.argChoices !== undefined
+        ? words(option.argChoices)
+        : squadsOf.has(option.long ?? "")
+          ? "squads"
+          : (named[inBrackets] ?? null);
+    valued.set(flags.join(), { flags, source });
+  }
+  return {
+    commands: all.map(({ at }) => at).filter((at) => at !== ""),
+    values: [...valued.values()],
+    options: all.map(({ at, command }) => ({
+      at,
+      words: [
+        ...command.options.flatMap((option): Word[] => flagsOf(option).map((flag) => [flag, option.description])),
+        ["--help", "display help for command"],
+      ],
+    })),
+    places: all.flatMap(({ at, command }) => {
+      const children = visible(command);
+      if (children.length > 0)
+        return [{ at, n: 0, source: children.map((child): Word => [child.name(), child.description()]) }];
+      return command.registeredArguments.flatMap((argument, n) => {
+        const name = argument.name();
+        const known = name === "id" ? ids[at.split(" ")[0] ?? ""] : named[name];
+        const source = argument.argChoices === undefined ? known : words(argument.argChoices);
+        return source === undefined ? [] : [{ at, n, source }];
+      });
+    }),
+  };
+};
+
+const visible = (command: Command): readonly Command[] =>
+  command
+    .createHelp()
+    .visibleCommands(command)
+    .filter((child) => child.name() !== "help");
+
+/** Every command with the path it is typed as; an alias is a path of its own. */
+const walk = (command: Command, at: string): { at: string; command: Command }[] => [
+  { at, command },
+  ...visible(command).flatMap((child) =>
+    [child.name(), ...child.aliases()].flatMap((name) => walk(child, at === "" ? name : `${at} ${name}`)),
+  ),
+];

@@ -1,0 +1,47 @@
+import { connect, type Target } from "./call.ts";
+import { line as flat } from "./print.ts";
+
+/** Ids that a completion script offers: one a line, a tab, and what it is. Whatever goes wrong, there are none. */
+
+/** A shell waits while somebody looks at the line. */
+const patienceMs = 300;
+
+export const printIDs = async (
+  kind: "tasks" | "missions" | "squads",
+  line: string,
+  credentials: Pick<Target, "username" | "password">,
+): Promise<void> => {
+  const valueOf = (pattern: RegExp) => pattern.exec(line)?.[1]?.replaceAll(/^["']|["']$/g, "");
+  const target = {
+    url: valueOf(/\s--url[\s=]+(\S+)\s/) ?? "http://127.0.0.1:7878",
+    directory: valueOf(/\s(?:-C|--directory)[\s=]*(\S+)\s/) ?? ".",
+    ...credentials,
+  };
+  try {
+    const found = await idsOf(kind, target, AbortSignal.timeout(patienceMs));
+    process.stdout.write(found.map(([id, title]) => `${id}\t${flat(title, 60)}\n`).join(""));
+  } catch {
+    // An address that is none: nothing to offer.
+  }
+};
+
+const idsOf = async (kind: "tasks" | "missions" | "squads", target: Target, signal: AbortSignal) => {
+  const service = connect(target);
+  switch (kind) {
+    case "tasks": {
+      const { data = [] } = await service.task.list({ query: { limit: 50 }, signal });
+      return [
+        ...(data.length === 0 ? [] : [["@last", "the newest Task"]]),
+        ...data.map(({ taskID, title }) => [taskID, title]),
+      ] as [string, string][];
+    }
+    case "missions": {
+      const { data = [] } = await service.mission.list({ query: { limit: 50 }, signal });
+      return data.map(({ missionID, title }): [string, string] => [missionID, title]);
+    }
+    case "squads": {
+      const { data } = await service.squad.list({ signal });
+      return (data?.squads ?? []).map(({ id, summary }): [string, string] => [id, summary]);
+    }
+  }
+};

@@ -1,0 +1,111 @@
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import { access, readdir, readFile, stat, statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
+import { messageOf } from "../errors.ts";
+import { bad, type Finding, note, ok } from "./finding.ts";
+import { bytes, line } from "./print.ts";
+
+/** What `sortie doctor` looks at of the machine itself: programs, folders, disk, clock, processes. */
+
+const execute = promisify(execFile);
+
+export const git = async (): Promise<Finding> => {
+  const remedy = "Install Git 2.39 or newer: https://git-scm.com";
+  try {
+    const { stdout } = await execute("git", ["--version"], { timeout: 5000 });
+    const [, major = 0, minor = 0] = (/(\d{1,9})\.(\d{1,9})/.exec(stdout) ?? []).map(Number);
+    const found = line(stdout);
+    return major > 2 || (major === 2 && minor >= 39) ? ok("Git", found) : bad("Git", `${found} is too old`, remedy);
+  } catch (error) {
+    return bad("Git", messageOf(error), remedy);
+  }
+};
+
+export const ripgrep = async (): Promise<Finding> => {
+  try {
+    const { rgPath } = await import("@vscode/ripgrep");
+    const { stdout } = await execute(rgPath, ["--version"], { timeout: 5000 });
+    return ok("ripgrep", stdout.split("\n")[0] ?? "");
+  } catch (error) {
+    return bad("ripgrep", line(messageOf(error)), "Agents search with it. Install the dependencies again: npm ci");
+  }
+};
+
+export const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+
+/** The folder itself, or where it will be made. */
+const nearest = async (path: string): Promise<string> =>
+  (await exists(path)) || path === dirname(path) ? path : nearest(dirname(path));
+
+export const dataFolder = async ({ dataDir }: { dataDir: string }): Promise<Finding> => {
+  const place = await nearest(dataDir);
+  try {
+    if (!(await stat(place)).isDirectory()) throw new Error(`Expected a folder, got the file ${place}`);
+    await access(place, constants.W_OK | constants.X_OK);
+    return ok("Data folder", place === dataDir ? dataDir : `${dataDir} (will be made)`);
+  } catch (error) {
+    return bad("Data folder", messageOf(error), "Make it writable, or set SERVICE_DATA_DIR or --data-dir.");
+  }
+};
+
+export const disk = async ({
+  dataDir,
+  limits,
+}: {
+  dataDir: string;
+  limits: { diskFreeBytes: number; diskFreePercent: number };
+}): Promise<Finding> => {
+  const { bavail, bsize, blocks } = await statfs(await nearest(dataDir));
+  const free = bavail * bsize;
+  const wanted = Math.max(limits.diskFreeBytes, (blocks * bsize * limits.diskFreePercent) / 100);
+  return free >= wanted
+    ? ok("Disk", `${bytes(free)} free`)
+    : bad(
+        "Disk",
+        `${bytes(free)} free; under ${bytes(wanted)} new Tasks are refused`,
+        "Free some, move the data folder (SERVICE_DATA_DIR), or lower limits.diskFreeBytes and diskFreePercent.",
+      );
+};
+
+/** Commands carry SERVICE_RUN_ID, which begins with the data folder, in their environment. */
+export const orphans = async ({ dataDir }: { dataDir: string }, running: boolean): Promise<Finding> => {
+  const pids = await readdir("/proc").catch(() => undefined);
+  if (pids === undefined) return note("Processes", "not looked for: this system has no /proc");
+  const mark = `SERVICE_RUN_ID=${dataDir}/`;
+  const ours: string[] = [];
+  for (const pid of pids.filter((name) => /^\d+$/.test(name))) {
+    const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+    if (environment.split("\0").some((entry) => entry.startsWith(mark))) ours.push(pid);
+  }
+  if (ours.length === 0) return ok("Processes", "none left over");
+  return running
+    ? ok("Processes", `${ours.length} of running Tasks`)
+    : note(
+        "Processes",
+        `${ours.length} left by a service that is gone: ${ours.join(", ")}`,
+        "The next start ends them.",
+      );
+};
+
+/** A clock that is set back this little is no matter: leases and waits are longer. */
+const skewMs = 5000;
+
+/** `known`: a time that has certainly been: the newest event on record, or what the database's clock says now. */
+export const clockAgainst = (known: Date | undefined, what: string, both: boolean, now = new Date()): Finding => {
+  const here = `${now.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  if (known === undefined) return ok("Clock", here);
+  const ahead = known.getTime() - now.getTime();
+  if (ahead <= skewMs && !(both && ahead < -skewMs)) return ok("Clock", `${here}, agrees with ${what}`);
+  const seconds = Math.round(Math.abs(ahead) / 1000);
+  return bad(
+    "Clock",
+    `${here}, ${seconds} s ${ahead > 0 ? "behind" : "ahead of"} ${what}`,
+    "Waits, deadlines and the order of Tasks go by it. Set it, and keep it set (systemd-timesyncd, chrony).",
+  );
+};

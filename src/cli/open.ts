@@ -1,0 +1,67 @@
+import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { messageOf } from "../errors.ts";
+import { connect, need, resolveID, type Target } from "./call.ts";
+import { Exit, exit } from "./exit.ts";
+import { during, type Screen } from "./print.ts";
+
+/** `sortie task open`: the Task's page in the browser, or the pictures of its checks and previews in a viewer. */
+
+type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined; display: boolean };
+type Options = { pictures?: true; output?: string; print?: true };
+
+export const open = async (given: string, options: Options, { target, screen, emit, display }: Context) => {
+  if (options.output !== undefined && !options.pictures)
+    throw new Exit(exit.usage, "Expected --output only with --pictures.");
+  const service = connect(target);
+  const taskID = await resolveID(service, target, given);
+  // Also that there is such a Task: the page would only say that there is none.
+  const board = need(await service.task.board({ path: { taskID } }), target.url);
+  const shows = display && options.print !== true && emit === undefined;
+  if (options.pictures === undefined) {
+    const url = `${target.url.replace(/\/+$/, "")}/ui/task/${taskID}`;
+    if (emit !== undefined) emit({ taskID, url });
+    else screen.say(url);
+    if (shows) await present(url);
+    return exit.completed;
+  }
+  const pictures = board.artifacts.filter(({ mime }) => mime === "image/png");
+  if (pictures.length === 0)
+    throw new Exit(
+      exit.failed,
+      "Expected pictures of visual checks or previews, got none: this Task has no such check, or it has not run yet.",
+    );
+  const folder = options.output ?? `${taskID}-pictures`;
+  const fetchAll = async () => {
+    mkdirSync(folder, { recursive: true });
+    for (const { artifactID, filename } of pictures) {
+      const blob = need(await service.task.artifact({ path: { taskID, artifactID } }), target.url);
+      // The id keeps two checks apart whose pictures have one name; nothing in a name leads anywhere.
+      const path = join(folder, `${artifactID.slice(-6)}-${filename.replaceAll(/[^A-Za-z0-9._-]/g, "_")}`);
+      await writeFile(path, new Uint8Array(await blob.arrayBuffer())).catch((error: unknown) => {
+        throw new Exit(exit.failed, `Cannot write ${path}: ${messageOf(error)}`);
+      });
+      if (emit !== undefined) emit({ taskID, artifactID, path });
+      else screen.say(path);
+    }
+  };
+  await during(screen, `Fetching ${pictures.length} pictures`, fetchAll());
+  if (shows) await present(folder);
+  return exit.completed;
+};
+
+/** Hands an address or a folder to the desktop; resolves when it has taken it. It has been printed before. */
+export const present = (what: string): Promise<void> =>
+  new Promise((resolve) => {
+    const child = spawn(process.platform === "darwin" ? "open" : "xdg-open", [what], {
+      detached: true,
+      stdio: "ignore",
+    });
+    child.once("error", () => resolve());
+    child.once("spawn", () => {
+      child.unref();
+      resolve();
+    });
+  });
