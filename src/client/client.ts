@@ -83,19 +83,16 @@ export const createServiceClient = (options: ClientOptions) => {
     });
   };
 
-  /** A page of the Task's log, up to the present. */
-  const eventPage = async ({
-    path,
-    query = {},
-    signal,
-  }: OfTask & { query?: { after?: number; limit?: number } }): Promise<
-    Result<{ events: Frame[]; nextAfter: number }>
-  > => {
+  type PageQuery = { after?: number; limit?: number };
+  type Page = Result<{ events: Frame[]; nextAfter: number }>;
+  const pageAt = async (path: string, query: object, signal: AbortSignal | undefined): Promise<Page> => {
     const asked = new URLSearchParams({ format: "json" });
     for (const [name, value] of Object.entries(query)) if (value !== undefined) asked.set(name, String(value));
     try {
-      const url = `${baseUrl}/task/${encodeURIComponent(path.taskID)}/events?${asked}`;
-      const response = await send(url, { headers, ...(signal === undefined ? {} : { signal }) });
+      const response = await send(`${baseUrl}${path}?${asked}`, {
+        headers,
+        ...(signal === undefined ? {} : { signal }),
+      });
       return response.ok
         ? { data: (await response.json()) as { events: Frame[]; nextAfter: number }, error: undefined, response }
         : { data: undefined, error: await errorOf(response), response };
@@ -103,6 +100,20 @@ export const createServiceClient = (options: ClientOptions) => {
       return { data: undefined, error: error instanceof Error ? error : new Error(String(error)) };
     }
   };
+  /** A page of the Task's log, up to the present. */
+  const eventPage = ({ path, query = {}, signal }: OfTask & { query?: PageQuery }): Promise<Page> =>
+    pageAt(`/task/${encodeURIComponent(path.taskID)}/events`, query, signal);
+  /** A page of the Mission's log and those of its Tasks. */
+  const missionEventPage = ({
+    path,
+    query = {},
+    signal,
+  }: Pick<MissionEventsCall, "path" | "signal"> & { query?: PageQuery & { directory?: string } }): Promise<Page> =>
+    pageAt(
+      `/mission/${encodeURIComponent(path.missionID)}/events`,
+      { ...(directory === undefined ? {} : { directory }), ...query },
+      signal,
+    );
 
   const missionEvents = async ({
     path,
@@ -205,6 +216,7 @@ export const createServiceClient = (options: ClientOptions) => {
       answer: inProject(mission.answer.bind(mission)),
       projectArchive: inProject(mission.projectArchive.bind(mission)),
       events: missionEvents,
+      eventPage: missionEventPage,
     },
     squad: {
       list: inProject(squad.list.bind(squad)),

@@ -21,7 +21,6 @@ const root = temporary("sortie-web-");
 let provider: MockProvider;
 let service: TestService;
 let browser: Browser;
-let context: BrowserContext;
 let page: Page;
 let complaints: string[] = [];
 let count = 0;
@@ -50,17 +49,23 @@ afterAll(async () => {
 });
 
 const open = async (url = service.url, options: Parameters<Browser["newContext"]>[0] = {}): Promise<Page> => {
-  context = await browser.newContext({ reducedMotion: "reduce", ...options });
+  const context: BrowserContext = await browser.newContext({ reducedMotion: "reduce", ...options });
   context.setDefaultTimeout(10_000);
   page = await context.newPage();
   complaints = watch(page, url);
   return page;
 };
+/** One page for all tests but those that need one of their own; it remembers nothing of the test before. */
+let shared: { page: Page; complaints: string[] } | undefined;
 beforeEach(async () => {
-  if (browserHere !== undefined) await open();
+  if (browserHere === undefined) return;
+  if (shared === undefined) shared = { page: await open(), complaints };
+  ({ page, complaints } = shared);
+  complaints.length = 0;
+  if (page.url().startsWith("http")) await page.evaluate("localStorage.clear()");
 });
 afterEach(async () => {
-  await context?.close();
+  if (shared !== undefined && page !== shared.page) await page.context().close();
 });
 
 const project = (files: Record<string, string> = { "a.txt": "one\n" }): string =>
@@ -214,7 +219,6 @@ describe.skipIf(browserHere === undefined)("the page", () => {
   test("a lost connection is told with the time of what is shown, and the page catches up", async () => {
     const directory = project();
     await using line: Line = await openLine(service.url);
-    await context.close();
     await open(line.url);
     const client = createServiceClient({ baseUrl: service.url, directory });
     const { data } = await client.task.create({
@@ -243,7 +247,6 @@ describe.skipIf(browserHere === undefined)("the page", () => {
     await using guarded = await startService(join(root.path, "guarded"), { SERVICE_SERVER_PASSWORD: password });
     expect((await page.goto(guarded.url).catch(() => undefined))?.status() ?? 401).toBe(401);
     for (const path of ["/", "/ui/squads", "/assets/x.js"]) expect((await fetch(guarded.url + path)).status).toBe(401);
-    await context.close();
     await open(guarded.url, { httpCredentials: { username: "service", password } });
     await page.goto(`${guarded.url}/ui/squads`);
     await page.getByRole("link", { name: /advanced/i }).waitFor();
@@ -257,8 +260,12 @@ describe.skipIf(browserHere === undefined)("the page", () => {
   test("by the keyboard alone: help, palette, list, tabs and back", async () => {
     const directory = project();
     const client = createServiceClient({ baseUrl: service.url, directory });
-    for (const title of ["First Task", "Second Task"])
-      await client.task.create({ body: { request: "run the checks", title, productPillar: "code", checks: ["true"] } });
+    for (const title of ["First Task", "Second Task"]) {
+      const { data } = await client.task.create({
+        body: { request: "run the checks", title, productPillar: "code", checks: ["true"] },
+      });
+      await client.task.wait({ path: { taskID: data?.taskID ?? "" } });
+    }
     await page.goto(`${service.url}/?project=${directory}`);
     await page.getByRole("link", { name: /Second Task Completed/ }).waitFor();
     await page.keyboard.press("?");

@@ -43,6 +43,7 @@ const screens = (): string[] => [
   `/?project=${project}`,
   `/?project=${project}&view=board`,
   ...["conversation", "changes", "checks", "topology", "events"].map((tab) => `/ui/task/${taskID}?tab=${tab}`),
+  `/ui/missions?project=${project}`,
   "/ui/squads",
   "/ui/squad/advanced",
   "/ui/models",

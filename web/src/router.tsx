@@ -75,6 +75,16 @@ const taskRoute = createRoute({
   component: lazyRouteComponent(() => import("./task/page.tsx"), "TaskPage"),
 });
 
+const missionsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/missions",
+  component: lazyRouteComponent(() => import("./mission/missions.tsx"), "Missions"),
+});
+const missionRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/mission/$missionID",
+  component: lazyRouteComponent(() => import("./mission/page.tsx"), "MissionPage"),
+});
 const squadsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/squads",
@@ -105,6 +115,8 @@ export const router = createRouter({
   routeTree: rootRoute.addChildren([
     homeRoute,
     taskRoute,
+    missionsRoute,
+    missionRoute,
     squadsRoute,
     squadRoute,
     modelsRoute,

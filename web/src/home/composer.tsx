@@ -42,7 +42,11 @@ const ProjectField = ({
 }) => {
   const [text, setText] = useState(project ?? "");
   const list = useId();
-  useEffect(() => setText(project ?? ""), [project]);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    // What somebody is typing stands above what the page finds out meanwhile.
+    if (document.activeElement !== field.current) setText(project ?? "");
+  }, [project]);
   const take = (value: string) => {
     const path = value.trim().replace(/(?<=.)\/+$/, "");
     if (path !== "" && path !== project) onProject(path);
@@ -58,6 +62,7 @@ const ProjectField = ({
         </label>
         <input
           id="project"
+          ref={field}
           list={list}
           value={text}
           spellCheck={false}

@@ -43,17 +43,18 @@ export const StateIcon = ({ state, size = 16 }: { state: State; size?: number })
   );
 };
 
-export const StateBadge = ({ task }: { task: Pick<TaskSummary, "lifecycleStatus" | "phase" | "pending"> }) => {
-  const state = stateOf(task);
-  return (
-    <span
-      className={`inline-flex shrink-0 items-center gap-1.5 rounded-full py-0.5 pr-2.5 pl-1.5 text-sm font-medium whitespace-nowrap transition-colors ${tones[state].tint} ${tones[state].text}`}
-    >
-      <StateIcon state={state} size={15} />
-      {stateWord(task)}
-    </span>
-  );
-};
+export const StateBadge = ({ task }: { task: Pick<TaskSummary, "lifecycleStatus" | "phase" | "pending"> }) => (
+  <StateMark state={stateOf(task)} words={stateWord(task)} />
+);
+
+export const StateMark = ({ state, words }: { state: State; words: string }) => (
+  <span
+    className={`inline-flex shrink-0 items-center gap-1.5 rounded-full py-0.5 pr-2.5 pl-1.5 text-sm font-medium whitespace-nowrap transition-colors ${tones[state].tint} ${tones[state].text}`}
+  >
+    <StateIcon state={state} size={15} />
+    {words}
+  </span>
+);
 
 type CheckWord = CheckState["state"];
 

@@ -1,13 +1,23 @@
-import { Activity, BookOpen, Boxes, ChartNoAxesColumn, Cpu, ListChecks, type LucideIcon } from "lucide-react";
+import {
+  Activity,
+  BookOpen,
+  Boxes,
+  ChartNoAxesColumn,
+  Cpu,
+  ListChecks,
+  Milestone,
+  type LucideIcon,
+} from "lucide-react";
 
 type Screen = {
-  to: "/" | "/ui/squads" | "/ui/models" | "/ui/usage" | "/ui/doctor" | "/doc";
+  to: "/" | "/ui/missions" | "/ui/squads" | "/ui/models" | "/ui/usage" | "/ui/doctor" | "/doc";
   words: string;
   icon: LucideIcon;
 };
 
 export const screens: readonly Screen[] = [
   { to: "/", words: "Tasks", icon: ListChecks },
+  { to: "/ui/missions", words: "Missions", icon: Milestone },
   { to: "/ui/squads", words: "Squads", icon: Boxes },
   { to: "/ui/models", words: "Models", icon: Cpu },
   { to: "/ui/usage", words: "Usage", icon: ChartNoAxesColumn },

@@ -1,31 +1,23 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { Hand } from "lucide-react";
 import { useState } from "react";
-import type { PendingAsk, TaskStatus } from "../../../src/protocol/status.ts";
-import { ask, client, wordsOf } from "../api.ts";
+import type { PendingAsk } from "../../../src/protocol/status.ts";
+import { wordsOf } from "../api.ts";
 import { useNow } from "../parts/time.tsx";
 import { ticking } from "../words.ts";
 
-/** What the Task waits for: a permission, or an answer. It goes on by itself when the time is over. */
+/** What a Task or a Mission waits for: a permission, or an answer. It goes on by itself when the time is over. */
 
-const Ask = ({ task, pending }: { task: TaskStatus; pending: PendingAsk }) => {
+type Answer = { decision: "allow" | "deny" } | { answer: string };
+type Answering = (askID: string, answer: Answer) => Promise<unknown>;
+
+const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk; onAnswer: Answering }) => {
   const [text, setText] = useState("");
   const now = useNow();
-  const queries = useQueryClient();
-  const answer = useMutation({
-    mutationFn: (body: { decision: "allow" | "deny" } | { answer: string }) =>
-      ask(
-        client.task.answer({
-          path: { taskID: task.taskID, askID: pending.id },
-          query: { directory: task.directory },
-          body: { ...body, source: "web" },
-        }),
-      ),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ["board", task.taskID] }),
-  });
+  const answer = useMutation({ mutationFn: (body: Answer) => onAnswer(pending.id, body) });
   const left = Math.max(0, Date.parse(pending.expiresAt) - now);
   return (
-    <section aria-label="The Task waits for you" className="mb-3 animate-rise rounded-xl bg-need-tint p-3.5">
+    <section aria-label={`The ${whose} waits for you`} className="mb-3 animate-rise rounded-xl bg-need-tint p-3.5">
       <h2 className="flex items-center gap-2 text-sm font-semibold text-need">
         <Hand size={16} aria-hidden="true" />
         {pending.kind === "permission" ? "May it do this?" : "It asks you"}
@@ -101,10 +93,18 @@ const Ask = ({ task, pending }: { task: TaskStatus; pending: PendingAsk }) => {
   );
 };
 
-export const Asks = ({ task }: { task: TaskStatus }) => (
+export const Asks = ({
+  whose,
+  pending,
+  onAnswer,
+}: {
+  whose: "Task" | "Mission";
+  pending: readonly PendingAsk[];
+  onAnswer: Answering;
+}) => (
   <>
-    {task.pending.map((pending) => (
-      <Ask key={pending.id} task={task} pending={pending} />
+    {pending.map((each) => (
+      <Ask key={each.id} whose={whose} pending={each} onAnswer={onAnswer} />
     ))}
   </>
 );

@@ -6,7 +6,7 @@ import { Waiting } from "../parts/empty.tsx";
 import { useLate } from "../parts/time.tsx";
 import { useKeys } from "../shell/keys.ts";
 import { headOf, type Item, isError } from "./conversation.ts";
-import { Row, SayingRow } from "./item.tsx";
+import { type ReadMessage, Row, SayingRow } from "./item.tsx";
 import type { Log } from "./log.ts";
 
 /** The conversation, as long as it may be: only what is seen is there. */
@@ -50,15 +50,15 @@ const Tool = ({
 
 export const Conversation = ({
   log,
-  taskID,
+  read,
   session,
   onAll,
   active,
 }: {
   log: Log;
-  taskID: string;
-  session: Topology["nodes"][number] | undefined;
-  onAll: () => void;
+  read: ReadMessage;
+  session?: Topology["nodes"][number] | undefined;
+  onAll?: () => void;
   active: boolean;
 }) => {
   const every = log.items();
@@ -222,7 +222,7 @@ export const Conversation = ({
                 style={{ transform: `translateY(${start}px)` }}
               >
                 {item !== undefined ? (
-                  <Row item={item} taskID={taskID} log={log} folded={folded} opened={opened} onToggle={toggle} />
+                  <Row item={item} read={read} log={log} folded={folded} opened={opened} onToggle={toggle} />
                 ) : (
                   live !== undefined && <SayingRow saying={live[1]} />
                 )}

@@ -87,8 +87,14 @@ const toneOf = (frame: Frame): Tone | undefined => {
       return frame.data.decision === "deny" ? "warn" : undefined;
     case "session.ended":
       return frame.data.outcome === "finished" ? undefined : "warn";
+    case "task.ended":
+      return frame.data.outcome === "completed" ? "good" : "bad";
+    case "mission.finished":
+      return frame.data.outcome === "blocked" ? "warn" : "good";
     case "landing.finished":
     case "slice.settled":
+    case "squad.reconciled":
+    case "squad.installed":
       return "good";
     case "run.stopped":
     case "reply.retried":
@@ -100,8 +106,17 @@ const toneOf = (frame: Frame): Tone | undefined => {
     case "cancel.requested":
     case "ask.opened":
       return "warn";
+    case "mission.aborted":
+    case "mission.paused":
+    case "squad.refused":
+      return "warn";
     case "git.tampered":
       return "bad";
+    case "mission.reminded":
+    case "plan.written":
+    case "task.dispatched":
+    case "task.reopened":
+    case "squad.staged":
     case "workspace.prepared":
     case "workspace.rebased":
     case "tree.committed":

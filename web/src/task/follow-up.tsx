@@ -1,14 +1,12 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { CornerDownRight, Paperclip, SendHorizontal, X } from "lucide-react";
 import { useState } from "react";
-import type { TaskStatus } from "../../../src/protocol/status.ts";
-import { ask, client, wordsOf } from "../api.ts";
+import { wordsOf } from "../api.ts";
 import { type Attached, readFiles } from "../parts/attach.ts";
 import { say } from "../parts/toast.tsx";
 import { headOf, type Item } from "./conversation.ts";
-import type { Log } from "./log.ts";
 
-/** Words for the Task, at any time. What has not been read yet is shown until it is. */
+/** Words for a Task or a Mission, at any time. What has not been read yet is shown until it is. */
 
 const waitingIn = (items: readonly Item[]): Extract<Item, { kind: "said" }>[] => {
   const found: Extract<Item, { kind: "said" }>[] = [];
@@ -19,47 +17,45 @@ const waitingIn = (items: readonly Item[]): Extract<Item, { kind: "said" }>[] =>
   return found;
 };
 
-const done = {
-  steered: "Sent: read at the next step",
-  queued: "Sent: read when its turn comes",
-  interrupted: "Sent: the step was interrupted for it",
-  restarted: "Sent: the Task goes on",
-};
+export type Message = { text: string; attachments?: { filename: string; mime: string; data: string }[] };
 
-export const FollowUp = ({ task, log }: { task: TaskStatus; log: Log }) => {
-  const { taskID, directory } = task;
-  const active = task.lifecycleStatus === "active";
+export const MessageBox = ({
+  label,
+  action,
+  items,
+  active,
+  onSend,
+}: {
+  label: string;
+  /** What the button says. */
+  action: string;
+  items: readonly Item[];
+  /** Somebody reads what waits. */
+  active: boolean;
+  /** Resolves to what is said of it. */
+  onSend: (message: Message) => Promise<string>;
+}) => {
   const [text, setText] = useState("");
   const [files, setFiles] = useState<Attached[]>([]);
-  const queries = useQueryClient();
   const send = useMutation({
     mutationFn: () =>
-      ask(
-        client.task.message({
-          path: { taskID },
-          query: { directory },
-          body: {
-            source: "web",
-            text,
-            ...(files.length === 0
-              ? {}
-              : { attachments: files.map(({ filename, mime, data }) => ({ filename, mime, data })) }),
-          },
-        }),
-      ),
-    onSuccess: ({ disposition }) => {
+      onSend({
+        text,
+        ...(files.length === 0
+          ? {}
+          : { attachments: files.map(({ filename, mime, data }) => ({ filename, mime, data })) }),
+      }),
+    onSuccess: (words) => {
       setText("");
       setFiles([]);
-      say(done[disposition]);
-      void queries.invalidateQueries({ queryKey: ["board", taskID] });
+      say(words);
     },
   });
   const submit = () => {
     if (text.trim() !== "" && !send.isPending) send.mutate();
   };
   // The request itself is no message that waits.
-  const queued = active ? waitingIn(log.items()).filter((item) => item !== log.items()[0]) : [];
-  const label = active ? "Send a message to this Task" : "Send a message to continue this Task";
+  const queued = active ? waitingIn(items).filter((item) => item !== items[0]) : [];
   return (
     <form
       aria-label="Message"
@@ -110,7 +106,7 @@ export const FollowUp = ({ task, log }: { task: TaskStatus; log: Log }) => {
         />
         <button type="submit" className="button button-primary" disabled={send.isPending || text.trim() === ""}>
           <SendHorizontal size={16} aria-hidden="true" />
-          <span className="max-sm:sr-only">{active ? "Send" : "Continue"}</span>
+          <span className="max-sm:sr-only">{action}</span>
         </button>
       </div>
       {files.length > 0 && (

@@ -246,6 +246,19 @@ export const Header = ({ board }: { board: TaskBoard }) => {
               </Fact>
             )
           )}
+          {task.missionID !== undefined && (
+            <Fact label="Mission">
+              <Link
+                to="/ui/mission/$missionID"
+                params={{ missionID: task.missionID }}
+                search={{ project: task.directory }}
+                aria-label="Its Mission"
+                className="link"
+              >
+                {task.missionID}
+              </Link>
+            </Fact>
+          )}
           {task.queue !== null && (
             <Fact label="Queue">
               place {task.queue.position}, {task.queue.reason}

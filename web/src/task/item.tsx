@@ -10,7 +10,7 @@ import {
 } from "lucide-react";
 import { memo, useState } from "react";
 import type { LongText } from "../../../src/protocol/event.ts";
-import { ask, client, wordsOf } from "../api.ts";
+import { wordsOf } from "../api.ts";
 import { Markdown } from "../parts/markdown.tsx";
 import { bytes, clock, duration, moment } from "../words.ts";
 import { type Call, headOf, isBad, type Item, type Tone, type Turn } from "./conversation.ts";
@@ -54,12 +54,10 @@ const Whole = ({
   );
 };
 
-const messageAt = async (taskID: string, eventID: number) => {
-  const { messages } = await ask(client.task.messages({ path: { taskID }, query: { after: eventID - 1, limit: 1 } }));
-  const found = messages[0];
-  if (found === undefined) throw new Error("gone");
-  return found;
-};
+/** The message of an event with all of its texts. */
+export type ReadMessage = (
+  eventID: number,
+) => Promise<{ text: string; calls: { callID: string; output: string | null }[] }>;
 
 const telling = [
   "command",
@@ -89,13 +87,13 @@ const subjectOf = (input: unknown): string => {
 
 const CallRow = ({
   call,
-  taskID,
+  read,
   log,
   open,
   onToggle,
 }: {
   call: Call;
-  taskID: string;
+  read: ReadMessage;
   log: Log;
   open: boolean;
   onToggle: () => void;
@@ -156,7 +154,7 @@ const CallRow = ({
             <Whole
               text={call.output}
               load={async () => {
-                const { calls } = await messageAt(taskID, call.eventID);
+                const { calls } = await read(call.eventID);
                 return calls.find(({ callID }) => callID === call.callID)?.output ?? "";
               }}
             >
@@ -193,14 +191,14 @@ const callsShown = 8;
 
 const TurnRow = ({
   item,
-  taskID,
+  read,
   log,
   folded,
   opened,
   onToggle,
 }: {
   item: Turn;
-  taskID: string;
+  read: ReadMessage;
   log: Log;
   folded: boolean;
   opened: ReadonlySet<string>;
@@ -244,7 +242,7 @@ const TurnRow = ({
       {open && (
         <div className="mt-1.5 flex flex-col gap-2.5 pl-5.5">
           {text !== "" && (
-            <Whole text={item.text} load={async () => (await messageAt(taskID, item.id)).text}>
+            <Whole text={item.text} load={async () => (await read(item.id)).text}>
               {(words) => <Markdown text={words} />}
             </Whole>
           )}
@@ -262,7 +260,7 @@ const TurnRow = ({
                 <CallRow
                   key={call.callID}
                   call={call}
-                  taskID={taskID}
+                  read={read}
                   log={log}
                   open={opened.has(call.callID)}
                   onToggle={() => onToggle(call.callID)}
@@ -315,7 +313,7 @@ const FactRow = ({ item }: { item: Extract<Item, { kind: "fact" }> }) => {
   );
 };
 
-const SaidRow = ({ item, taskID }: { item: Extract<Item, { kind: "said" }>; taskID: string }) => (
+const SaidRow = ({ item, read }: { item: Extract<Item, { kind: "said" }>; read: ReadMessage }) => (
   <article aria-label={`${item.source}, ${clock(item.at)}`} className="rounded-xl bg-accent-tint px-4 py-3">
     <div className="mb-1 flex items-center gap-2 text-sm">
       <UserRound size={14} aria-hidden="true" className="text-accent" />
@@ -324,7 +322,7 @@ const SaidRow = ({ item, taskID }: { item: Extract<Item, { kind: "said" }>; task
       </span>
       <At at={item.at} />
     </div>
-    <Whole text={item.text} load={async () => (await messageAt(taskID, item.id)).text}>
+    <Whole text={item.text} load={async () => (await read(item.id)).text}>
       {(words) => <Markdown text={words} />}
     </Whole>
     {item.attachments.length > 0 && (
@@ -342,7 +340,7 @@ const SaidRow = ({ item, taskID }: { item: Extract<Item, { kind: "said" }>; task
 
 type RowProps = {
   item: Item;
-  taskID: string;
+  read: ReadMessage;
   log: Log;
   folded: boolean;
   opened: ReadonlySet<string>;
@@ -352,12 +350,12 @@ type RowProps = {
 const isRunning = (item: Item): boolean => item.kind === "turn" && item.calls.some(({ state }) => state === "running");
 
 export const Row = memo(
-  ({ item, taskID, log, folded, opened, onToggle }: RowProps) => {
+  ({ item, read, log, folded, opened, onToggle }: RowProps) => {
     switch (item.kind) {
       case "said":
-        return <SaidRow item={item} taskID={taskID} />;
+        return <SaidRow item={item} read={read} />;
       case "turn":
-        return <TurnRow item={item} taskID={taskID} log={log} folded={folded} opened={opened} onToggle={onToggle} />;
+        return <TurnRow item={item} read={read} log={log} folded={folded} opened={opened} onToggle={onToggle} />;
       case "fact":
         return <FactRow item={item} />;
     }

@@ -31,7 +31,7 @@ const pageSize = 1000;
 /** Of a running call: the end is what is looked at. */
 const outputLength = 32_768;
 
-type Page = (after: number, limit: number) => Promise<{ events: readonly Frame[]; nextAfter: number }>;
+type Page = (after: number, limit: number) => Promise<{ events: readonly Frame[]; nextAfter: number; more: boolean }>;
 
 export const createLog = (page: Page): Log => {
   const listeners = new Set<() => void>();
@@ -71,8 +71,8 @@ export const createLog = (page: Page): Log => {
   const range = async (from: number, to: number): Promise<void> => {
     let after = from;
     while (after < to) {
-      const { events, nextAfter } = await page(after, pageSize);
-      if (events.length === 0) return;
+      const { events, nextAfter, more } = await page(after, pageSize);
+      if (!more) return;
       put(events);
       changed();
       after = nextAfter;

@@ -1,8 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { lazy, Suspense, useCallback, useEffect, useMemo } from "react";
 import { ask, boardOf, client, wordsOf } from "../api.ts";
-import { useFollow } from "../live.ts";
 import { Failure, Waiting } from "../parts/empty.tsx";
 import { type Tab, tabs } from "../router.tsx";
 import { useKeys } from "../shell/keys.ts";
@@ -11,64 +10,51 @@ import { Asks } from "./asks.tsx";
 import { Checks } from "./checks.tsx";
 import { Conversation } from "./conversation-tab.tsx";
 import { Events } from "./events.tsx";
-import { FollowUp } from "./follow-up.tsx";
+import { MessageBox } from "./follow-up.tsx";
 import { Header } from "./header.tsx";
-import { createLog } from "./log.ts";
+import { useLog } from "./use-log.ts";
 import { Slices } from "./slices.tsx";
 import { TabBar, TabPanel } from "./tabs.tsx";
 
 /** One Task: the board first, then its events from where the board stood. */
 
+const sent = {
+  steered: "Sent: read at the next step",
+  queued: "Sent: read when its turn comes",
+  interrupted: "Sent: the step was interrupted for it",
+  restarted: "Sent: the Task goes on",
+};
+
 const Changes = lazy(() => import("./changes.tsx").then(({ Changes }) => ({ default: Changes })));
 const Topology = lazy(() => import("./topology.tsx").then(({ Topology }) => ({ default: Topology })));
-
-/** A burst of events asks for the board once. */
-const refreshMs = 350;
 
 export const TaskPage = () => {
   const { taskID } = useParams({ from: "/ui/task/$taskID" });
   return <TaskScreen key={taskID} taskID={taskID} />;
 };
 
-const useLog = (taskID: string, lastEventID: number | undefined) => {
-  const queries = useQueryClient();
-  const [log] = useState(() =>
-    createLog((after, limit) => ask(client.task.eventPage({ path: { taskID }, query: { after, limit } }))),
-  );
-  useSyncExternalStore(log.subscribe, log.version);
-  const ready = lastEventID !== undefined;
-  const began = useRef(false);
-  useEffect(() => {
-    if (lastEventID === undefined || began.current) return;
-    began.current = true;
-    void log.load(lastEventID);
-  }, [log, lastEventID]);
-  const due = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const refresh = () => {
-    due.current ??= setTimeout(() => {
-      due.current = undefined;
-      void queries.invalidateQueries({ queryKey: ["board", taskID] });
-    }, refreshMs);
-  };
-  useEffect(() => () => clearTimeout(due.current), []);
-  useFollow({
-    url: `/task/${taskID}/events?follow=1`,
-    ready,
-    after: lastEventID,
-    onFrames: (frames) => {
-      log.add(frames);
-      if (frames.some((frame) => "id" in frame)) refresh();
-    },
-    onOpen: refresh,
-  });
-  return log;
-};
-
 const TaskScreen = ({ taskID }: { taskID: string }) => {
   const search = useSearch({ from: "/ui/task/$taskID" });
   const navigate = useNavigate({ from: "/ui/task/$taskID" });
   const { data: board, error, refetch } = useQuery(boardOf(taskID));
-  const log = useLog(taskID, board?.lastEventID);
+  const queries = useQueryClient();
+  const refresh = () => void queries.invalidateQueries({ queryKey: ["board", taskID] });
+  const log = useLog({
+    page: (after, limit) => ask(client.task.eventPage({ path: { taskID }, query: { after, limit } })),
+    url: `/task/${taskID}/events?follow=1`,
+    last: board?.lastEventID,
+    onFacts: refresh,
+  });
+  const read = useCallback(
+    async (eventID: number) => {
+      const { messages } = await ask(
+        client.task.messages({ path: { taskID }, query: { after: eventID - 1, limit: 1 } }),
+      );
+      if (messages[0] === undefined) throw new Error("gone");
+      return messages[0];
+    },
+    [taskID],
+  );
   const tab = search.tab ?? "conversation";
   const go = (next: Tab, session?: string) =>
     void navigate({
@@ -106,6 +92,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
         )}
       </div>
     );
+  const active = task.lifecycleStatus === "active";
   const session = task.sessionInvocationTopology.nodes.find(({ sessionID }) => sessionID === search.session);
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -129,13 +116,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
           />
           <TabPanel tab={tab}>
             {tab === "conversation" && (
-              <Conversation
-                log={log}
-                taskID={taskID}
-                session={session}
-                onAll={() => go("conversation")}
-                active={task.lifecycleStatus === "active"}
-              />
+              <Conversation log={log} read={read} session={session} onAll={() => go("conversation")} active={active} />
             )}
             {tab === "checks" && <Checks board={board} log={log} />}
             {tab === "events" && <Events log={log} />}
@@ -151,8 +132,29 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
             </Suspense>
           </TabPanel>
           <div className="shrink-0 border-t border-line bg-page px-4 py-3 sm:px-6">
-            <Asks task={task} />
-            <FollowUp task={task} log={log} />
+            <Asks
+              whose="Task"
+              pending={task.pending}
+              onAnswer={async (askID, body) => {
+                const query = { directory: task.directory };
+                await ask(client.task.answer({ path: { taskID, askID }, query, body: { ...body, source: "web" } }));
+                refresh();
+              }}
+            />
+            <MessageBox
+              label={active ? "Send a message to this Task" : "Send a message to continue this Task"}
+              action={active ? "Send" : "Continue"}
+              items={log.items()}
+              active={active}
+              onSend={async (message) => {
+                const query = { directory: task.directory };
+                const { disposition } = await ask(
+                  client.task.message({ path: { taskID }, query, body: { source: "web", ...message } }),
+                );
+                refresh();
+                return sent[disposition];
+              }}
+            />
           </div>
         </div>
       </div>

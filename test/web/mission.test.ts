@@ -1,0 +1,103 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { browserHere, countBlind } from "../browser.ts";
+import { built } from "../built.ts";
+import { dispatch, finish, openStage, plan, type Say, type Stage } from "../missions.ts";
+import { launch, violations, watch } from "./browser.ts";
+
+/** A Mission on the page: begun, planned, handed out, woken again, aborted. */
+
+if (browserHere === undefined) countBlind(2);
+
+let stage: Stage;
+let browser: Browser;
+let page: Page;
+let complaints: string[] = [];
+
+beforeAll(async () => {
+  if (browserHere === undefined) return;
+  await built();
+  stage = await openStage();
+  browser = await launch();
+  page = await browser.newPage({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+  page.setDefaultTimeout(12_000);
+  complaints = watch(page, stage.service.url);
+}, 150_000);
+afterAll(async () => {
+  await browser?.close();
+  await stage?.[Symbol.asyncDispose]();
+});
+
+const write = (path: string) => ({ tool: "write", input: { path, content: "made\n" } });
+const worker: Say = (turn, { first }) =>
+  turn === 0 ? { calls: [write(/Write (\S+)\./.exec(first)?.[1] ?? "x.txt")] } : { text: "Wrote it." };
+const state = (word: string) => page.getByRole("region", { name: "The Mission" }).getByText(word, { exact: true });
+const broken = async (): Promise<string[]> => {
+  await page.setViewportSize({ width: 360, height: 640 });
+  const width = await page.evaluate<number>("document.querySelector('main').scrollWidth");
+  await page.setViewportSize({ width: 1440, height: 900 });
+  return [...(width > 360 ? [`${width} px wide at 360`] : []), ...(await violations(page))];
+};
+
+describe.skipIf(browserHere === undefined)("a Mission", () => {
+  test("from the goal to the plan, its Tasks, its word on the whole, and woken again", async () => {
+    const said: ReturnType<Say>[] = [
+      { calls: [plan("a", { id: "b", after: ["a"] })] },
+      { calls: [dispatch("a", "Write a1.txt. [page]")] },
+      { text: "**One** runs." },
+      { calls: [dispatch("b", "Write b1.txt. [page]")] },
+      { text: "The other runs." },
+      { calls: [finish()] },
+      { text: "Nothing is left to do. [page]" },
+    ];
+    stage.play("page", { mission: (turn) => said[turn] ?? { text: "Nothing more." }, task: worker });
+    const directory = stage.project();
+    await page.goto(`${stage.service.url}/ui/missions?project=${directory}`);
+    await page.getByText("No Mission yet").waitFor();
+    await page.getByLabel("The goal").fill("Two files, one after the other. [page]");
+    await page.getByRole("button", { name: "Begin Mission" }).click();
+    await page.waitForURL(/\/ui\/mission\//);
+    await state("Done").waitFor();
+    await page.getByText("2 of 2 done").first().waitFor();
+    const parts = page.getByRole("region", { name: "Plan" }).getByRole("listitem");
+    expect(await parts.filter({ hasText: "After" }).count()).toBe(1);
+    expect(await page.getByRole("log").innerText()).toContain("Dispatched");
+    await page.getByRole("region", { name: "The Mission" }).getByText("2 Tasks, 0 running").waitFor();
+    expect(await broken()).toEqual([]);
+
+    await page.getByLabel("Wake the Mission with more direction").fill("Is anything left?");
+    await page.getByRole("button", { name: "Wake" }).click();
+    await page.getByRole("log").getByText("Nothing is left to do.").first().waitFor();
+
+    await page
+      .getByRole("region", { name: "Plan" })
+      .getByRole("link", { name: /Completed/ })
+      .first()
+      .click();
+    await page.getByRole("region", { name: "The Task" }).getByText("Completed", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Its Mission" }).click();
+    await state("Done").or(state("Asleep")).first().waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  test("a rename is seen in the list, an abort says what keeps running", async () => {
+    stage.play("held", { mission: () => ({ text: "Thinking it over. [held]", hold: true }), task: worker });
+    const directory = stage.project();
+    await page.goto(`${stage.service.url}/ui/missions?project=${directory}`);
+    await page.getByLabel("The goal").fill("Something long. [held]");
+    await page.getByRole("button", { name: "Begin Mission" }).click();
+    await state("Thinking").waitFor();
+    await page.getByRole("button", { name: "More actions" }).click();
+    await page.getByRole("menuitem", { name: "Rename" }).click();
+    await page.getByLabel("Title").fill("A name of its own");
+    await page.getByRole("button", { name: "Rename" }).click();
+    await page.getByRole("heading", { level: 1, name: "A name of its own" }).waitFor();
+    await page.getByRole("button", { name: "Abort", exact: true }).click();
+    await page.getByText("None of its Tasks runs.").waitFor();
+    await page.getByRole("button", { name: "Abort the Mission" }).click();
+    await state("Aborted").waitFor();
+    await page.getByRole("link", { name: /^Missions in/ }).click();
+    await page.getByRole("link", { name: /A name of its own/ }).waitFor();
+    expect(await broken()).toEqual([]);
+  });
+});

@@ -1,0 +1,173 @@
+import { useMutation } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import type { MissionStatus } from "../../../src/protocol/mission.ts";
+import { ask, client, wordsOf } from "../api.ts";
+import { Dialog } from "../parts/dialog.tsx";
+import { say } from "../parts/toast.tsx";
+
+/** What is asked before a Mission is stopped, renamed or deleted. */
+
+type Props = { mission: MissionStatus; open: boolean; onClose: () => void; onDone: () => void };
+
+const Form = ({
+  title,
+  keep,
+  action,
+  danger = false,
+  open,
+  onClose,
+  onSubmit,
+  children,
+}: {
+  title: string;
+  keep: string;
+  action: string;
+  danger?: boolean;
+  open: boolean;
+  onClose: () => void;
+  onSubmit: () => Promise<unknown>;
+  children: ReactNode;
+}) => {
+  const submit = useMutation({ mutationFn: onSubmit, onSuccess: onClose });
+  return (
+    <Dialog open={open} onClose={onClose} title={title}>
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          submit.mutate();
+        }}
+      >
+        {children}
+        {submit.error !== null && (
+          <p role="alert" className="text-fail">
+            {wordsOf(submit.error)}
+          </p>
+        )}
+        <div className="flex justify-end gap-2">
+          <button type="button" className="button" onClick={onClose}>
+            {keep}
+          </button>
+          <button
+            type="submit"
+            className={`button ${danger ? "button-danger" : "button-primary"}`}
+            disabled={submit.isPending}
+          >
+            {action}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+};
+
+export const AbortDialog = ({ mission, open, onClose, onDone }: Props) => {
+  const { missionID, directory, taskCounts } = mission;
+  const [reason, setReason] = useState("");
+  const [cascade, setCascade] = useState(false);
+  return (
+    <Form
+      title="Abort this Mission?"
+      keep="Let it work"
+      action="Abort the Mission"
+      danger
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        const given = reason.trim() === "" ? {} : { reason: reason.trim() };
+        const body = { surface: "web", cascade, ...given };
+        const { tasksRunning } = await ask(client.mission.abort({ path: { missionID }, query: { directory }, body }));
+        say(tasksRunning === 0 ? "Aborted" : `Aborted; ${tasksRunning} of its Tasks keep running`);
+        onDone();
+      }}
+    >
+      <p className="text-soft">
+        Its agent stops, and nothing but a wake wakes it again.{" "}
+        {taskCounts.running > 0
+          ? `${taskCounts.running} of its Tasks ${taskCounts.running === 1 ? "keeps" : "keep"} running, unless you cancel them too.`
+          : "None of its Tasks runs."}
+      </p>
+      {taskCounts.running > 0 && (
+        <label className="flex items-center gap-2">
+          <input
+            type="checkbox"
+            className="accent-accent"
+            checked={cascade}
+            onChange={({ target }) => setCascade(target.checked)}
+          />
+          Cancel its running Tasks too
+        </label>
+      )}
+      <div className="flex flex-col gap-1">
+        <label htmlFor="abort-reason" className="label">
+          Reason
+        </label>
+        <textarea
+          id="abort-reason"
+          dir="auto"
+          rows={2}
+          className="field"
+          value={reason}
+          onChange={({ target }) => setReason(target.value)}
+        />
+      </div>
+    </Form>
+  );
+};
+
+export const RenameDialog = ({ mission, open, onClose, onDone }: Props) => {
+  const { missionID, directory } = mission;
+  const [title, setTitle] = useState(mission.title);
+  return (
+    <Form
+      title="Rename this Mission"
+      keep="Leave it"
+      action="Rename"
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        await ask(client.mission.rename({ path: { missionID }, query: { directory }, body: { title: title.trim() } }));
+        onDone();
+      }}
+    >
+      <div className="flex flex-col gap-1">
+        <label htmlFor="mission-title" className="label">
+          Title
+        </label>
+        <input
+          id="mission-title"
+          dir="auto"
+          maxLength={200}
+          required
+          className="field"
+          value={title}
+          onChange={({ target }) => setTitle(target.value)}
+        />
+      </div>
+    </Form>
+  );
+};
+
+export const RemoveDialog = ({ mission, open, onClose, onDone }: Props) => {
+  const { missionID, directory } = mission;
+  const navigate = useNavigate();
+  return (
+    <Form
+      title="Delete this Mission?"
+      keep="Keep it"
+      action="Delete"
+      danger
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        await ask(client.mission.delete({ path: { missionID }, query: { directory }, body: { surface: "web" } }));
+        say("Mission deleted");
+        onDone();
+        await navigate({ to: "/ui/missions", search: { project: directory } });
+      }}
+    >
+      <p className="text-soft">Its conversation goes. Its Tasks stay, and go on where they run.</p>
+    </Form>
+  );
+};

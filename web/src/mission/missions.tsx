@@ -1,0 +1,217 @@
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import type { MissionSummary } from "../../../src/protocol/mission.ts";
+import { ask, client, wordsOf } from "../api.ts";
+import { useFollow } from "../live.ts";
+import { Empty, Failure, Waiting } from "../parts/empty.tsx";
+import { Screen } from "../parts/screen.tsx";
+import { StateMark } from "../parts/state.tsx";
+import { Ago, useLate } from "../parts/time.tsx";
+import { useProject } from "../squads/squads.tsx";
+import { count, nameOf } from "../words.ts";
+import { missionState } from "./state.ts";
+
+/** Long goals of a project, and the place where new ones begin. */
+
+const pageSize = 50;
+const refreshMs = 500;
+
+const Wake = ({ project }: { project: string }) => {
+  const navigate = useNavigate();
+  const [text, setText] = useState("");
+  const [produce, setProduce] = useState(false);
+  const wake = useMutation({
+    mutationFn: () =>
+      ask(
+        client.mission.wake({
+          query: { directory: project },
+          body: { text, ...(produce ? { allowSquadProduction: true } : {}) },
+        }),
+      ),
+    onSuccess: ({ missionID }) =>
+      void navigate({ to: "/ui/mission/$missionID", params: { missionID }, search: { project } }),
+  });
+  const submit = () => {
+    if (text.trim() !== "" && !wake.isPending) wake.mutate();
+  };
+  return (
+    <form
+      aria-label="New Mission"
+      className="card focus-within:border-edge"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <label htmlFor="goal" className="sr-only">
+        The goal
+      </label>
+      <textarea
+        id="goal"
+        dir="auto"
+        rows={3}
+        value={text}
+        placeholder="A goal that takes several Tasks. The Mission plans it, and hands each phase to the squad that owns it."
+        onChange={({ target }) => setText(target.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
+        }}
+        className="field-sizing-content max-h-[40vh] min-h-24 w-full resize-none bg-transparent px-4 py-3 text-md outline-none"
+      />
+      {wake.error !== null && (
+        <p role="alert" className="mx-4 mb-2 rounded-lg bg-fail-tint px-3 py-2 text-sm text-fail">
+          {wordsOf(wake.error)}
+        </p>
+      )}
+      <div className="flex flex-wrap items-center gap-3 border-t border-line px-4 py-2.5">
+        <label className="flex items-center gap-2 text-sm text-soft">
+          <input
+            type="checkbox"
+            className="accent-accent"
+            checked={produce}
+            onChange={({ target }) => setProduce(target.checked)}
+          />
+          May have squads made for phases that no squad owns
+        </label>
+        <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
+          Begin Mission
+        </button>
+      </div>
+    </form>
+  );
+};
+
+const Row = ({ mission }: { mission: MissionSummary }) => {
+  const { taskStats: stats } = mission;
+  return (
+    <Link
+      to="/ui/mission/$missionID"
+      params={{ missionID: mission.missionID }}
+      search={{ project: mission.directory }}
+      className="flex flex-col gap-1.5 px-5 py-3.5 -outline-offset-2 transition-colors hover:bg-hover"
+    >
+      <span className="flex items-start justify-between gap-4">
+        <span className="line-clamp-2 min-w-0 font-semibold" dir="auto">
+          {mission.title}
+        </span>
+        <StateMark {...missionState(mission)} />
+      </span>
+      <span className="tabular flex flex-wrap gap-x-4 text-sm text-soft">
+        <span>{count(stats.total, "Task")}</span>
+        {stats.running > 0 && <span className="text-run">{stats.running} running</span>}
+        {stats.completed > 0 && <span className="text-done">{stats.completed} completed</span>}
+        {stats.failed > 0 && <span className="text-fail">{stats.failed} failed</span>}
+        {stats.cancelled > 0 && <span>{stats.cancelled} cancelled</span>}
+        {mission.archived && <span>Archived</span>}
+        <span className="ml-auto text-faint">
+          <Ago at={mission.updated} />
+        </span>
+      </span>
+    </Link>
+  );
+};
+
+export const Missions = () => {
+  const project = useProject();
+  const queries = useQueryClient();
+  const [text, setText] = useState("");
+  const [archived, setArchived] = useState(false);
+  const search = useLate(text.trim(), 250);
+  const { data, error, refetch, hasNextPage, fetchNextPage } = useInfiniteQuery({
+    queryKey: ["missions", project ?? "", search, archived],
+    enabled: project !== undefined,
+    initialPageParam: {},
+    queryFn: ({ pageParam, signal }) =>
+      ask(
+        client.mission.list({
+          query: {
+            directory: project ?? "",
+            limit: pageSize,
+            ...(search === "" ? {} : { search }),
+            ...(archived ? { archived } : {}),
+            ...pageParam,
+          },
+          signal,
+        }),
+      ),
+    getNextPageParam: (page) => {
+      const last = page.length < pageSize ? undefined : page.at(-1);
+      return last === undefined ? undefined : { cursorUpdated: String(last.updated), cursorSessionID: last.sessionID };
+    },
+  });
+  const due = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const refresh = () => {
+    due.current ??= setTimeout(() => {
+      due.current = undefined;
+      void queries.invalidateQueries({ queryKey: ["missions"] });
+    }, refreshMs);
+  };
+  useEffect(() => () => clearTimeout(due.current), []);
+  useFollow({
+    url: `/events?directory=${encodeURIComponent(project ?? "")}`,
+    ready: project !== undefined,
+    after: undefined,
+    onFrames: refresh,
+    onOpen: refresh,
+  });
+  const missions = data?.pages.flat() ?? [];
+  if (project === undefined)
+    return (
+      <Screen title="Missions">
+        <Empty title="No project yet">
+          <Link to="/" className="button">
+            Choose one
+          </Link>
+        </Empty>
+      </Screen>
+    );
+  return (
+    <Screen
+      title="Missions"
+      about={`Long goals in ${nameOf(project)}: planned, divided, and handed out as Tasks. A Mission writes no code itself.`}
+    >
+      <Wake project={project} />
+      <div className="flex flex-wrap items-center gap-2">
+        <input
+          type="search"
+          aria-label="Search the Missions"
+          placeholder="Search"
+          className="field w-full text-sm sm:w-56"
+          value={text}
+          onChange={({ target }) => setText(target.value)}
+        />
+        <label className="field flex w-auto items-center gap-2 text-sm">
+          <input
+            type="checkbox"
+            className="accent-accent"
+            checked={archived}
+            onChange={({ target }) => setArchived(target.checked)}
+          />
+          Archived
+        </label>
+      </div>
+      {error !== null && data === undefined && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
+      {error === null && data === undefined && <Waiting lines={4} label="Loading the Missions" />}
+      {data !== undefined && missions.length === 0 && (
+        <Empty title={search === "" ? "No Mission yet" : "No Mission of that name"}>
+          {search === "" && <p>Write a goal above. It needs a language model.</p>}
+        </Empty>
+      )}
+      {missions.length > 0 && (
+        <ul className="card divide-y divide-line overflow-hidden">
+          {missions.map((mission) => (
+            <li key={mission.sessionID}>
+              <Row mission={mission} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {hasNextPage && (
+        <button type="button" className="button self-center" onClick={() => void fetchNextPage()}>
+          Show older Missions
+        </button>
+      )}
+    </Screen>
+  );
+};

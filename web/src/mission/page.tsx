@@ -1,0 +1,242 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { ChevronLeft, Download, Ellipsis } from "lucide-react";
+import { DropdownMenu } from "radix-ui";
+import { useCallback, useEffect, useState } from "react";
+import type { MissionStatus } from "../../../src/protocol/mission.ts";
+import { ask, client, wordsOf } from "../api.ts";
+import { Failure, Waiting } from "../parts/empty.tsx";
+import { StateMark } from "../parts/state.tsx";
+import { copy, say } from "../parts/toast.tsx";
+import { useKeys } from "../shell/keys.ts";
+import { useProject } from "../squads/squads.tsx";
+import { Asks } from "../task/asks.tsx";
+import { Conversation } from "../task/conversation-tab.tsx";
+import { MessageBox } from "../task/follow-up.tsx";
+import { useLog } from "../task/use-log.ts";
+import { cost, count, nameOf, tokens } from "../words.ts";
+import { AbortDialog, RemoveDialog, RenameDialog } from "./actions.tsx";
+import { Plan } from "./plan.tsx";
+import { missionState } from "./state.ts";
+
+/** One Mission: its conversation, its plan, and what all of it has cost. */
+
+export const MissionPage = () => {
+  const { missionID } = useParams({ from: "/ui/mission/$missionID" });
+  const { project } = useSearch({ from: "__root__" });
+  const known = useProject();
+  const directory = project ?? known ?? "";
+  return <MissionScreen key={`${directory} ${missionID}`} missionID={missionID} directory={directory} />;
+};
+
+const Fact = ({ label, children }: { label: string; children: React.ReactNode }) => (
+  <div className="flex items-center gap-1.5">
+    <dt className="label">{label}</dt>
+    <dd className="tabular text-sm text-soft">{children}</dd>
+  </div>
+);
+
+const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () => void }) => {
+  const { missionID, directory, taskCounts, usage, budget, budgetUsed } = mission;
+  const [dialog, setDialog] = useState<"abort" | "rename" | "remove" | undefined>();
+  const item = "cursor-pointer rounded-md px-3 py-1.5 outline-none data-[highlighted]:bg-hover";
+  const awake = mission.agentStatus === "running" || mission.status === "running" || !mission.aborted;
+  const at = (name: "abort" | "rename" | "remove") => ({
+    mission,
+    open: dialog === name,
+    onClose: () => setDialog(undefined),
+    onDone: onChanged,
+  });
+  return (
+    <section aria-label="The Mission" className="shrink-0 border-b border-line px-4 pt-3 pb-3 sm:px-6 lg:pt-5">
+      <div className="mb-1 flex items-center gap-2">
+        <Link
+          to="/ui/missions"
+          search={{ project: directory }}
+          className="mr-auto inline-flex min-w-0 items-center gap-1 rounded text-sm text-faint hover:text-ink"
+        >
+          <ChevronLeft size={15} aria-hidden="true" className="shrink-0" />
+          <span className="truncate">Missions in {nameOf(directory)}</span>
+        </Link>
+        {awake && (
+          <button type="button" className="button button-danger" onClick={() => setDialog("abort")}>
+            Abort
+          </button>
+        )}
+        <a
+          className="button"
+          href={`/mission/${missionID}/project-archive?directory=${encodeURIComponent(directory)}`}
+          download
+          title="The project's files and the flow of the Mission and its Tasks, as a ZIP"
+        >
+          <Download size={16} aria-hidden="true" />
+          <span className="max-sm:sr-only">Download archive</span>
+        </a>
+        <DropdownMenu.Root modal={false}>
+          <DropdownMenu.Trigger className="button px-2" aria-label="More actions">
+            <Ellipsis size={17} aria-hidden="true" />
+          </DropdownMenu.Trigger>
+          <DropdownMenu.Portal>
+            <DropdownMenu.Content
+              align="end"
+              sideOffset={6}
+              collisionPadding={12}
+              className="z-40 min-w-44 rounded-xl border border-line bg-card p-1.5 shadow-float"
+            >
+              <DropdownMenu.Item className={item} onSelect={() => setDialog("rename")}>
+                Rename
+              </DropdownMenu.Item>
+              <DropdownMenu.Item className={item} onSelect={() => void copy(missionID, "The id")}>
+                Copy id
+              </DropdownMenu.Item>
+              <DropdownMenu.Item
+                className={item}
+                onSelect={() => {
+                  const body = { archived: !mission.archived };
+                  void ask(client.mission.archive({ path: { missionID }, query: { directory }, body })).then(
+                    onChanged,
+                    (error: unknown) => say(wordsOf(error)),
+                  );
+                }}
+              >
+                {mission.archived ? "Back into the list" : "Archive"}
+              </DropdownMenu.Item>
+              <DropdownMenu.Item className={`${item} text-fail`} onSelect={() => setDialog("remove")}>
+                Delete
+              </DropdownMenu.Item>
+            </DropdownMenu.Content>
+          </DropdownMenu.Portal>
+        </DropdownMenu.Root>
+      </div>
+      <h1 className="line-clamp-2 text-lg font-semibold tracking-tight text-balance" dir="auto" title={mission.title}>
+        {mission.title}
+      </h1>
+      <div className="mt-2.5 flex flex-wrap items-center gap-x-5 gap-y-1.5">
+        <StateMark {...missionState(mission)} />
+        <dl className="contents">
+          <Fact label="Tasks">
+            {count(taskCounts.total, "Task")}, {taskCounts.running} running
+          </Fact>
+          <Fact label="Cost">
+            {cost(usage)}, {tokens(usage.inputTokens + usage.outputTokens)} tokens
+          </Fact>
+          {budget?.maxCostUSD !== undefined && (
+            <Fact label="Budget">
+              ${budgetUsed.maxCostUSD.toFixed(2)} of ${budget.maxCostUSD.toFixed(2)}
+            </Fact>
+          )}
+          <Fact label="Squads">{mission.squads.length === 0 ? "any" : mission.squads.join(", ")}</Fact>
+          {mission.squadProduction === "authorised" && <Fact label="New squads">allowed</Fact>}
+        </dl>
+      </div>
+      {mission.error !== undefined && (
+        <p
+          className="mt-3 line-clamp-4 rounded-lg bg-fail-tint px-3 py-2 text-sm text-fail"
+          dir="auto"
+          title={mission.error}
+        >
+          {mission.error}
+        </p>
+      )}
+      <AbortDialog {...at("abort")} />
+      {dialog === "rename" && <RenameDialog {...at("rename")} />}
+      <RemoveDialog {...at("remove")} />
+    </section>
+  );
+};
+
+const MissionScreen = ({ missionID, directory }: { missionID: string; directory: string }) => {
+  const queries = useQueryClient();
+  const key = ["mission", directory, missionID];
+  const {
+    data: mission,
+    error,
+    refetch,
+  } = useQuery({
+    queryKey: key,
+    queryFn: ({ signal }) => ask(client.mission.status({ path: { missionID }, query: { directory }, signal })),
+  });
+  const refresh = () => void queries.invalidateQueries({ queryKey: key });
+  const log = useLog({
+    page: (after, limit) => ask(client.mission.eventPage({ path: { missionID }, query: { directory, after, limit } })),
+    url: `/mission/${missionID}/events?directory=${encodeURIComponent(directory)}`,
+    last: mission?.lastEventID,
+    onFacts: refresh,
+    // What its Tasks do stands on their own pages.
+    own: ({ taskID }) => taskID === undefined,
+  });
+  const read = useCallback(
+    async (eventID: number) => {
+      const query = { directory, after: eventID - 1, limit: 1 };
+      const { messages } = await ask(client.mission.messages({ path: { missionID }, query }));
+      if (messages[0] === undefined) throw new Error("gone");
+      return messages[0];
+    },
+    [missionID, directory],
+  );
+  useKeys({
+    m: (event) => {
+      event.preventDefault();
+      document.getElementById("message")?.focus();
+    },
+  });
+  const words = mission === undefined ? "" : missionState(mission).words;
+  useEffect(() => {
+    if (mission !== undefined) document.title = `${words}: ${mission.title} · Sortie`;
+  }, [mission, words]);
+  if (mission === undefined)
+    return (
+      <div className="mx-auto max-w-5xl px-4 py-10 sm:px-8">
+        {error === null ? (
+          <Waiting lines={6} label="Loading the Mission" />
+        ) : (
+          <Failure words={wordsOf(error)} onRetry={() => void refetch()} />
+        )}
+      </div>
+    );
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <p role="status" className="sr-only">{`Mission: ${words}`}</p>
+      <Header mission={mission} onChanged={refresh} />
+      <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
+        <Plan mission={mission} />
+        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+          <div className="min-h-0 flex-1">
+            <Conversation log={log} read={read} active={mission.agentStatus === "running"} />
+          </div>
+          <div className="shrink-0 border-t border-line bg-page px-4 py-3 sm:px-6">
+            <Asks
+              whose="Mission"
+              pending={mission.pending}
+              onAnswer={async (askID, body) => {
+                await ask(
+                  client.mission.answer({
+                    path: { missionID, askID },
+                    query: { directory },
+                    body: { ...body, source: "web" },
+                  }),
+                );
+                refresh();
+              }}
+            />
+            <MessageBox
+              label={
+                mission.agentStatus === "running"
+                  ? "Give the Mission more direction"
+                  : "Wake the Mission with more direction"
+              }
+              action={mission.agentStatus === "running" ? "Send" : "Wake"}
+              items={log.items()}
+              active={mission.agentStatus === "running"}
+              onSend={async (message) => {
+                await ask(client.mission.wake({ query: { directory }, body: { missionID, ...message } }));
+                refresh();
+                return "The Mission is awake";
+              }}
+            />
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+};

@@ -1,0 +1,170 @@
+import { Link } from "@tanstack/react-router";
+import {
+  Ban,
+  ChevronDown,
+  CircleCheck,
+  CircleDashed,
+  CircleDot,
+  CircleX,
+  Hammer,
+  LoaderCircle,
+  type LucideIcon,
+} from "lucide-react";
+import { useState } from "react";
+import type { MissionPhase, MissionStatus } from "../../../src/protocol/mission.ts";
+import type { TaskSummary } from "../../../src/protocol/status.ts";
+import { StateIcon } from "../parts/state.tsx";
+import { stateOf, stateWord } from "../words.ts";
+
+/** The plan: each phase with what it waits for, who does it, and the Task that is it. */
+
+const states: Record<MissionPhase["state"], { icon: LucideIcon; tone: string; words: string }> = {
+  waiting: { icon: CircleDashed, tone: "text-faint", words: "Waits for others" },
+  ready: { icon: CircleDot, tone: "text-need", words: "Ready" },
+  producing: { icon: Hammer, tone: "text-run", words: "Its squad is being made" },
+  running: { icon: LoaderCircle, tone: "text-run animate-turn", words: "Under way" },
+  done: { icon: CircleCheck, tone: "text-done", words: "Done" },
+  failed: { icon: CircleX, tone: "text-fail", words: "Failed" },
+  cancelled: { icon: Ban, tone: "text-soft", words: "Cancelled" },
+};
+
+const TaskLine = ({ task, label }: { task: TaskSummary; label?: string }) => (
+  <Link
+    to="/ui/task/$taskID"
+    params={{ taskID: task.taskID }}
+    className="flex items-center gap-2 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm hover:border-edge"
+  >
+    <StateIcon state={stateOf(task)} size={14} />
+    <span className="min-w-0 flex-1 truncate" dir="auto">
+      {label !== undefined && <span className="text-faint">{label}: </span>}
+      {task.title}
+    </span>
+    <span className="shrink-0 text-xs text-soft">{stateWord(task)}</span>
+  </Link>
+);
+
+const Phase = ({
+  phase,
+  titles,
+  tasks,
+}: {
+  phase: MissionPhase;
+  titles: ReadonlyMap<string, string>;
+  tasks: ReadonlyMap<string, TaskSummary>;
+}) => {
+  const { icon: Icon, tone, words } = states[phase.state];
+  const made = tasks.get(phase.productionTaskID ?? "");
+  const done = tasks.get(phase.taskID ?? "");
+  return (
+    <li className="flex items-start gap-2.5 rounded-lg px-2 py-2.5">
+      <Icon size={17} aria-hidden="true" className={`mt-0.5 shrink-0 ${tone}`} />
+      <div className="flex min-w-0 flex-1 flex-col gap-1.5">
+        <p>
+          <span className="font-medium" dir="auto">
+            {phase.title}
+          </span>
+          <span className="block text-xs text-soft">
+            {words}
+            {phase.squad !== null && `, squad ${phase.squad.id}`}
+            {phase.attempts > 1 && `, attempt ${phase.attempts}`}
+          </span>
+        </p>
+        {phase.after.length > 0 && (
+          <p className="text-xs text-faint">After {phase.after.map((id) => titles.get(id) ?? id).join(", ")}</p>
+        )}
+        {made !== undefined && <TaskLine task={made} label="Makes its squad" />}
+        {done !== undefined && <TaskLine task={done} />}
+        <details className="group text-sm">
+          <summary className="flex list-none items-center gap-1 text-xs text-faint hover:text-ink">
+            <ChevronDown size={13} aria-hidden="true" className="transition-transform group-open:rotate-180" />
+            Objective
+          </summary>
+          <p className="mt-1 whitespace-pre-wrap text-soft" dir="auto">
+            {phase.objective}
+          </p>
+          <ul className="mt-1 list-disc pl-4 text-soft">
+            {phase.acceptance.map((line) => (
+              <li key={line} dir="auto">
+                {line}
+              </li>
+            ))}
+          </ul>
+        </details>
+      </div>
+    </li>
+  );
+};
+
+const List = ({ mission }: { mission: MissionStatus }) => {
+  const titles = new Map(mission.plan.map(({ id, title }) => [id, title]));
+  const tasks = new Map(mission.tasks.map((task) => [task.taskID, task]));
+  const planned = new Set(mission.plan.flatMap(({ taskID, productionTaskID }) => [taskID, productionTaskID]));
+  const others = mission.tasks.filter(({ taskID }) => !planned.has(taskID));
+  return (
+    <>
+      {mission.plan.length === 0 && <p className="px-2 text-soft">No plan yet.</p>}
+      <ol className="flex flex-col">
+        {mission.plan.map((phase) => (
+          <Phase key={phase.id} phase={phase} titles={titles} tasks={tasks} />
+        ))}
+      </ol>
+      {others.length > 0 && (
+        <section aria-label="Other Tasks" className="mt-3 flex flex-col gap-1.5 px-2">
+          <h3 className="label">Other Tasks of this Mission</h3>
+          {others.map((task) => (
+            <TaskLine key={task.taskID} task={task} />
+          ))}
+        </section>
+      )}
+    </>
+  );
+};
+
+export const Plan = ({ mission }: { mission: MissionStatus }) => {
+  const [open, setOpen] = useState(false);
+  const done = mission.plan.filter(({ state }) => state === "done").length;
+  const title = (
+    <>
+      Plan
+      {mission.plan.length > 0 && (
+        <span className="tabular font-normal text-faint">
+          {done} of {mission.plan.length} done
+        </span>
+      )}
+    </>
+  );
+  return (
+    <>
+      <section
+        aria-label="Plan"
+        className="hidden w-96 shrink-0 overflow-y-auto border-r border-line px-3 py-4 xl:block"
+        tabIndex={0}
+      >
+        <h2 className="mb-1 flex items-baseline gap-2 px-2 text-sm font-semibold">{title}</h2>
+        <List mission={mission} />
+      </section>
+      <section aria-label="Plan" className="shrink-0 border-b border-line px-3 xl:hidden">
+        <h2>
+          <button
+            type="button"
+            aria-expanded={open}
+            onClick={() => setOpen(!open)}
+            className="flex w-full items-center gap-2 px-1 py-2 text-sm font-semibold sm:px-3"
+          >
+            <span className="flex flex-1 items-baseline gap-2">{title}</span>
+            <ChevronDown
+              size={16}
+              aria-hidden="true"
+              className={`text-faint transition-transform ${open ? "rotate-180" : ""}`}
+            />
+          </button>
+        </h2>
+        {open && (
+          <div className="max-h-[45vh] overflow-y-auto pb-3">
+            <List mission={mission} />
+          </div>
+        )}
+      </section>
+    </>
+  );
+};
