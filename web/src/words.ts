@@ -95,11 +95,15 @@ export const moment = (at: string | number): string =>
 
 /** null = the price is not known, which is not the same as nothing. */
 export const cost = ({ costUSD, modelCalls }: Pick<Usage, "costUSD" | "modelCalls">): string => {
-  if (costUSD === null) return "cost unknown";
+  if (costUSD === null) return "unknown";
   if (costUSD === 0) return modelCalls === 0 ? "no cost yet" : "$0";
   if (costUSD < 0.01) return "< $0.01";
   return `$${costUSD.toFixed(2)}`;
 };
+
+/** Where nothing beside it says that it is a cost. */
+export const costWords = (usage: Pick<Usage, "costUSD" | "modelCalls">): string =>
+  usage.costUSD === null ? "cost unknown" : cost(usage);
 
 export const count = (value: number, word: string): string =>
   `${value.toLocaleString("en")} ${word}${value === 1 ? "" : "s"}`;

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { TaskSummary } from "../../../src/protocol/status.ts";
 import { CheckIcon, StateBadge } from "../parts/state.tsx";
 import { Ago, Elapsed } from "../parts/time.tsx";
-import { cost } from "../words.ts";
+import { costWords } from "../words.ts";
 
 const checksIcon = ({ total, passed, failed, error }: TaskSummary["checkCounts"]) =>
   failed > 0 ? "failed" : error > 0 ? "error" : passed === total ? "passed" : "pending";
@@ -29,7 +29,7 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
           <span className="text-fail">−{git.diffStat.deletions}</span>
         </span>
       )}
-      {usage.modelCalls > 0 && usage.costUSD !== 0 && <span className="tabular">{cost(usage)}</span>}
+      {usage.modelCalls > 0 && usage.costUSD !== 0 && <span className="tabular">{costWords(usage)}</span>}
       {task.priority !== "normal" && <span className="capitalize">{task.priority}</span>}
       {task.archived && <span>Archived</span>}
     </span>

@@ -60,6 +60,7 @@ export type ReadMessage = (
 ) => Promise<{ text: string; calls: { callID: string; output: string | null }[] }>;
 
 const telling = [
+  "phase",
   "command",
   "action",
   "pattern",

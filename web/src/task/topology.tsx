@@ -3,7 +3,7 @@ import "@xyflow/react/dist/style.css";
 import { useMemo } from "react";
 import type { Goal, Topology as Graph } from "../../../src/protocol/status.ts";
 import { StateIcon } from "../parts/state.tsx";
-import { cost, duration, type State } from "../words.ts";
+import { costWords, duration, type State } from "../words.ts";
 
 /** Who called whom. A press opens what that session did. */
 
@@ -32,7 +32,7 @@ const Card = ({ data: { session, slices, onOpen } }: NodeProps<SessionNode>) => 
       <span className="truncate text-xs text-soft">{session.model}</span>
       <span className="tabular flex justify-between gap-2 text-xs text-soft">
         <span>{spent(session)}</span>
-        <span>{session.usage.modelCalls > 0 ? cost(session.usage) : ""}</span>
+        <span>{session.usage.modelCalls > 0 ? costWords(session.usage) : ""}</span>
       </span>
       {slices.length > 0 && <span className="line-clamp-2 text-xs text-faint">{slices.join(", ")}</span>}
     </button>
