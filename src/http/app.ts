@@ -98,6 +98,9 @@ export type Models = {
 
 type Answering<T> = (incoming: IncomingMessage, outgoing: ServerResponse, entry: Entry) => T;
 
+/** What begins work: fewer a minute than other requests. */
+const begins: ReadonlySet<string> = new Set(["/task", "/mission/wake"]);
+
 export const createApp = (deps: AppDeps): App => {
   const { limits, routes, log } = deps;
   const streams = createStreams(deps);
@@ -180,8 +183,7 @@ export const createApp = (deps: AppDeps): App => {
       }
     }
     rates?.request(entry.address);
-    if (incoming.method === "POST" && incoming.url !== undefined && pathOf(incoming.url) === "/task")
-      rates?.create(entry.address);
+    if (incoming.method === "POST" && begins.has(pathOf(incoming.url ?? ""))) rates?.create(entry.address);
     if (deps.draining() && pathOf(incoming.url ?? "") !== "/health")
       throw new ServiceError("draining", "Expected a running service, got one that is stopping. Try again.", {
         headers: { "retry-after": "2", connection: "close" },

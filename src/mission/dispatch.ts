@@ -10,7 +10,7 @@ import type { MissionBudget, PlannedPhase } from "../protocol/mission.ts";
 import type { TaskCreate } from "../protocol/task.ts";
 import { type Origin, Overtaken } from "../task/create.ts";
 import { ClaimLost } from "../task/open.ts";
-import { failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
+import { asData, failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
 import { choose } from "./choose.ts";
 import type { MissionRun } from "./open.ts";
 
@@ -121,7 +121,7 @@ const handoverOf = (state: MissionState, phase: PlannedPhase): string => {
     if (other === undefined || last === undefined) return [];
     const landed = last.landedCommit === null ? "" : ` It landed as ${last.landedCommit}, which your copy has.`;
     return [
-      `## ${other.title} (phase ${id}, ${last.taskID})\n${outcomeText(last.outcome)}.${landed}\n\n${last.summary}`.trim(),
+      `## ${other.title} (phase ${id}, ${last.taskID})\n${outcomeText(last.outcome)}.${landed}\n\n${last.summary === "" ? "" : asData(last.taskID, last.summary)}`.trim(),
     ];
   });
   const earlier = failuresOf(state, phase.id).map(

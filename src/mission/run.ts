@@ -99,6 +99,14 @@ const move = async (run: MissionRun): Promise<void> => {
           remedy: "Wake it with a text that says what to do instead.",
         });
         break;
+      case "unpriced":
+        await failTurn(run, {
+          code: "budget_reached",
+          message: `The price of ${state.model} is unknown, so maxCostUSD cannot be kept. Nothing more is asked or dispatched.`,
+          retryable: false,
+          remedy: "Wake the Mission with another budget, e.g. maxTokens.",
+        });
+        break;
       case "turn":
         await takeTurn(run);
         break;

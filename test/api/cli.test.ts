@@ -554,6 +554,21 @@ describe("demo", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  test("--mission: a list of three, one with a squad made for it, one after the others", {
+    timeout: 60_000,
+  }, async () => {
+    const folder = join(scratch.path, "demo-mission");
+    mkdirSync(folder);
+    const extra = { TMPDIR: folder, SERVICE_MODEL: "nobody/nothing", SERVICE_ALLOW_SQUAD_PRODUCTION: "0" };
+    const { code, out, err } = await launch(["demo", "--mission"], { extra }).ended;
+    expect({ code, err }, out).toEqual({ code: 0, err: "" });
+    expect(out).toMatch(/Has a squad made: amounts-docs[\s\S]*stands in the catalog as it was made[\s\S]*Done: /);
+    expect(out).toMatch(/done {2}Run the tests \(after item-1, item-2\): squad base/);
+    expect(out).toContain("with the flow of 4 Tasks");
+    // The locks that squads are installed under stay: a lock's file that is removed could be held twice.
+    expect(readdirSync(folder).filter((name) => name.startsWith("sortie-demo"))).toEqual([]);
+  });
+
   test("control: where the check does not fail before the work, it says so and exits 1", async () => {
     const folder = join(scratch.path, "fake");
     mkdirSync(folder);

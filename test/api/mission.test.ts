@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../entries.ts";
 import { git, readText, until, writeFiles } from "../harness.ts";
 import { at, post, send } from "../hostile.ts";
+import { countSkipped, freshSchema, postgresURL } from "../postgres.ts";
 import {
   dispatch,
   eventsOf,
@@ -614,3 +615,174 @@ describe("the budget over the tree", () => {
     expect(mission).toMatchObject({ finished: { summary: "Paid." }, budget: { maxTokens: 10_000 } });
   });
 });
+
+test("a cap in USD cannot be kept for a model without a price, and that is told", async () => {
+  stage.play("price", { mission: () => ({ calls: [{ tool: "task_status", input: {} }] }) });
+  const directory = stage.project();
+  const { missionID } = await wake(stage.service.url, directory, { text: "[price]", budget: { maxCostUSD: 1 } });
+  const mission = await restOf(stage.service.url, directory, missionID);
+  expect(mission).toMatchObject({ errorInfo: { code: "budget_reached" }, error: expect.stringContaining("price") });
+});
+
+test("an agent that goes in circles is stopped, and a wake goes on", async () => {
+  stage.play("round", { mission: () => ({ calls: [{ tool: "task_status", input: {} }] }) });
+  const directory = stage.project();
+  const { missionID } = await wake(stage.service.url, directory, { text: "[round]" });
+  const mission = await restOf(stage.service.url, directory, missionID);
+  expect(mission).toMatchObject({ errorInfo: { code: "loop_detected" } });
+  stage.play("round", { mission: () => ({ calls: [finish("blocked", "Out of it.")] }) });
+  await wake(stage.service.url, directory, { missionID, text: "Stop that." });
+  expect((await restOf(stage.service.url, directory, missionID)).finished?.summary).toBe("Out of it.");
+});
+
+describe("what its agent is told, and what is told of it", () => {
+  test("its tools plan, dispatch and look; none writes files or runs commands; the handbook says where it stands", async () => {
+    stage.play("told", { mission: () => ({ calls: [finish("blocked", "x")] }) });
+    const directory = stage.project();
+    const { url } = stage.service;
+    const { missionID } = await wake(url, directory, { text: "[told]", squads: ["base"], budget: { maxTokens: 5000 } });
+    await restOf(url, directory, missionID);
+    const { request } = stage.requests.findLast(({ mission }) => mission) ?? {};
+    const tools = (request?.body.tools ?? []) as { function: { name: string; description?: string } }[];
+    expect(tools.map((tool) => tool.function.name)).toEqual([
+      "plan",
+      "recommend",
+      "dispatch",
+      "task_status",
+      "task_evidence",
+      "task_message",
+      "task_cancel",
+      "produce_squad",
+      "ask",
+      "remember",
+      "finish",
+    ]);
+    const system = JSON.stringify(request?.body.messages[0]);
+    for (const line of [
+      `The project is ${directory}.`,
+      "The user chose these squads, and no other may be used: base.",
+      "No squads may be made.",
+      "Budget over everything",
+    ])
+      expect(system).toContain(line);
+    // Short enough to be read with every request.
+    expect(system.length).toBeLessThan(5_000);
+    expect(JSON.stringify(tools).length).toBeLessThan(12_000);
+  });
+
+  test("what it remembers stays word for word, and what a Task says is material", async () => {
+    stage.play("memo", {
+      mission: turns(
+        { calls: [{ tool: "remember", input: { text: "The user wants blue." } }, plan("a")] },
+        { calls: [dispatch("a", "Write memo.txt. [memo]")] },
+        { text: "Runs." },
+        (_turn, _request, newest) => ({
+          calls: ["outcome", "diff", "checks", "artifacts"].map((part) => ({
+            tool: "task_evidence",
+            input: { task: /task_[0-9a-z]{26}/.exec(newest)?.[0], part },
+          })),
+        }),
+        (_turn, _request, newest) => ({ calls: [finish("done", newest.slice(0, 7000))] }),
+      ),
+      task: worker,
+    });
+    const directory = stage.project();
+    const { url } = stage.service;
+    const { missionID } = await wake(url, directory, { text: "[memo]" });
+    const summary = (await restOf(url, directory, missionID)).finished?.summary ?? "";
+    expect(summary).toMatch(/<data from="task_\w+ outcome">[\s\S]*<data from="task_\w+ diff">[\s\S]*\+made/);
+    const notes = (await facts(directory, missionID)).filter(({ type }) => type === "note.written");
+    expect(notes.map(({ data }) => data["text"])).toEqual(["The user wants blue."]);
+    const { body } = await send(url, at(`/mission/${missionID}/messages`, directory));
+    const messages = (body as unknown as { messages: { role: string; source: string }[] }).messages;
+    expect(messages[0]).toMatchObject({ role: "user", source: "user" });
+    expect(messages.some(({ source }) => source === "service")).toBe(true);
+  });
+
+  test("a key repeats the first answer, and another body under it is refused", async () => {
+    stage.play("once", { mission: () => ({ calls: [finish("blocked", "x")] }) });
+    const directory = stage.project();
+    const { url } = stage.service;
+    const send1 = (text: string) => post(url, "/mission/wake", directory, { text }, { key: "k-1" });
+    const [one, two] = [await send1("[once]"), await send1("[once]")];
+    expect(two.body).toEqual(one.body);
+    expect(two.headers.get("idempotent-replayed")).toBe("true");
+    expect(await send1("[once] other")).toMatchObject({ status: 409, body: { code: "idempotency_key_reused" } });
+    expect((await send(url, at("/missions", directory))).body).toHaveLength(1);
+  });
+
+  test("its stream: the snapshot, live words, its own facts and its Tasks', until it is deleted", async () => {
+    stage.play("stream", {
+      mission: turns(
+        { calls: [plan("s"), dispatch("s", "Write s.txt. [stream]")] },
+        { text: "It runs." },
+        { calls: [finish()] },
+      ),
+      task: worker,
+    });
+    const directory = stage.project();
+    const { url } = stage.service;
+    const { missionID } = await wake(url, directory, { missionID: "stream", text: "[stream]" });
+    const stop = new AbortController();
+    const path = `/mission/${missionID}/events?after=0`;
+    const response = await fetch(`${url}${at(path, directory)}`, { signal: stop.signal });
+    const frames: { id?: number; type: string; taskID?: string; missionID?: string }[] = [];
+    const reading = (async () => {
+      let rest = "";
+      for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+        const blocks = (rest + piece).split("\n\n");
+        rest = blocks.pop() ?? "";
+        for (const block of blocks) {
+          const data = /^data: (.*)$/m.exec(block)?.[1];
+          if (data !== undefined) frames.push(JSON.parse(data) as (typeof frames)[number]);
+        }
+      }
+    })();
+    await restOf(url, directory, missionID);
+    const all = await eventsOf(url, directory, missionID);
+    await until(
+      () => Promise.resolve(frames),
+      (seen) => seen.some(({ id }) => id === all.at(-1)?.id),
+    );
+    expect(frames[0]).toMatchObject({ type: "mission.snapshot", missionID });
+    expect(frames.flatMap(({ id }) => id ?? [])).toEqual(all.map(({ id }) => id));
+    expect(frames.some(({ type, taskID }) => type === "landing.finished" && taskID !== undefined)).toBe(true);
+    await send(url, at(`/mission/${missionID}`, directory), { method: "DELETE" });
+    expect(await send(url, at(`/mission/${missionID}/events?format=json`, directory))).toMatchObject({ status: 404 });
+    stop.abort();
+    await reading.catch(() => undefined);
+  });
+});
+
+describe.skipIf(postgresURL === undefined)("on PostgreSQL", () => {
+  test("the same road, fifty wakes at once, and a Task's end that wakes", { timeout: 60_000 }, async () => {
+    if (postgresURL === undefined) return;
+    await using schema = freshSchema(postgresURL);
+    await schema.create();
+    const address = new URL(postgresURL);
+    address.searchParams.set("options", `-c search_path=${schema.name}`);
+    await using other = await openStage({ SERVICE_DATABASE_URL: address.href });
+    other.play("many", { mission: () => ({ calls: [finish("blocked", "x")] }) });
+    other.play("pg", {
+      mission: turns(
+        { calls: [plan("a", { id: "b", after: ["a"] }), dispatch("a", "Write a.txt. [pg]")] },
+        { text: "Runs." },
+        { calls: [dispatch("b", "Write b.txt. [pg]")] },
+        { text: "Runs." },
+        { calls: [finish()] },
+      ),
+      task: worker,
+    });
+    const directory = other.project({ "README.md": "x\n" });
+    const { url } = other.service;
+    const woken = await Promise.all(
+      Array.from({ length: 50 }, () => wake(url, directory, { missionID: "many", text: "[many]" })),
+    );
+    await wake(url, directory, { missionID: "pg", text: "[pg]" });
+    expect(new Set(woken.map(({ sessionID }) => sessionID)).size).toBe(1);
+    const mission = await restOf(url, directory, "pg");
+    expect(mission).toMatchObject({ finished: { outcome: "done" }, taskCounts: { total: 2 } });
+    expect([readText(directory, "a.txt"), readText(directory, "b.txt")]).toEqual(["made\n", "made\n"]);
+  });
+});
+if (postgresURL === undefined) countSkipped(1);

@@ -23,6 +23,8 @@ export type MissionStep =
   | { kind: "remind" }
   /** It makes the same calls with the same results again and again. */
   | { kind: "circle"; times: number }
+  /** A cap in USD, and a model whose price nobody knows. */
+  | { kind: "unpriced" }
   | { kind: "turn" }
   /** Nothing until a wake, a Task's end, or `until`. */
   | { kind: "sleep"; until: string | null };
@@ -46,6 +48,7 @@ export const nextStep = (state: MissionState): MissionStep => {
   }
   const reached = brakeOf(state);
   if (reached !== undefined) return state.paused === null ? { kind: "pause", reached } : asleep;
+  if (state.cap?.maxCostUSD !== undefined && state.usage.costUSD === null) return { kind: "unpriced" };
   if (state.deferred !== null) return { kind: "wait" };
   const found = unread ? undefined : circling(state.circle, loopRepeats);
   return found === undefined ? { kind: "turn" } : { kind: "circle", times: found.times };

@@ -44,10 +44,14 @@ const endedText = ({
         : branch === null
           ? ""
           : ` Nothing landed; its work is on ${branch}.`;
-  const why = error === undefined ? "" : `\n\nWhy: ${error}`;
-  const said = summary.trim() === "" ? "" : `\n\nIts last words:\n${summary}`;
+  const why = error === undefined ? "" : `\n\nWhy:\n${material(`${taskID} error`, error)}`;
+  const said = summary.trim() === "" ? "" : `\n\nIts last words:\n${material(taskID, summary)}`;
   return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${why}${said}`;
 };
+
+/** A Task's own words, with their origin: they inform the agent and are no instruction. */
+const material = (origin: string, text: string): string =>
+  `<data from=${JSON.stringify(origin)}>\n${text.replaceAll(/<(\/?data\b)/gi, "<\u200B$1")}\n</data>`;
 
 /** A Mission's fact in a few words, for people. */
 export const missionSentence = (
