@@ -5,7 +5,7 @@ import type { MissionStatus } from "../../src/protocol/mission.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { at, post, send } from "../hostile.ts";
 import { eventsOf, type MissionEvent, missionOf } from "../missions.ts";
-import { processesOf, startProcess } from "./process.ts";
+import { nothingLeft, startProcess } from "./process.ts";
 
 /**
  * A Mission of three Tasks and one production, by the embedded rules. The service is killed (SIGKILL) and started again:
@@ -78,7 +78,7 @@ const verify = async (
   expect(calls("tool.finished").toSorted()).toEqual(calls("tool.started").toSorted());
   const missions = await send(url, at("/missions", project));
   expect(missions.body).toHaveLength(1);
-  expect(processesOf(dataDir)).toEqual([]);
+  await nothingLeft(dataDir);
   return events;
 };
 

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { built, compileCache } from "../built.ts";
+import { until } from "../harness.ts";
 
 /** The service as a process of its own, to be killed. */
 export type ServiceProcess = AsyncDisposable & {
@@ -78,3 +79,12 @@ export const processesOf = (dataDir: string): number[] =>
       }
     })
     .map(Number);
+
+/** A Task's sandbox is closed right after its end is on record; on a busy machine that takes a moment. */
+export const nothingLeft = async (dataDir: string): Promise<void> => {
+  await until(
+    () => Promise.resolve(processesOf(dataDir)),
+    (left) => left.length === 0,
+    3_000,
+  );
+};

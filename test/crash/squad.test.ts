@@ -14,7 +14,7 @@ import {
   textOf,
 } from "../mock-provider.ts";
 import { teamOf } from "../squads.ts";
-import { processesOf, startProcess } from "./process.ts";
+import { nothingLeft, startProcess } from "./process.ts";
 
 /**
  * A squad at work: two builders at once in files of their own, then a review. The service is killed (SIGKILL) after
@@ -93,7 +93,7 @@ const verify = async (
   // Nothing of the builders' own files is left, on disk or as a branch.
   expect(readdirSync(join(dataDir, "worktrees")).filter((name) => name.startsWith(`${taskID}-`))).toEqual([]);
   expect(git(project, "branch", "--list", `sortie/${taskID}-*`)).toBe("");
-  expect(processesOf(dataDir)).toEqual([]);
+  await nothingLeft(dataDir);
   return events;
 };
 

@@ -7,7 +7,7 @@ import { cassettes, ensureCassette } from "../cassette.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockRequest, startMockProvider } from "../mock-provider.ts";
 import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";
-import { processesOf, startProcess } from "./process.ts";
+import { nothingLeft, startProcess } from "./process.ts";
 
 /**
  * A Task of several steps, the service killed (SIGKILL) after every event in turn and started again: the same final
@@ -167,7 +167,7 @@ const verify = async (url: string, taskID: string, place: Place): Promise<void> 
 
   const [row] = await ask<TaskSummary[]>(url, `/tasks?directory=${encodeURIComponent(place.project)}`);
   expect(row).toMatchObject({ taskID, lifecycleStatus: "completed", lastEventID: status.lastEventID, git: status.git });
-  expect(processesOf(place.dataDir)).toEqual([]);
+  await nothingLeft(place.dataDir);
 };
 
 /** `unanswered`: the kill may fall before the POST has its answer, and the Task is found in the list. */
