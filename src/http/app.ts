@@ -11,7 +11,7 @@ import { createBodies } from "./body.ts";
 import type { Handler } from "./call.ts";
 import type { Timing } from "./channel.ts";
 import { guard, type GuardPolicy, pathOf } from "./guard.ts";
-import { createRunOnce } from "./idempotency.ts";
+import { createRunOnce, type RunOnce } from "./idempotency.ts";
 import { createDocument } from "./openapi.ts";
 import { createRates } from "./rate.ts";
 import { type Answer, answer, drain, type Entry, failureOf, json, openEntry, send, taken, write } from "./reply.ts";
@@ -29,6 +29,7 @@ import {
   referenceScript,
   screenPaths,
 } from "./static.ts";
+import { createMcpFace, mcpPath } from "./mcp.ts";
 import { createMissionHandlers } from "./missions.ts";
 import { createTaskHandlers } from "./tasks.ts";
 
@@ -105,7 +106,16 @@ export const createApp = (deps: AppDeps): App => {
   const { limits, routes, log } = deps;
   const streams = createStreams(deps);
   const bodies = createBodies(limits);
-  const handlers = createHandlers(deps, streams);
+  const runOnce = createRunOnce(deps.store);
+  const handlers = createHandlers(deps, streams, runOnce);
+  const rates = deps.loopback ? undefined : createRates(limits, deps.now ?? Date.now);
+  const mcp = createMcpFace({
+    ...deps,
+    user: deps.auth.username,
+    bodies,
+    runOnce,
+    countCreate: (address) => rates?.create(address),
+  });
 
   const files: { path: string; value: Serve }[] = [
     { path: referencePath, value: ({ entry }) => referenceScript(entry) },
@@ -122,6 +132,7 @@ export const createApp = (deps: AppDeps): App => {
       value: createServe(route, deps.auth.username, bodies, handlers[operationID]),
     })),
     ...files.map((file) => ({ method: "GET", ...file })),
+    { method: "POST", path: mcpPath, value: mcp.serve },
   ]);
 
   const answerTo: Answering<Promise<Answer>> = async (incoming, outgoing, entry) => {
@@ -168,7 +179,6 @@ export const createApp = (deps: AppDeps): App => {
     isPage: (path) => isScreen(path) || documents.has(path),
   };
   const authenticated = createAuth(deps.auth);
-  const rates = deps.loopback ? undefined : createRates(limits, deps.now ?? Date.now);
 
   const enter = (incoming: IncomingMessage, entry: Entry): "preflight" | undefined => {
     const { cors, preflight } = guard(incoming, policy);
@@ -206,16 +216,22 @@ export const createApp = (deps: AppDeps): App => {
       }
       void serve(incoming, outgoing, entry);
     },
-    closeStreams: () => streams.close(),
+    closeStreams() {
+      mcp.close();
+      streams.close();
+    },
     openStreams: () => streams.open,
     log,
   };
 };
 
 /** One handler for each route. */
-const createHandlers = (deps: AppDeps, streams: Streams): { [ID in OperationID]: Handler<Routes[ID]> } => {
+const createHandlers = (
+  deps: AppDeps,
+  streams: Streams,
+  runOnce: RunOnce,
+): { [ID in OperationID]: Handler<Routes[ID]> } => {
   const { tasks, store, limits, log } = deps;
-  const runOnce = createRunOnce(store);
   let document: Promise<string> | undefined;
   return {
     ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),

@@ -15,9 +15,12 @@ import { quote } from "../protocol/issue.ts";
 
 export type Body = { bytes: Buffer; value: unknown };
 
+/** What a route takes, as far as reading goes. */
+type Takes = Pick<Route, "bodyOptional" | "bodySize"> & { body?: unknown };
+
 export type Bodies = {
   /** undefined: the request has no body, and may have none. */
-  read(route: Route, incoming: IncomingMessage, outgoing: ServerResponse): Promise<Body | undefined>;
+  read(route: Takes, incoming: IncomingMessage, outgoing: ServerResponse): Promise<Body | undefined>;
 };
 
 export const createBodies = (limits: Limits): Bodies => {

@@ -8,8 +8,15 @@ import { quote } from "../protocol/issue.ts";
  * The project directory as the caller gave it: query parameter `directory` or header `x-service-directory`. Whether
  * it exists and may be used is asked where it is used. Source: interface.md 5.5, security.md C3.
  */
-export const directoryOf = (
-  route: Route,
+export const directoryOf = <R extends Pick<Route, "directory">>(
+  route: R,
+  query: string | undefined,
+  header: string | undefined,
+): R extends { directory: "required" } ? string : string | undefined =>
+  found(route, query, header) as R extends { directory: "required" } ? string : string | undefined;
+
+const found = (
+  route: Pick<Route, "directory">,
   query: string | undefined,
   header: string | undefined,
 ): string | undefined => {

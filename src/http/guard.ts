@@ -76,7 +76,7 @@ const corsOf = (origin: string): Record<string, string> => ({
 const preflightHeaders = {
   "access-control-allow-methods": "GET, HEAD, POST, PATCH, DELETE",
   "access-control-allow-headers":
-    "authorization, content-type, idempotency-key, if-none-match, last-event-id, x-service-directory",
+    "authorization, content-type, idempotency-key, if-none-match, last-event-id, mcp-method, mcp-name, mcp-protocol-version, x-service-directory",
   "access-control-max-age": "600",
 };
 

@@ -10,13 +10,17 @@ import { quote } from "../protocol/issue.ts";
  * its way. Refusals are not stored. Source: design/security.md C10.
  */
 
+/** Visible ASCII, so that it can stand in a header. */
+export const keyForm = /^[\x21-\x7e]{1,255}$/;
+
 export const onceKey = (
   header: string | undefined,
   scope: { method: string; path: string; directory: string | undefined; user: string },
-  body: Uint8Array | undefined,
+  /** What the key stands for, once it is known that there is one. */
+  body: () => Uint8Array | string | undefined,
 ): OnceKey | undefined => {
   if (header === undefined) return undefined;
-  if (!/^[\x21-\x7e]{1,255}$/.test(header))
+  if (!keyForm.test(header))
     throw new ServiceError(
       "invalid_request",
       `Expected an Idempotency-Key of 1 to 255 visible ASCII characters, got ${quote(header)}.`,
@@ -24,7 +28,7 @@ export const onceKey = (
   return {
     scope: JSON.stringify([scope.method, scope.path, scope.directory ?? "", scope.user]),
     key: header,
-    bodyHash: hash("sha256", body ?? "", "hex"),
+    bodyHash: hash("sha256", body() ?? "", "hex"),
   };
 };
 

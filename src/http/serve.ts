@@ -51,7 +51,7 @@ export const createServe = (route: Route, user: string, bodies: Bodies, handler:
       prefixed: query.prefixed,
       body,
       directory,
-      once: route.method === "POST" ? onceKey(key, scope, sentBody?.bytes) : undefined,
+      once: route.method === "POST" ? onceKey(key, scope, () => sentBody?.bytes) : undefined,
       head,
       incoming,
       outgoing,

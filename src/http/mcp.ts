@@ -1,0 +1,77 @@
+import { ServiceError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Bodies } from "./body.ts";
+import type { Mcp } from "./mcp/server.ts";
+import type { Caller, ToolDeps } from "./mcp/tool.ts";
+import { parseQuery, readQuery } from "./parse.ts";
+import { type Answer, drain, type Entry, failureOf, json, taken } from "./reply.ts";
+import type { Arrived, Serve } from "./serve.ts";
+import { sendResponse, toRequest } from "./web.ts";
+
+/**
+ * `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions, for agents that hand work over. It
+ * stands behind the same guards and body limits as every route; the router answers other methods with 405.
+ */
+
+export const mcpPath = "/mcp";
+
+type Deps = ToolDeps & {
+  version: string;
+  bodies: Bodies;
+  countCreate(address: string): void;
+  log: Log;
+};
+
+export const createMcpFace = (deps: Deps): { serve: Serve; close(): void } => {
+  const closing = new AbortController();
+  let loaded: Promise<Mcp> | undefined;
+  const load = () => (loaded ??= import("./mcp/server.ts").then(({ createMcp }) => createMcp(deps)));
+
+  const serve = async ({ entry, incoming, outgoing }: Arrived): Promise<Answer> => {
+    const message = await deps.bodies.read(anyMessage, incoming, outgoing);
+    const query = readQuery(incoming.url ?? "");
+    parseQuery(noQuery, query);
+    // A batch would be many requests that count as one; the protocol has given them up.
+    if (Array.isArray(message?.value))
+      throw new ServiceError("invalid_request", "Expected one JSON-RPC message, got a batch.");
+    const mcp = await load();
+    const gone = new AbortController();
+    outgoing.once("close", () => gone.abort());
+    const signal = AbortSignal.any([gone.signal, closing.signal]);
+    const caller: Caller = {
+      query: query.get("directory"),
+      header: incoming.headers["x-service-directory"] as string | undefined,
+      signal,
+      countCreate: () => deps.countCreate(entry.address),
+      requestID: entry.requestID,
+    };
+    const response = await mcp(toRequest(incoming, gone.signal), message?.value, caller);
+    void sendResponse(response, entry, outgoing).catch((error: unknown) =>
+      deps.log.debug({ requestID: entry.requestID, err: error }, "MCP answer not taken whole"),
+    );
+    return taken;
+  };
+
+  return {
+    serve: (arrived) =>
+      serve(arrived).catch((error: unknown) => {
+        drain(arrived.incoming);
+        return refused(error, arrived.entry, deps.log);
+      }),
+    /** What waits for a Task answers now. */
+    close: () => closing.abort(),
+  };
+};
+
+/** Large, because a new Task may carry attachments; what a message may be is the protocol's affair. */
+const anyMessage = { body: true, bodySize: "large" } as const;
+const noQuery = { schema: undefined, names: new Set<string>(), prefix: undefined };
+
+/** In the protocol's own form, with the service's code beside it. */
+const refused = (error: unknown, entry: Entry, log: Log): Answer => {
+  const { status, headers, body } = failureOf(error, entry.requestID, log);
+  const { message, code: reason, requestID, retryable } = body;
+  const code = reason === "invalid_json" ? -32700 : reason === "invalid_request" ? -32600 : -32000;
+  const answer = { jsonrpc: "2.0", id: null, error: { code, message, data: { code: reason, requestID, retryable } } };
+  return json(entry, status, answer, headers);
+};

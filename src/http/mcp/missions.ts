@@ -1,0 +1,78 @@
+import { z } from "zod";
+import { checkAttachments } from "../../protocol/attachment.ts";
+import { missionID } from "../../protocol/mission.ts";
+import { missionStanding, missionStandingOf } from "./standing.ts";
+import {
+  directory,
+  idempotencyKey,
+  next,
+  onceOf,
+  placeOf,
+  type Tool,
+  tool,
+  type ToolDeps,
+  waited,
+  waitSeconds,
+  worded,
+} from "./tool.ts";
+
+/** Handing over a goal that takes several Tasks, and following it. */
+
+export const createMissionTools = ({ missions, routes, limits, runOnce, user }: ToolDeps): Tool[] => {
+  const wake = worded(routes["mission.wake"].body, {
+    missionID: "Of a Mission that goes on, or the name of a new one. Absent: a new Mission",
+    text: "The whole goal of a new Mission, with constraints and how to tell that it is reached; or more direction",
+  }).extend({ directory, idempotencyKey });
+
+  return [
+    tool({
+      name: "mission_wake",
+      title: "Begin or steer a Mission",
+      description:
+        "Begins a Mission, a goal that takes several Tasks, or gives one more direction. An agent of its own plans it in phases, dispatches each as a Task to a squad that knows how, reads what became of it, and goes on until the goal is reached; it sleeps in between and needs nobody.\n" +
+        "For one piece of work use task_create: it is quicker and cheaper. With the missionID of an existing Mission the text reaches its agent, also as the answer to its question, and wakes one that was stopped.\n" +
+        "Answers a missionID; follow it with mission_status.",
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+      input: wake,
+      output: z.object({
+        missionID: z.string(),
+        created: z.boolean().describe("false: it was there already and has heard you"),
+        repeated: z.boolean(),
+        next,
+      }),
+      async run({ directory: given, idempotencyKey: key, ...body }, caller) {
+        const place = placeOf(given, caller);
+        checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
+        const once = onceOf(user, "mission_wake", key, place, body);
+        const { body: woken, replayed } = await runOnce(once, () => missions.wake(place, body, once));
+        return {
+          missionID: woken.missionID,
+          created: woken.created,
+          repeated: replayed,
+          next: "It works by itself, perhaps for hours. Look now and then with mission_status.",
+        };
+      },
+    }),
+
+    tool({
+      name: "mission_status",
+      title: "See how a Mission stands",
+      description:
+        "How a Mission stands: its plan with the state and the Task of each phase, what it waits for, what its agent says of the whole, why it could not go on; and in `next` what to do now.\n" +
+        "With waitSeconds it answers as soon as the Mission rests or needs an answer. For one of its Tasks use task_status with the taskID of the phase.",
+      annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      input: z.strictObject({ missionID, directory, waitSeconds }),
+      output: missionStanding,
+      async run({ missionID: id, directory: given, waitSeconds: seconds }, caller) {
+        const place = placeOf(given, caller);
+        const status = await waited(
+          () => missions.status(place, id),
+          (mission) => missionStandingOf(mission).state !== "working",
+          seconds,
+          caller.signal,
+        );
+        return missionStandingOf(status);
+      },
+    }),
+  ];
+};

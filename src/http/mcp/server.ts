@@ -1,0 +1,97 @@
+import { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } from "@modelcontextprotocol/server";
+import { z } from "zod";
+import type { Log } from "../../log.ts";
+import { issuesOf, quote } from "../../protocol/issue.ts";
+import { invalid } from "../parse.ts";
+import { failureOf } from "../reply.ts";
+import { refusalText } from "./refusal.ts";
+import { createMissionTools } from "./missions.ts";
+import { createTaskTools } from "./tasks.ts";
+import type { Caller, Tool, ToolDeps } from "./tool.ts";
+
+/**
+ * The protocol's side, loaded with the first request for it. Nothing is kept between two requests: each has a server of
+ * its own, which is why a restart, or another instance over the same store, goes unnoticed by a client.
+ */
+
+export type Mcp = (request: Request, message: unknown, caller: Caller) => Promise<Response>;
+
+const instructions =
+  "Sortie carries out work in Git projects with agents of its own, checks the result itself, and lands only what passed. " +
+  "Hand over one piece of work with task_create, or a goal of many pieces with mission_wake; both return at once. " +
+  "Then call task_status or mission_status with waitSeconds 30 until it has ended, and do what `next` says. " +
+  "Steer with task_message, stop with task_cancel. What is refused has changed nothing and says what to do.";
+
+export const createMcp = (deps: ToolDeps & { version: string; log: Log }): Mcp => {
+  const tools = [...createTaskTools(deps), ...createMissionTools(deps)];
+  const byName = new Map(tools.map((one) => [one.name, one]));
+  const list = tools.map(({ name, title, description, annotations, shown, output }) => ({
+    name,
+    title,
+    description,
+    inputSchema: jsonOf(shown),
+    outputSchema: jsonOf(output),
+    annotations,
+  }));
+
+  const call = async (tool: Tool, given: unknown, caller: Caller) => {
+    try {
+      const parsed = tool.input.safeParse(given);
+      if (!parsed.success) throw invalid(issuesOf(parsed.error.issues, tool.input, given, "arguments"));
+      const found = await tool.run(parsed.data, caller);
+      return { content: [{ type: "text" as const, text: JSON.stringify(found) }], structuredContent: found };
+    } catch (error) {
+      const { body, headers } = failureOf(error, caller.requestID, deps.log);
+      return {
+        content: [{ type: "text" as const, text: refusalText(body, headers["retry-after"]) }],
+        isError: true,
+      };
+    }
+  };
+
+  const serverFor = (caller: Caller): Server => {
+    const server = new Server(
+      { name: "sortie", title: "Sortie", version: deps.version },
+      { capabilities: { tools: {} }, instructions },
+    );
+    server.setRequestHandler("tools/list", () => ({ tools: list }));
+    server.setRequestHandler("tools/call", ({ params: { name, arguments: given } }) => {
+      const tool = byName.get(name);
+      if (tool !== undefined) return call(tool, given ?? {}, caller);
+      const names = [...byName.keys()].join(", ");
+      throw new ProtocolError(
+        ProtocolErrorCode.InvalidParams,
+        `Expected one of the tools ${names}; got ${quote(name)}.`,
+      );
+    });
+    return server;
+  };
+
+  return (request, message, caller) => {
+    const { fetch } = createMcpHandler(() => serverFor(caller), {
+      // Nothing that could be subscribed to ever changes.
+      maxSubscriptions: 0,
+      onerror: (error) => deps.log.debug({ requestID: caller.requestID, err: error }, "MCP request refused"),
+    });
+    return fetch(request, { parsedBody: message });
+  };
+};
+
+/** In one piece, since not every client follows references, and without what tells a model nothing. */
+const jsonOf = (schema: z.ZodObject) => {
+  const metadata = z.registry<Record<string, unknown>>();
+  metadata.get = (one) => {
+    const { id: _, ...rest } = z.globalRegistry.get(one) ?? {};
+    return rest;
+  };
+  const { $schema: _, ...json } = z.toJSONSchema(schema, {
+    io: "input",
+    metadata,
+    override({ jsonSchema }) {
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+    },
+  });
+  return json as { type: "object" };
+};

@@ -1,0 +1,174 @@
+import { z } from "zod";
+import { isID } from "../../id.ts";
+import { checkAttachments } from "../../protocol/attachment.ts";
+import { lifecycleStatus } from "../../protocol/task.ts";
+import { loadText } from "../../store/text.ts";
+import { taskNotFound } from "../reply.ts";
+import { taskStanding, taskStandingOf } from "./standing.ts";
+import {
+  directory,
+  idempotencyKey,
+  next,
+  onceOf,
+  placeOf,
+  source,
+  type Tool,
+  tool,
+  type ToolDeps,
+  waited,
+  waitSeconds,
+  worded,
+} from "./tool.ts";
+
+/** Handing over one piece of work, following it, steering it, stopping it. */
+
+const taskID = z.string().describe("As task_create answered it: task_…");
+
+const known = (id: string): string => {
+  if (!isID("task", id)) throw taskNotFound();
+  return id;
+};
+
+export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user }: ToolDeps): Tool[] => {
+  const lastWords = async (id: string): Promise<string | undefined> => {
+    const [event] = await store.read(id, { types: ["task.settled"], last: true, limit: 1 });
+    return event?.type === "task.settled" ? loadText(store.blobs, event.data.summary) : undefined;
+  };
+
+  const createBody = routes["task.create"].body.omit({ source: true });
+  const create = worded(createBody, {
+    request:
+      "What is to be achieved, with every constraint and how to tell that it is reached. The Task sees the project, not your conversation: name files, versions and decisions",
+    productPillar: "code: the result is a change of the project. work: it is a text, a table, a report",
+    title: "A few words for lists. Default: the request's first line",
+    promptProfile: "Id of the squad that is to do it. Leave it out unless your user named one",
+    attachments: "Files for the Task, base64. Files of the project are there already",
+    checks:
+      "What has to pass before anything lands: shell commands as plain text, run in the project's folder (exit 0 passes), or objects. Give those that prove the request, e.g. [\"npm test\"]. Absent: the project's own",
+    metadata: "JSON of your own, kept with the Task",
+    model: "provider/model. Leave it out unless your user named one",
+    budget: "Caps; the Task ends when one is reached",
+    isolation: "worktree (default in Git): apart from the user's files. directory: in them",
+    landing: "commit: one commit on the project's current branch. branch: left on a branch for somebody to merge",
+  }).extend({ directory, idempotencyKey });
+
+  const messageBody = worded(routes["task.message"].body.omit({ source: true }), {
+    text: "What to do differently or in addition, or the answer to its question",
+    onBusy:
+      "While it works. auto (default): read with its next step. queue: when it has finished. interrupt: what runs now is cut. reject: refuse",
+  });
+  const cancelBody = worded(routes["task.cancel"].body.omit({ surface: true }), {
+    reason: "Why, for people who read the Task later",
+    mode: "stop (default): at once. wrap_up: after what runs now, with a last word",
+  });
+  return [
+    tool({
+      name: "task_create",
+      title: "Hand over a Task",
+      description:
+        "Hands one piece of work in a Git project to Sortie and returns at once. Agents carry it out apart from the user's files, the service itself runs the checks, and only what passed them lands, as one commit on the project's current branch. The user's uncommitted work is seen and kept.\n" +
+        "Use it for work with a result that can be checked: a feature, a fix, a refactoring, an upgrade, a report. For a goal that takes several such pieces use mission_wake. Do not change the same files yourself meanwhile.\n" +
+        "Answers a taskID; follow it with task_status.",
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+      input: create,
+      shown: create.extend({ metadata: z.record(z.string(), z.unknown()).optional().describe("JSON of your own") }),
+      output: z.object({
+        taskID: z.string(),
+        directory: z.string(),
+        squad: z.string(),
+        repeated: z.boolean().describe("true: made by an earlier call with this idempotencyKey"),
+        next,
+      }),
+      async run({ directory: given, idempotencyKey: key, ...rest }, caller) {
+        caller.countCreate();
+        const place = placeOf(given, caller);
+        const body = { ...rest, source };
+        checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
+        const once = onceOf(user, "task_create", key, place, body);
+        const { body: made, replayed } = await runOnce(once, () => tasks.create(place, body, once));
+        return {
+          taskID: made.taskID,
+          directory: made.directory,
+          squad: made.squad.id,
+          repeated: replayed,
+          next: "It works by itself. Go on with something else, or call task_status with waitSeconds 30 until it has ended.",
+        };
+      },
+    }),
+
+    tool({
+      name: "task_status",
+      title: "See how a Task stands",
+      description:
+        "How a Task stands: state and phase, the service's own check results, its goals, what it waits for, why it failed and what helps, its last words, the commit that landed; and in `next` what to do now.\n" +
+        "With waitSeconds it answers as soon as the Task ends or needs an answer; better than asking again and again. Trust `state` and `checks`: they are what the service saw, `summary` is what the agent says.",
+      annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      input: z.strictObject({ taskID, waitSeconds }),
+      output: taskStanding,
+      async run({ taskID: id, waitSeconds: seconds }, { signal }) {
+        const status = await waited(
+          () => tasks.status(known(id)),
+          ({ lifecycleStatus: state, pending }) => state !== "active" || pending.length > 0,
+          seconds,
+          signal,
+        );
+        const words = status.lifecycleStatus === "active" ? undefined : await lastWords(id);
+        return taskStandingOf(status, words, new Date());
+      },
+    }),
+
+    tool({
+      name: "task_message",
+      title: "Say something to a Task",
+      description:
+        "Gives a Task more direction, or answers its question. While it works, its agent reads the message with its next step. A Task that has ended goes on with it, with all it knows: the way to correct or extend a result, rather than a new Task.\n" +
+        "A permission that it asks for is not given by a message; only a person can, see task_status.",
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+      input: messageBody.extend({ taskID, directory, idempotencyKey }),
+      output: z.object({
+        taskID: z.string(),
+        disposition: z
+          .enum(["steered", "queued", "interrupted", "restarted"])
+          .describe("steered: read with its next step. queued: read later. restarted: it had ended and goes on"),
+        repeated: z.boolean(),
+        next,
+      }),
+      async run({ taskID: id, directory: given, idempotencyKey: key, ...rest }, caller) {
+        const place = placeOf(given, caller);
+        const body = { ...rest, source };
+        checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
+        const once = onceOf(user, `task_message/${known(id)}`, key, place, body);
+        const { body: said, replayed } = await runOnce(once, () => tasks.message(place, id, body, once));
+        return {
+          taskID: id,
+          disposition: said.disposition,
+          repeated: replayed,
+          next: "Call task_status with waitSeconds to see what comes of it.",
+        };
+      },
+    }),
+
+    tool({
+      name: "task_cancel",
+      title: "Cancel a Task",
+      description:
+        "Stops a Task for good: its processes end, nothing lands, what it made stays on its branch. Only if its work is not wanted any more; to change its course use task_message.\n" +
+        "Cancelling again does nothing. A Task that has completed or failed, or whose change is just landing, is refused (task_settled).",
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+      input: cancelBody.extend({ taskID, directory }),
+      output: z.object({ taskID: z.string(), state: lifecycleStatus, next }),
+      async run({ taskID: id, directory: given, ...rest }, caller) {
+        const body = { ...rest, surface: source };
+        const { body: done } = await tasks.cancel(placeOf(given, caller), known(id), body);
+        return {
+          taskID: id,
+          state: done.lifecycleStatus,
+          next:
+            done.lifecycleStatus === "active"
+              ? "It is being stopped. task_status with waitSeconds tells when it is over."
+              : "It is over.",
+        };
+      },
+    }),
+  ];
+};

@@ -1,0 +1,123 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { z } from "zod";
+import type { Missions } from "../../mission/missions.ts";
+import type { Limits } from "../../protocol/limits.ts";
+import type { Routes } from "../../protocol/routes.ts";
+import type { Store } from "../../store/store.ts";
+import type { OnceKey } from "../../task/accept.ts";
+import type { Tasks } from "../../task/tasks.ts";
+import { directoryOf } from "../directory.ts";
+import { keyForm, onceKey, type RunOnce } from "../idempotency.ts";
+
+/**
+ * What the tools have in common. They stand over the functions that the HTTP routes call, with the routes' own schemas
+ * and limits; their texts are read by models, and are all that one knows of Sortie.
+ */
+
+export type ToolDeps = {
+  tasks: Tasks;
+  missions: Missions;
+  store: Pick<Store, "read" | "blobs">;
+  routes: Routes;
+  limits: Limits;
+  runOnce: RunOnce;
+  user: string;
+};
+
+/** Who calls: the directory that the connection was set up with, and what stands for its end. */
+export type Caller = {
+  query: string | undefined;
+  header: string | undefined;
+  signal: AbortSignal;
+  /** Counts a new Task of this client; throws when it has made too many. */
+  countCreate(): void;
+  requestID: string;
+};
+
+/** `input` is what a call is parsed with, `shown` what a model is told of it. */
+export type Tool = {
+  name: string;
+  title: string;
+  description: string;
+  annotations: { readOnlyHint: boolean; destructiveHint: boolean; idempotentHint: boolean; openWorldHint: boolean };
+  input: z.ZodObject;
+  shown: z.ZodObject;
+  output: z.ZodObject;
+  run(input: unknown, caller: Caller): Promise<Record<string, unknown>>;
+};
+
+export const tool = <I extends z.ZodObject, O extends z.ZodObject>(
+  made: Omit<Tool, "input" | "shown" | "output" | "run"> & {
+    input: I;
+    shown?: z.ZodObject;
+    output: O;
+    run(input: z.output<I>, caller: Caller): Promise<z.output<O>>;
+  },
+): Tool => ({ ...made, shown: made.shown ?? made.input });
+
+/** What is told of who asked, where a caller over HTTP says it himself. */
+export const source = "mcp";
+
+const pollMs = 250;
+const longestWait = 50;
+
+export const directory = z
+  .string()
+  .min(1)
+  .max(4096)
+  .optional()
+  .describe(
+    "Absolute path of the project (a Git repository, or a folder of one) on the service's machine. Absent: the one that this connection was set up with",
+  );
+export const idempotencyKey = z
+  .string()
+  .regex(keyForm, { error: "Expected 1 to 255 visible ASCII characters" })
+  .optional()
+  .describe(
+    "Any text of your own, e.g. a UUID. A call repeated with the same key and arguments gets the first answer and does nothing twice",
+  );
+export const waitSeconds = z
+  .number()
+  .int()
+  .min(0)
+  .max(longestWait)
+  .optional()
+  .describe("Wait so long for it to end or to need an answer, then answer anyway. Default 0; 30 is a good choice");
+export const next = z.string().describe("What to do now");
+
+/** The same schemas with words for a model beside them. */
+export const worded = <S extends z.ZodObject>(schema: S, words: { [K in keyof z.output<S>]?: string }): S =>
+  schema.extend(
+    Object.fromEntries(Object.entries(words).map(([name, text]) => [name, schema.shape[name].describe(text)])),
+  ) as unknown as S;
+
+/** The project's directory: a call's own before the connection's. */
+export const placeOf = (given: string | undefined, { query, header }: Caller): string =>
+  given === undefined ? directoryOf(needed, query, header) : directoryOf(needed, given, undefined);
+
+const needed = { directory: "required" } as const;
+
+/** A key is of one tool, one directory and one user, apart from those of the routes. */
+export const onceOf = (
+  user: string,
+  name: string,
+  key: string | undefined,
+  place: string,
+  body: unknown,
+): OnceKey | undefined =>
+  onceKey(key, { method: "POST", path: `/mcp/${name}`, directory: place, user }, () => JSON.stringify(body));
+
+/** Asks until it rests, its time is over, or nobody waits any more. */
+export const waited = async <T>(
+  ask: () => Promise<T>,
+  rests: (found: T) => boolean,
+  seconds = 0,
+  signal: AbortSignal,
+): Promise<T> => {
+  const end = performance.now() + seconds * 1000;
+  for (;;) {
+    const found = await ask();
+    if (rests(found) || signal.aborted || performance.now() + pollMs > end) return found;
+    await pause(pollMs, undefined, { signal }).catch(() => {});
+  }
+};

@@ -1,0 +1,25 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Entry } from "./reply.ts";
+
+/**
+ * The one place where a library that speaks in web-standard requests and responses meets Node's own. Only the MCP face
+ * needs it.
+ */
+
+/** Without its body, which the caller has read within our limits. */
+export const toRequest = ({ method, url, headers }: IncomingMessage, signal: AbortSignal): Request => {
+  const given = new Headers();
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined) given.set(name, Array.isArray(value) ? value.join(", ") : value);
+  return new Request(new URL(url ?? "/", "http://localhost"), { method: method ?? "GET", headers: given, signal });
+};
+
+/** Writes it as it comes; resolves when it is sent, rejects when the caller leaves half-way. */
+export const sendResponse = async (response: Response, entry: Entry, outgoing: ServerResponse): Promise<void> => {
+  const { connection: _, ...headers } = Object.fromEntries(response.headers);
+  outgoing.writeHead(response.status, { ...headers, ...entry.headers });
+  if (response.body === null) outgoing.end();
+  else await pipeline(Readable.fromWeb(response.body), outgoing);
+};
