@@ -35,7 +35,8 @@ type Shared = { url: string; directory: string; json?: true };
 /** Loaded by commands alone, so that help and usage errors come at once. */
 const loadCaller = async () => (await import("../config.ts")).loadCaller();
 
-const createProgram = (finish: (code: number) => void): Command => {
+/** Every command; `finish` takes the exit code. */
+export const createProgram = (finish: (code: number) => void): Command => {
   const program = new Command("sortie")
     .description("Has LLM agents carry out Tasks in your Git projects, checks the result, and lands it.")
     .version(version(), "-v, --version")
