@@ -26,7 +26,7 @@ export const pack = async (path: string, files: Files): Promise<string> => {
 
 export const verified = async (path: string, head?: string): Promise<{ code: number; findings: Finding[] }> => {
   const findings: Finding[] = [];
-  const screen = { colors: {}, say: () => undefined } as never;
+  const screen = { colors: {}, say: () => undefined, status: () => undefined } as never;
   const code = await verify(path, head === undefined ? {} : { head }, screen, (finding) => findings.push(finding));
   return { code, findings };
 };

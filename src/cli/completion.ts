@@ -42,7 +42,7 @@ export const tableOf = (program: Command): Table => {
   for (const option of all.flatMap(({ command }) => command.options)) {
     if (!option.required && !option.optional) continue;
     const flags = flagsOf(option);
-    const inBrackets = /<([^>]+)>/.exec(option.flags)?.[1] ?? "";
+    const inBrackets = /<([^<>]{1,80})>/.exec(option.flags)?.[1] ?? "";
     const source =
       option.argChoices !== undefined
         ? words(option.argChoices)

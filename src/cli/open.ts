@@ -21,7 +21,7 @@ export const open = async (given: string, options: Options, { target, screen, em
   const board = need(await service.task.board({ path: { taskID } }), target.url);
   const shows = display && options.print !== true && emit === undefined;
   if (options.pictures === undefined) {
-    const url = `${target.url.replace(/\/+$/, "")}/ui/task/${taskID}`;
+    const url = new URL(`ui/task/${taskID}`, target.url.endsWith("/") ? target.url : `${target.url}/`).href;
     if (emit !== undefined) emit({ taskID, url });
     else screen.say(url);
     if (shows) await present(url);

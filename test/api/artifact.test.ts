@@ -161,7 +161,7 @@ describe("an artifact", () => {
     // The command line writes it beside the caller, under a plain name, and over nothing.
     const target = { url: service.url, directory: task.directory, username: "service", password: undefined };
     const said: string[] = [];
-    const screen = { say: (text: string) => void said.push(text) } as never;
+    const screen = { say: (text: string) => void said.push(text), status: () => undefined } as never;
     const folder = process.cwd();
     const here = temporary();
     process.chdir(here.path);
