@@ -184,6 +184,7 @@ describe("the bot", () => {
     const first = await create("run the tests");
     expect(await told(first)).toEqual([`${first} begins: run the tests`, expect.stringContaining(`${first} is `)]);
     await stop();
+    const last = got.at(-1)?.event.id;
     const missed = await create("make everything better");
     await until(
       () => ask<{ status: string }>(`/task/${missed}/status`),
@@ -195,7 +196,10 @@ describe("the bot", () => {
       expect.stringContaining(`${missed} is failed: NEEDS_MODEL`),
     ]);
     const ids = got.map(({ event }) => event.id);
-    expect(ids, "nothing twice").toEqual([...new Set(ids)]);
+    // At least once: only what was delivered as it was stopped may come again.
+    const again = ids.filter((id, index) => ids.indexOf(id) !== index);
+    expect(again.filter((id) => id !== last)).toEqual([]);
+    expect(again.length).toBeLessThanOrEqual(1);
     await stopAgain();
     target.close();
   });

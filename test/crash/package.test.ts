@@ -15,7 +15,7 @@ import { agentOf, filesOf, textsOf, writePackage } from "../squads.ts";
 const night = process.env["MODE"] === "night";
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
 /** By day so many moments of each, at night all. */
-const byDay = 7;
+const byDay = 3;
 
 const script = fileURLToPath(new URL("./package-child.ts", import.meta.url));
 const env = {

@@ -249,7 +249,7 @@ describe("killed after every event in turn", () => {
     const cut = (index: number) => frames[index]?.type === "tool.started" || frames[index + 1]?.type === "tool.started";
     const quiet = frames.flatMap((_frame, index) => (cut(index) ? [] : [index + 1]));
     expect(quiet.length).toBeGreaterThan(10);
-    const points = night ? quiet : quiet.filter((_, index) => index % 9 === 4);
+    const points = night ? quiet : quiet.filter((_, index) => index % 15 === 4);
     for (const version of points) await framesKilledAt(version, replayed);
     expect(provider.count()).toBe(asked);
   });

@@ -38,7 +38,12 @@ afterAll(async () => {
   root[Symbol.dispose]();
 });
 
-const screens = (): string[] => [
+/** By day those that most people see; all of them at night. */
+const screens = (): string[] =>
+  process.env["MODE"] === "night"
+    ? allScreens()
+    : allScreens().filter((path) => /^\/(\?project=[^&]*$|ui\/(task|missions).*(changes|missions))/.test(path));
+const allScreens = (): string[] => [
   "/",
   `/?project=${project}`,
   `/?project=${project}&view=board`,
