@@ -385,6 +385,8 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
     const begun = performance.now();
     const killed = await next.reap();
     expect(performance.now() - begun).toBeLessThan(2000);
+    // Killed is not yet gone: the kernel takes a moment on a busy machine.
+    await until(() => pidsIn("pids").filter(lives).length === 0, 2000);
     expect(pidsIn("pids").filter(lives)).toEqual([]);
     expect([...killed.keys()].sort()).toEqual(expect.arrayContaining(["task_a", "task_c"]));
     expect(lives(bystander.pid ?? 0)).toBe(true);
