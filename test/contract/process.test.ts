@@ -368,6 +368,12 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
     });
     const service = spawn(process.execPath, [owner], { stdio: "inherit" });
     await until(() => pidsIn("pids").length >= 6, 8000);
+    // A command that begins in the very moment in which both die is on nobody's record yet.
+    const onRecord = () =>
+      readdirSync(join(folder, "processes"))
+        .map((file) => readFileSync(join(folder, "processes", file), "utf8"))
+        .join();
+    await until(() => ["task_a", "task_b", "task_c"].every((taskID) => onRecord().includes(taskID)), 8000);
     // Stopped first, so that it does not see its runner go.
     service.kill("SIGSTOP");
     for (const runner of childrenOf(service.pid ?? 0)) process.kill(runner, "SIGKILL");
