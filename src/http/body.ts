@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as tick } from "node:timers/promises";
 import { ServiceError } from "../errors.ts";
 import type { Limits } from "../protocol/limits.ts";
-import type { Route } from "../protocol/routes.ts";
+import type { Route } from "../protocol/route.ts";
 import { quote } from "../protocol/issue.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { isAbsolute } from "node:path";
 import { ServiceError } from "../errors.ts";
-import type { Route } from "../protocol/routes.ts";
+import type { Route } from "../protocol/route.ts";
 import { quote } from "../protocol/issue.ts";
 
 /**

@@ -136,7 +136,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
   };
 };
 
-type Requests = ReturnType<typeof createRequests>;
+export type Requests = ReturnType<typeof createRequests>;
 export type TaskCreate = z.infer<Requests["taskCreate"]>;
 export type TaskMessage = z.infer<Requests["taskMessage"]>;
 export type TaskAnswer = z.infer<Requests["taskAnswer"]>;

@@ -9,7 +9,8 @@ import { createDocument } from "../../src/http/openapi.ts";
 import { checkAttachments } from "../../src/protocol/attachment.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
-import { createRoutes, type Route } from "../../src/protocol/routes.ts";
+import type { Route } from "../../src/protocol/route.ts";
+import { createRoutes } from "../../src/protocol/routes.ts";
 import { makeProject, temporary, writeFiles } from "../harness.ts";
 import { startService, type TestService } from "../service.ts";
 

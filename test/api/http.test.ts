@@ -7,7 +7,8 @@ import { createRates } from "../../src/http/rate.ts";
 import { listen } from "../../src/http/server.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
-import { createRoutes, type Route } from "../../src/protocol/routes.ts";
+import type { Route } from "../../src/protocol/route.ts";
+import { createRoutes } from "../../src/protocol/routes.ts";
 import { temporary } from "../harness.ts";
 import { createDouble, knownTask, raw } from "./double.ts";
 

@@ -463,19 +463,6 @@ export class Mission extends HeyApiClient {
     }
 }
 
-export class Event_ extends HeyApiClient {
-    /**
-     * The events of all Tasks and Missions, of one directory if given
-     */
-    public stream<ThrowOnError extends boolean = false>(options?: Options<EventStreamData, ThrowOnError>): RequestResult<EventStreamResponses, EventStreamErrors, ThrowOnError> {
-        return (options?.client ?? this.client).get<EventStreamResponses, EventStreamErrors, ThrowOnError>({
-            security: [{ scheme: 'basic', type: 'http' }],
-            url: '/events',
-            ...options
-        });
-    }
-}
-
 export class Squad extends HeyApiClient {
     /**
      * The squads that a project sees, and what is wrong with others
@@ -548,6 +535,19 @@ export class Squad extends HeyApiClient {
                 'Content-Type': 'application/json',
                 ...options.headers
             }
+        });
+    }
+}
+
+export class Event_ extends HeyApiClient {
+    /**
+     * The events of all Tasks and Missions, of one directory if given
+     */
+    public stream<ThrowOnError extends boolean = false>(options?: Options<EventStreamData, ThrowOnError>): RequestResult<EventStreamResponses, EventStreamErrors, ThrowOnError> {
+        return (options?.client ?? this.client).get<EventStreamResponses, EventStreamErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/events',
+            ...options
         });
     }
 }
@@ -635,14 +635,14 @@ export class Api extends HeyApiClient {
         return this._mission ??= new Mission({ client: this.client });
     }
     
-    private _event?: Event_;
-    get event(): Event_ {
-        return this._event ??= new Event_({ client: this.client });
-    }
-    
     private _squad?: Squad;
     get squad(): Squad {
         return this._squad ??= new Squad({ client: this.client });
+    }
+    
+    private _event?: Event_;
+    get event(): Event_ {
+        return this._event ??= new Event_({ client: this.client });
     }
     
     private _service?: Service;

@@ -5530,86 +5530,6 @@ export type MissionProjectArchiveResponses = {
 
 export type MissionProjectArchiveResponse = MissionProjectArchiveResponses[keyof MissionProjectArchiveResponses];
 
-export type EventStreamData = {
-    body?: never;
-    headers?: {
-        /**
-         * The directory, for callers that prefer a header
-         */
-        'x-service-directory'?: string;
-        /**
-         * Resume after this event id; wins over `after`
-         */
-        'Last-Event-ID'?: string;
-    };
-    path?: never;
-    query?: {
-        /**
-         * Resume after this event id; 0 replays from the start
-         */
-        after?: string;
-        /**
-         * 1 = stay open after task.settled
-         */
-        follow?: boolean;
-        /**
-         * json = one page of the log instead of a stream
-         */
-        format?: 'json';
-        /**
-         * Page size with format=json
-         */
-        limit?: number;
-        /**
-         * Only this project's events: an absolute path; here or in the header x-service-directory.
-         */
-        directory?: string;
-    };
-    url: '/events';
-};
-
-export type EventStreamErrors = {
-    /**
-     * A field, parameter, header or the directory is not as expected
-     */
-    400: Error;
-    /**
-     * Credentials missing or wrong
-     */
-    401: Error;
-    /**
-     * Host, origin or directory not allowed
-     */
-    403: Error;
-    /**
-     * Older than the log goes back
-     */
-    410: Error;
-    /**
-     * Too many requests; Retry-After
-     */
-    429: Error;
-    /**
-     * A fault of the service
-     */
-    500: Error;
-    /**
-     * Stopping, or out of store or disk; Retry-After
-     */
-    503: Error;
-};
-
-export type EventStreamError = EventStreamErrors[keyof EventStreamErrors];
-
-export type EventStreamResponses = {
-    /**
-     * Frames
-     */
-    200: EventPage;
-};
-
-export type EventStreamResponse = EventStreamResponses[keyof EventStreamResponses];
-
 export type SquadListData = {
     body?: never;
     headers?: {
@@ -6013,6 +5933,86 @@ export type SquadInstallResponses = {
 };
 
 export type SquadInstallResponse = SquadInstallResponses[keyof SquadInstallResponses];
+
+export type EventStreamData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * Resume after this event id; wins over `after`
+         */
+        'Last-Event-ID'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Resume after this event id; 0 replays from the start
+         */
+        after?: string;
+        /**
+         * 1 = stay open after task.settled
+         */
+        follow?: boolean;
+        /**
+         * json = one page of the log instead of a stream
+         */
+        format?: 'json';
+        /**
+         * Page size with format=json
+         */
+        limit?: number;
+        /**
+         * Only this project's events: an absolute path; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/events';
+};
+
+export type EventStreamErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Older than the log goes back
+     */
+    410: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type EventStreamError = EventStreamErrors[keyof EventStreamErrors];
+
+export type EventStreamResponses = {
+    /**
+     * Frames
+     */
+    200: EventPage;
+};
+
+export type EventStreamResponse = EventStreamResponses[keyof EventStreamResponses];
 
 export type ServiceHealthData = {
     body?: never;

@@ -1,0 +1,72 @@
+import { z } from "zod";
+
+/** What one row of the table of routes says, and the pieces that rows share. */
+
+export type Answer = {
+  status: 200 | 202 | 204 | 304;
+  description: string;
+  type?:
+    | "application/json"
+    | "text/event-stream"
+    | "text/plain"
+    | "text/x-diff"
+    | "application/zip"
+    | "application/octet-stream"
+    | "text/html";
+  schema?: z.ZodType;
+};
+
+export type Route = {
+  method: "GET" | "POST" | "PATCH" | "DELETE";
+  path: `/${string}`;
+  summary: string;
+  /** `required`: 400 without one. `accepted`: may be given and is ignored. `filter`: narrows the answer. `optional`: adds to it. */
+  directory: "required" | "accepted" | "filter" | "optional";
+  /** Path parameters are plain strings: an ill-formed Task id is a 404, not a 400. */
+  params?: z.ZodObject;
+  /** Strict: unknown query parameters are refused. `directory` is added to every route. */
+  query?: z.ZodType;
+  /** Further query parameters by prefix, e.g. `metadata.`. */
+  queryPrefix?: string;
+  body?: z.ZodType;
+  /** An absent body counts as `{}`. */
+  bodyOptional?: boolean;
+  /** `large`: limits.largeBodyBytes instead of limits.bodyBytes. */
+  bodySize?: "large";
+  answers: readonly Answer[];
+};
+
+export const json = (schema: z.ZodType, description: string, status: 200 | 202 = 200): Answer => ({
+  status,
+  description,
+  type: "application/json",
+  schema,
+});
+
+/** A query parameter is text; the document shows what the text stands for. */
+const shownAs = (schema: object) => ({
+  override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }): void => {
+    for (const key of Object.keys(jsonSchema)) if (key !== "description") delete jsonSchema[key];
+    Object.assign(jsonSchema, schema);
+  },
+});
+
+/** A whole number in a query string. */
+export const count = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, { error: (issue) => `Expected a whole number, got ${JSON.stringify(issue.input)}` })
+    .transform(Number)
+    .pipe(z.number().int().min(min).max(max))
+    .meta(shownAs({ type: "integer", minimum: min, maximum: max }));
+export const flag = z
+  .enum(["1", "0", "true", "false"])
+  .transform((value) => value === "1" || value === "true")
+  .meta(shownAs({ type: "boolean" }));
+
+export const eventQuery = z.object({
+  after: z.string().optional().describe("Resume after this event id; 0 replays from the start"),
+  follow: flag.optional().describe("1 = stay open after task.settled"),
+  format: z.enum(["json"]).optional().describe("json = one page of the log instead of a stream"),
+  limit: count(1, 1000).optional().describe("Page size with format=json"),
+});

@@ -1,0 +1,122 @@
+import { z } from "zod";
+import * as board from "../board.ts";
+import { eventPage, streamFrame } from "../frame.ts";
+import * as mission from "../mission.ts";
+import { count, eventQuery, flag, json, type Route } from "../route.ts";
+import type { Requests } from "../task.ts";
+
+const params = z.object({ missionID: z.string() });
+
+export const missionRoutes = (bodies: mission.MissionRequests, { taskAnswer }: Requests) => {
+  const missionList = {
+    method: "GET",
+    summary: "List Missions with the numbers of their Tasks, last update first",
+    directory: "filter",
+    query: z.object({
+      search: z.string().min(1).max(200).optional().describe("Title, Mission id or directory"),
+      archived: flag.optional().describe("true = archived ones too"),
+      limit: count(1, 200).optional().describe("Default 50"),
+      cursorUpdated: z.string().optional(),
+      cursorSessionID: z.string().optional(),
+    }),
+    answers: [json(z.array(mission.missionSummary), 'Missions; the next page also in `Link: …; rel="next"`')],
+  } as const;
+  return {
+    "mission.wake": {
+      method: "POST",
+      path: "/mission/wake",
+      summary: "Begin a Mission, or give one more direction",
+      directory: "required",
+      body: bodies.missionWake,
+      bodySize: "large",
+      answers: [json(mission.missionWoken, "Awake; it works by itself from here")],
+    },
+    "mission.list": { ...missionList, path: "/missions" },
+    "mission.all": { ...missionList, path: "/mission" },
+    "mission.status": {
+      method: "GET",
+      path: "/mission/{missionID}/status",
+      summary: "The Mission's Tasks, plan and use together",
+      directory: "required",
+      params: params,
+      answers: [json(mission.missionStatus, "The status record")],
+    },
+    "mission.events": {
+      method: "GET",
+      path: "/mission/{missionID}/events",
+      summary: "The Mission's own events and those of its Tasks, live (SSE), or a page of them",
+      directory: "optional",
+      params: params,
+      query: eventQuery.omit({ follow: true }),
+      answers: [
+        { status: 200, description: "Frames", type: "text/event-stream", schema: streamFrame },
+        json(eventPage, "With format=json"),
+      ],
+    },
+    "mission.messages": {
+      method: "GET",
+      path: "/mission/{missionID}/messages",
+      summary: "The conversation with the Mission's agent",
+      directory: "optional",
+      params: params,
+      query: z.object({ after: count(0, Number.MAX_SAFE_INTEGER).optional(), limit: count(1, 1000).optional() }),
+      answers: [json(board.messagePage, "Messages in order, by eventID")],
+    },
+    "mission.rename": {
+      method: "PATCH",
+      path: "/mission/{missionID}/title",
+      summary: "Rename a Mission",
+      directory: "optional",
+      params: params,
+      body: bodies.missionTitle,
+      answers: [json(mission.missionSummary, "The list element after the change")],
+    },
+    "mission.archive": {
+      method: "PATCH",
+      path: "/mission/{missionID}/archive",
+      summary: "Put a Mission out of the list, or back; a wake puts it back too",
+      directory: "optional",
+      params: params,
+      body: bodies.missionArchive,
+      answers: [json(mission.missionSummary, "The list element after the change")],
+    },
+    "mission.abort": {
+      method: "POST",
+      path: "/mission/{missionID}/abort",
+      summary: "Stop the Mission's agent; nothing but a wake wakes it again",
+      directory: "optional",
+      params: params,
+      body: bodies.missionAbort,
+      bodyOptional: true,
+      answers: [json(mission.missionAborted, "Stopped; its Tasks go on unless `cascade`")],
+    },
+    "mission.delete": {
+      method: "DELETE",
+      path: "/mission/{missionID}",
+      summary: "Delete a Mission with its conversation; its Tasks stay",
+      directory: "optional",
+      params: params,
+      query: bodies.missionDeleteQuery,
+      body: bodies.missionDelete,
+      bodyOptional: true,
+      answers: [json(mission.missionDeleted, "Deleted")],
+    },
+    "mission.answer": {
+      method: "POST",
+      path: "/mission/{missionID}/pending/{askID}",
+      summary: "Answer what a Mission waits for",
+      directory: "optional",
+      params: z.object({ missionID: z.string(), askID: z.string() }),
+      body: taskAnswer,
+      answers: [json(mission.missionAnswered, "This answer stands; the Mission goes on")],
+    },
+    "mission.projectArchive": {
+      method: "GET",
+      path: "/mission/{missionID}/project-archive",
+      summary: "The tracked files of the Mission's project and the flow of it and its Tasks, as a ZIP",
+      directory: "required",
+      params: params,
+      answers: [{ status: 200, description: "The archive", type: "application/zip" }],
+    },
+  } as const satisfies Record<string, Route>;
+};

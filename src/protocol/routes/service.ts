@@ -1,0 +1,54 @@
+import { z } from "zod";
+import { eventPage, streamFrame } from "../frame.ts";
+import { eventQuery, json, type Route } from "../route.ts";
+import * as service from "../service.ts";
+
+/** What speaks of all Tasks and Missions, and of the service itself. */
+export const serviceRoutes = {
+  "event.stream": {
+    method: "GET",
+    path: "/events",
+    summary: "The events of all Tasks and Missions, of one directory if given",
+    directory: "filter",
+    query: eventQuery,
+    answers: [
+      { status: 200, description: "Frames", type: "text/event-stream", schema: streamFrame },
+      json(eventPage, "With format=json"),
+    ],
+  },
+  "service.health": {
+    method: "GET",
+    path: "/health",
+    summary: "Whether the service works, and with what",
+    directory: "accepted",
+    answers: [json(service.health, "Health")],
+  },
+  "service.models": {
+    method: "GET",
+    path: "/models",
+    summary: "The model in use and why, and the providers with where their keys come from",
+    directory: "accepted",
+    answers: [json(service.models, "Models")],
+  },
+  "service.metrics": {
+    method: "GET",
+    path: "/metrics",
+    summary: "Prometheus metrics",
+    directory: "accepted",
+    answers: [{ status: 200, description: "Text exposition format", type: "text/plain" }],
+  },
+  "service.openapi": {
+    method: "GET",
+    path: "/openapi.json",
+    summary: "This interface as OpenAPI 3.1",
+    directory: "accepted",
+    answers: [json(z.object({ openapi: z.string() }), "The document")],
+  },
+  "service.doc": {
+    method: "GET",
+    path: "/doc",
+    summary: "The reference page",
+    directory: "accepted",
+    answers: [{ status: 200, description: "The page", type: "text/html" }],
+  },
+} as const satisfies Record<string, Route>;

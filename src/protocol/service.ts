@@ -1,0 +1,38 @@
+import { z } from "zod";
+
+/** What the service says of itself. */
+
+export const health = z
+  .object({
+    healthy: z.boolean(),
+    version: z.string(),
+    sandbox: z.object({ tier: z.number().int(), name: z.string(), network: z.boolean() }),
+    model: z.object({ ref: z.string(), source: z.string() }),
+    store: z.object({ kind: z.enum(["sqlite", "postgres"]), ok: z.boolean() }),
+  })
+  .meta({ id: "Health" });
+
+export const models = z
+  .object({
+    active: z.object({ ref: z.string(), source: z.string() }),
+    failover: z.array(z.string()).describe("Models that are asked when another cannot answer, in order"),
+    providers: z.array(
+      z.object({
+        id: z.string(),
+        kind: z.string(),
+        name: z.string(),
+        configured: z.boolean().describe("Has what it needs to be called"),
+        keySource: z.string().nullable().describe("The variable's name or the file; never the key"),
+        baseURL: z.string().nullable(),
+        models: z.array(z.string()).describe("Names known here; others may work"),
+        breaker: z
+          .object({
+            state: z.enum(["closed", "open", "half-open"]),
+            failures: z.number().int().describe("In a row, over all Tasks"),
+            retryAt: z.iso.datetime().nullable(),
+          })
+          .describe("open: after failures in a row the provider is left alone for a while"),
+      }),
+    ),
+  })
+  .meta({ id: "Models" });
