@@ -1,6 +1,6 @@
 import type { ModelRef } from "../domain/agent.ts";
 import { concerns, type Conversation, converse } from "../domain/conversation.ts";
-import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
+import type { Recorded, StreamID } from "../domain/event.ts";
 import { evolveMission } from "../domain/mission/evolve.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import type { RuleTexts } from "../domain/permission.ts";
@@ -10,9 +10,9 @@ import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Catalog } from "../squad/catalog.ts";
-import type { Claim, Due, Fence, Store } from "../store/store.ts";
+import { createRecorder, type Recorder } from "../store/mover.ts";
+import type { Claim, Fence, Store } from "../store/store.ts";
 import { openConversation } from "../task/history.ts";
-import { ClaimLost } from "../task/open.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
@@ -48,8 +48,8 @@ export type MissionRun = MissionDeps & {
   fence: Fence;
   state: () => MissionState;
   chat: Conversation;
-  /** Commits facts and folds them in. False: others came in between `judged` and now; ask `nextStep` again. */
-  record: (events: readonly DomainEvent[], options?: { judged?: number; due?: Due }) => Promise<boolean>;
+  /** False: others came in between; ask `nextStep` again. */
+  record: Recorder;
   /** One after another, in the order of the calls: each sees what those before it did. */
   inOrder: <T>(work: () => Promise<T>) => Promise<T>;
 };
@@ -65,24 +65,16 @@ export const openMission = async (
   if (folded === undefined) return undefined;
   let state = folded;
   const chat = await openConversation(store, stream, state);
-  let folding: Promise<void> = Promise.resolve();
-  const catchUp = (recorded: readonly Recorded[]): Promise<void> => {
-    folding = folding.then(async () => {
-      const first = recorded[0];
-      const missing =
-        first === undefined || first.version > state.version + 1
-          ? await store.read(stream, { after: state.version })
-          : recorded;
-      // What a dispatch or a wake wrote is heard here.
-      if (first === undefined) deps.recorded(missing);
-      for (const event of missing)
-        if (event.version === state.version + 1) {
-          state = evolveMission(state, event);
-          if (concerns(event, stream, true)) converse(chat, event);
-        }
-    });
-    return folding;
-  };
+  const record = createRecorder(store, claim, {
+    version: () => state.version,
+    absorb(event) {
+      state = evolveMission(state, event);
+      if (concerns(event, stream, true)) converse(chat, event);
+    },
+    recorded: deps.recorded,
+    // What a dispatch or a wake wrote.
+    missed: deps.recorded,
+  });
   let last: Promise<unknown> = Promise.resolve();
   return {
     ...deps,
@@ -91,21 +83,7 @@ export const openMission = async (
     fence,
     chat,
     state: () => state,
-    async record(events, { judged, due } = {}) {
-      const done = await store.commit({
-        appends: [{ stream, expected: judged ?? "any", events }],
-        fence,
-        ...(due === undefined ? {} : { due: [{ stream, due }] }),
-      });
-      if (done.ok) {
-        deps.recorded(done.recorded);
-        await catchUp(done.recorded);
-        return true;
-      }
-      if (done.reason !== "version") throw new ClaimLost();
-      await catchUp([]);
-      return false;
-    },
+    record,
     inOrder(work) {
       const turn = last.then(work, work);
       last = turn.catch(() => {});

@@ -12,8 +12,8 @@ import { newID } from "../id.ts";
 import { noUsage } from "../model/model.ts";
 import type { LiveFrame } from "../protocol/frame.ts";
 import type { TurnFailure } from "../protocol/event.ts";
+import { ClaimLost, moveClaimed } from "../store/mover.ts";
 import { TextLost } from "../store/text.ts";
-import { ClaimLost } from "../task/open.ts";
 import { createBackground } from "../tool/background.ts";
 import { toolSpecs } from "../tool/select.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -29,24 +29,11 @@ import { createMissionTools } from "./tools.ts";
 
 export const createRunMission =
   (deps: MissionDeps) =>
-  async (stream: StreamID, signal: AbortSignal): Promise<void> => {
-    await using claim = await deps.store.claim(stream, deps.worker);
-    if (claim === undefined) return;
-    const stop = AbortSignal.any([signal, claim.lost]);
-    try {
+  (stream: StreamID, signal: AbortSignal): Promise<void> =>
+    moveClaimed(deps, stream, signal, async (claim, stop) => {
       const run = await openMission(deps, claim, stop);
       if (run !== undefined) await move(run).catch((error: unknown) => fault(run, error));
-    } catch (error) {
-      if (error instanceof ClaimLost || claim.lost.aborted) return;
-      if (!signal.aborted) throw error;
-      await deps.store.commit({
-        appends: [
-          { stream, expected: "any", events: [{ type: "run.stopped", data: { reason: "the service stopped" } }] },
-        ],
-        fence: claim.fence,
-      });
-    }
-  };
+    });
 
 /** Deaths with the same calls under way after which they are taken to crash the service. */
 const crashLoop = 3;

@@ -5,11 +5,12 @@ import type { Session } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
 import { newID } from "../id.ts";
 import type { EventData } from "../protocol/event.ts";
+import { ClaimLost } from "../store/mover.ts";
 import { keepText, loadText } from "../store/text.ts";
 import { failed, ok, sized, type ToolResult, Waits } from "../tool/tool.ts";
 import type { Joined } from "../workspace/workspace.ts";
 import type { Crew } from "./crew.ts";
-import { ClaimLost, type Run } from "./open.ts";
+import type { Run } from "./open.ts";
 import { commitTree } from "./settle.ts";
 
 /**

@@ -2,7 +2,7 @@ import type { ExternalAgent } from "../agent/external.ts";
 import type { Browser } from "../check/browser.ts";
 import type { Conversation } from "../domain/conversation.ts";
 import type { ModelRef } from "../domain/agent.ts";
-import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
+import type { Recorded, StreamID } from "../domain/event.ts";
 import type { RuleTexts } from "../domain/permission.ts";
 import { evolve } from "../domain/evolve.ts";
 import type { TaskState } from "../domain/task.ts";
@@ -15,7 +15,8 @@ import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Manager } from "../squad/manager.ts";
 import type { Squads } from "../squad/squad.ts";
-import type { Claim, Due, Store, Write } from "../store/store.ts";
+import { createRecorder, type Recorder } from "../store/mover.ts";
+import type { Claim, Store } from "../store/store.ts";
 import { type Background, createBackground } from "../tool/background.ts";
 import type { OutboundOptions } from "../tool/outbound.ts";
 import { createFiles } from "../workspace/files.ts";
@@ -72,8 +73,8 @@ export type Run = RunDeps & {
   /** The Orchestrator's conversation. */
   chat: Conversation;
   chats: Conversations;
-  /** Commits facts and folds them in. False: others came in between `expected` and now; ask `next` again. */
-  record: (events: readonly DomainEvent[], options?: { judged?: number; due?: Due | null }) => Promise<boolean>;
+  /** False: others came in between; ask `next` again. */
+  record: Recorder;
   /** The Task's workspace, made or opened once. */
   workspace: () => Promise<Workspace>;
   /** Resolves when no workspace is being made; what is made after the end would be nobody's. */
@@ -89,9 +90,6 @@ export type Run = RunDeps & {
   /** The agent's commands that go on between its calls. */
   background: Background;
 };
-
-/** The claim is gone: whatever this run would still say is not wanted. */
-export class ClaimLost extends Error {}
 
 /** Deaths at the same step after which a Task is taken to crash the service. */
 const crashLoop = 3;
@@ -114,39 +112,15 @@ export const openRun = async (
   const chat = await openConversation(store, stream, state);
   const chats = createConversations(store, () => state, chat);
 
-  const absorb = (event: Recorded) => {
-    state = evolve(state, event);
-    chats.follow(event);
-  };
-  let folding: Promise<void> = Promise.resolve();
-  const catchUp = (recorded: readonly Recorded[]): Promise<void> => {
-    folding = folding.then(async () => {
-      const first = recorded[0];
-      const missing =
-        first === undefined || first.version > state.version + 1
-          ? await store.read(stream, { after: state.version })
-          : recorded;
-      for (const event of missing) if (event.version === state.version + 1) absorb(event);
-    });
-    return folding;
-  };
-
-  const record: Run["record"] = async (events, { judged, due } = {}) => {
-    const write: Write = {
-      appends: [{ stream, expected: judged ?? "any", events }],
-      fence: claim.fence,
-      due: [...(due === undefined ? [] : [{ stream, due }]), ...wokenBy(state, events, deps.now())],
-    };
-    const done = await store.commit(write);
-    if (done.ok) {
-      deps.recorded(done.recorded);
-      await catchUp(done.recorded);
-      return true;
-    }
-    if (done.reason !== "version") throw new ClaimLost();
-    await catchUp([]);
-    return false;
-  };
+  const record = createRecorder(store, claim, {
+    version: () => state.version,
+    absorb(event) {
+      state = evolve(state, event);
+      chats.follow(event);
+    },
+    wakes: (events) => wokenBy(state, events, deps.now()),
+    recorded: deps.recorded,
+  });
 
   const { rank } = dueNow(deps.now(), state.priority);
   let opened: Promise<Workspace> | undefined;

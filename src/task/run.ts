@@ -1,5 +1,6 @@
 import type { StreamID } from "../domain/event.ts";
 import { messageOf, ServiceError } from "../errors.ts";
+import { ClaimLost, moveClaimed } from "../store/mover.ts";
 import { TextLost } from "../store/text.ts";
 import { WorkspaceLost } from "../workspace/workspace.ts";
 import { withoutAttachments } from "./attachments.ts";
@@ -7,7 +8,7 @@ import { baseline, check, feedback } from "./check.ts";
 import { createCrew } from "./crew.ts";
 import { install } from "./install.ts";
 import { land } from "./land.ts";
-import { ClaimLost, openRun, type Run, type RunDeps } from "./open.ts";
+import { openRun, type Run, type RunDeps } from "./open.ts";
 import { renew } from "./prepare.ts";
 import { accept, review, revise } from "./review.ts";
 import { commitTree, failNow, settle } from "./settle.ts";
@@ -20,26 +21,13 @@ import { wait } from "./wait.ts";
 
 export const createRunTask =
   (deps: RunDeps) =>
-  async (stream: StreamID, signal: AbortSignal): Promise<void> => {
-    await using claim = await deps.store.claim(stream, deps.worker);
-    if (claim === undefined) return;
-    const stop = AbortSignal.any([signal, claim.lost]);
-    await using scope = new AsyncDisposableStack();
-    try {
+  (stream: StreamID, signal: AbortSignal): Promise<void> =>
+    moveClaimed(deps, stream, signal, async (claim, stop, scope) => {
       const run = await openRun(deps, claim, stop, scope);
-      if (run !== undefined) scope.defer(() => withoutAttachments(run));
-      if (run !== undefined) await move(run).catch((error: unknown) => fault(run, error));
-    } catch (error) {
-      if (error instanceof ClaimLost || claim.lost.aborted) return;
-      if (!signal.aborted) throw error;
-      await deps.store.commit({
-        appends: [
-          { stream, expected: "any", events: [{ type: "run.stopped", data: { reason: "the service stopped" } }] },
-        ],
-        fence: claim.fence,
-      });
-    }
-  };
+      if (run === undefined) return;
+      scope.defer(() => withoutAttachments(run));
+      await move(run).catch((error: unknown) => fault(run, error));
+    });
 
 const move = async (run: Run): Promise<void> => {
   const crew = await createCrew(run);
