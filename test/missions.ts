@@ -10,6 +10,13 @@ import { startService, type TestService } from "./service.ts";
 /** Missions over the real wire: a mock provider plays the Mission's agent and its squads, by markers in brackets. */
 
 export type Say = (turn: number, request: MockRequest, newest: string) => MockTurn | Promise<MockTurn>;
+/** One after another, then nothing more. */
+export const turns =
+  (...said: (ReturnType<Say> | Say)[]): Say =>
+  (turn, request, newest) => {
+    const now = said[turn];
+    return typeof now === "function" ? now(turn, request, newest) : (now ?? { text: "Nothing more." });
+  };
 export type Script = { mission: Say; task?: Say };
 
 const isMission = ({ body }: MockRequest): boolean => /You lead one Mission/.test(textOf(body.messages[0]?.content));

@@ -1,24 +1,20 @@
-import type { Usage } from "../protocol/status.ts";
-import { noCircle } from "./circle.ts";
-import { wholeOf } from "./slices.ts";
 import type { Recorded } from "./event.ts";
+import { wholeOf } from "./slices.ts";
+import { beginStream } from "./stream.ts";
 import type { TaskState } from "./task.ts";
 
 /** A Task as its first event leaves it. */
 
-export const noUsage: Usage = {
-  inputTokens: 0,
-  outputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWriteTokens: 0,
-  costUSD: 0,
-  modelCalls: 0,
-  toolCalls: 0,
-};
-
 export const begin = (event: Recorded & { type: "task.created" }): TaskState => {
   const { data } = event;
   return {
+    ...beginStream({
+      sessionID: data.sessionID,
+      agent: data.agent,
+      kind: "orchestrator",
+      model: data.model,
+      at: event.at,
+    }),
     taskID: data.taskID,
     version: 0,
     position: 0,
@@ -40,61 +36,24 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     staged: null,
     installing: null,
     installed: null,
-    model: data.model,
-    wanted: data.model,
-    tried: [],
     isolation: data.isolation,
     landing: data.landing,
     budget: data.budget,
     archived: false,
     createdAt: event.at,
     startedAt: null,
-    updatedAt: event.at,
     settledAt: null,
     lifecycle: "active",
     attempt: 1,
     error: null,
     errorInfo: null,
-    sessions: [
-      {
-        sessionID: data.sessionID,
-        parentSessionID: null,
-        agent: data.agent,
-        kind: "orchestrator",
-        model: data.model,
-        usage: noUsage,
-        startedAt: event.at,
-        callID: null,
-        purpose: "work",
-        sliceIDs: [],
-        checkIDs: [],
-        judged: {},
-        interrupted: null,
-        fork: null,
-        edits: 0,
-        reply: null,
-        circle: noCircle,
-        end: null,
-      },
-    ],
     slices: [wholeOf(data.taskID, data.title, data.request, data.checks)],
     proofs: [],
     attached: {},
-    crashes: 0,
-    stopped: false,
-    sandbox: null,
     workspace: null,
     dependencies: null,
     setup: null,
     input: event.version,
-    queued: false,
-    reply: null,
-    retry: null,
-    deferred: null,
-    quotaSince: null,
-    open: [],
-    asks: [],
-    asked: { question: 0, permission: 0 },
     projectRules: null,
     touched: false,
     edits: 0,
@@ -109,13 +68,8 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     conflictedAt: null,
     left: [],
     artifacts: [],
-    steps: 0,
     messages: 1,
-    usage: noUsage,
     attemptStartedAt: null,
-    time: { ms: 0, since: null },
-    warned: {},
-    circle: noCircle,
     landingStarted: null,
     landed: null,
     tampered: null,

@@ -1,11 +1,12 @@
 import type { EventData } from "../protocol/event.ts";
-import { callMark, noCircle } from "./circle.ts";
+import { noCircle } from "./circle.ts";
 import { isOfMission, type Recorded } from "./event.ts";
-import { fresh, kept, left, received, taken, timeUntil } from "./attempt.ts";
+import { fresh, kept, received, timeUntil } from "./attempt.ts";
 import { begin } from "./begin.ts";
-import { checked, handedOver, labelOf, proven, ran } from "./proof.ts";
-import { asking, circled, inSession, replied, spent, started } from "./session.ts";
+import { checked, handedOver, proven, ran } from "./proof.ts";
+import { inSession, started } from "./session.ts";
 import { reopen, reslice, settleWhole } from "./slices.ts";
+import { talked } from "./talk.ts";
 import { isRead, isWaiting, staysOnBranch, type TaskState } from "./task.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
@@ -81,7 +82,16 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         running: [],
       };
     case "run.stopped":
-      return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
+    case "reply.finished":
+    case "reply.retried":
+    case "task.deferred":
+    case "model.switched":
+    case "tool.started":
+    case "conversation.compacted":
+    case "ask.opened":
+    case "ask.answered":
+    case "permission.decided":
+      return talked(state, event);
     case "workspace.prepared":
       return state.landed === null
         ? { ...state, workspace: event.data }
@@ -102,57 +112,16 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         messages: state.messages + 1,
         circle: noCircle,
       };
-    case "reply.finished":
-      return {
-        ...state,
-        ...replied(state, event),
-        time: state.time.since === null ? { ...state.time, since: event.at } : state.time,
-        retry: null,
-        tried: [],
-        quotaSince: null,
-        steps: state.steps + 1,
-        messages: state.messages + 1,
-      };
-    case "reply.retried":
-      return { ...state, retry: event.data };
-    case "task.deferred": {
-      const { until, reason } = event.data;
-      const quotaSince = state.quotaSince ?? event.at;
-      return {
-        ...state,
-        deferred: { at: event.at, until, reason },
-        time: { ms: timeUntil(state, event.at), since: null },
-        quotaSince,
-        retry: null,
-        tried: [],
-      };
-    }
-    case "model.switched":
-      return {
-        ...state,
-        ...asking(state, event.data.sessionID, event.data.to),
-        tried: [...state.tried, event.data.from],
-        retry: null,
-      };
-    case "tool.started": {
-      const { callID, sessionID, tool, effect, input } = event.data;
-      const call = { callID, sessionID, tool, effect, mark: callMark(tool, input), ...labelOf(tool, input) };
-      return taken({ ...state, open: [...state.open, call] }, event.at);
-    }
     case "tool.finished": {
       const call = state.open.find((open) => open.callID === event.data.callID);
       const forked = state.sessions.some(({ sessionID, fork }) => fork !== null && sessionID === event.data.sessionID);
       const edits = !forked && (call?.effect === "workspace" || call?.effect === "unknown");
-      const open = state.open.filter(({ callID }) => callID !== event.data.callID);
       const after = {
-        ...state,
-        open,
-        ...(call === undefined ? {} : circled(state, event, call.mark)),
-        asks: state.asks.filter((ask) => ask.callID !== event.data.callID),
+        ...talked(state, event),
         touched: state.touched || edits,
         ...(edits ? { edits: state.edits + 1, ...reopen(state) } : {}),
       };
-      return left({ ...after, ...(call?.label === undefined ? {} : ran(after, event, call.label)) }, event.at);
+      return call?.label === undefined ? after : { ...after, ...ran(after, event, call.label) };
     }
     case "note.written":
       return state;
@@ -162,46 +131,12 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         artifacts: [...state.artifacts, { ...event.data, at: event.at }],
         ...handedOver(state, event),
       };
-    case "conversation.compacted":
-      return {
-        ...state,
-        ...spent(state, event.data.sessionID, event.data.usage, {
-          model: event.data.by === "service" ? 0 : 1,
-          tool: 0,
-        }),
-      };
     case "budget.warned": {
       const { name, used, cap } = event.data;
       return { ...state, warned: { ...state.warned, [name]: { used, cap, at: event.at } } };
     }
-    case "permission.decided":
-      return event.data.decision === "allow"
-        ? taken(
-            {
-              ...state,
-              asks: state.asks.map((ask) => (ask.callID === event.data.callID ? { ...ask, begun: true } : ask)),
-            },
-            event.at,
-          )
-        : state;
     case "permissions.read":
       return { ...state, projectRules: event.data };
-    case "ask.opened": {
-      const { kind } = event.data;
-      return left(
-        {
-          ...state,
-          asks: [...state.asks, { ...event.data, answer: null, begun: false }],
-          asked: { ...state.asked, [kind]: state.asked[kind] + 1 },
-        },
-        event.at,
-      );
-    }
-    case "ask.answered":
-      return {
-        ...state,
-        asks: state.asks.map((ask) => (ask.askID === event.data.askID ? { ...ask, answer: event.data } : ask)),
-      };
     case "slice.defined":
     case "slice.revised":
     case "slice.ordered":

@@ -1,10 +1,9 @@
 import type { ModelUsage } from "../protocol/event.ts";
 import type { Usage } from "../protocol/status.ts";
 import type { ModelRef } from "./agent.ts";
-import { noUsage } from "./begin.ts";
 import { advance, type Circle, noCircle } from "./circle.ts";
 import type { Recorded } from "./event.ts";
-import type { StreamState } from "./stream.ts";
+import { noUsage, type StreamState } from "./stream.ts";
 import { rootOf, type Session, type TaskState } from "./task.ts";
 
 /** What the sessions of a Task become: the Orchestrator's, and those it delegates to or the service has review. */

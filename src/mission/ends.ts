@@ -1,5 +1,6 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { type Dispatched, endedOf, outcomeOf } from "../domain/mission/mission.ts";
+import { noUsage } from "../domain/stream.ts";
 import type { TaskSummary } from "../protocol/status.ts";
 import { loadText } from "../store/text.ts";
 import type { MissionRun } from "./open.ts";
@@ -51,7 +52,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
               summary: "",
               landedCommit: null,
               branch: null,
-              usage: nothing,
+              usage: noUsage,
             },
           },
         ]
@@ -80,14 +81,4 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
       };
     }),
   );
-};
-
-const nothing = {
-  inputTokens: 0,
-  outputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWriteTokens: 0,
-  costUSD: 0,
-  modelCalls: 0,
-  toolCalls: 0,
 };

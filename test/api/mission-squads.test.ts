@@ -15,6 +15,7 @@ import {
   type Script,
   type Stage,
   taskOf,
+  turns,
   wake,
 } from "../missions.ts";
 
@@ -25,13 +26,6 @@ beforeAll(async () => {
   stage = await openStage();
 });
 afterAll(() => stage[Symbol.asyncDispose]());
-
-const turns =
-  (...said: (ReturnType<Say> | Say)[]): Say =>
-  (turn, request, newest) => {
-    const now = said[turn];
-    return typeof now === "function" ? now(turn, request, newest) : (now ?? { text: "Nothing more." });
-  };
 
 const agentFile = (name: string, tools = "read, write") =>
   `---\nname: ${name}\ndescription: The ${name}.\ntools: [${tools}]\n---\n\nYou are the ${name}.\n`;

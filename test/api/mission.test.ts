@@ -14,6 +14,7 @@ import {
   type Say,
   type Stage,
   taskOf,
+  turns,
   wake,
 } from "../missions.ts";
 
@@ -26,12 +27,6 @@ beforeAll(async () => {
 afterAll(() => stage[Symbol.asyncDispose]());
 
 const write = (path: string, content = "made\n") => ({ tool: "write", input: { path, content } });
-const turns =
-  (...said: (ReturnType<Say> | Say)[]): Say =>
-  (turn, request, newest) => {
-    const now = said[turn];
-    return typeof now === "function" ? now(turn, request, newest) : (now ?? { text: "Nothing more." });
-  };
 /** Writes the file that its request names. */
 const worker: Say = (turn, { first }) =>
   turn === 0 ? { calls: [write(/Write (\S+)\./.exec(first)?.[1] ?? "x.txt")] } : { text: `Wrote it. ${first}` };

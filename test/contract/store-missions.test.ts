@@ -1,11 +1,11 @@
 import Database from "better-sqlite3";
-import { describe, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { newID } from "../../src/id.ts";
 import type { Store } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";
-import { countSkipped, postgresURL } from "../postgres.ts";
-import { type Backend, backends, type Place } from "../store.ts";
+import { backends, type Place } from "../store.ts";
+import { type Case, onEveryStore } from "./store-suite.ts";
 
 /** What a store keeps of Missions, on every implementation: their names, their rows, the Tasks they dispatched. */
 
@@ -41,7 +41,7 @@ const dispatch = async (store: Store, mission: string, missionID: string, callID
   return event.data.taskID;
 };
 
-const cases: { name: string; needs?: "reopen" | "beside"; run: (place: Place) => Promise<void> }[] = [
+const cases: Case[] = [
   {
     name: "of fifty that want a name at once one has it, and the others are told whose it is",
     async run({ store }) {
@@ -141,26 +141,7 @@ const cases: { name: string; needs?: "reopen" | "beside"; run: (place: Place) =>
   },
 ];
 
-const suite = (backend: Backend): void => {
-  describe(backend.name, () => {
-    for (const { name, needs, run } of cases) {
-      if (needs === "reopen" && backend.name === "SQLite :memory:") continue;
-      if (needs === "beside" && backend.name !== "PostgreSQL") continue;
-      test(name, async () => {
-        await using place = await backend.open();
-        await run(place);
-      });
-    }
-  });
-};
-
-for (const backend of backends) suite(backend);
-if (postgresURL === undefined) {
-  countSkipped(cases.length);
-  describe.skip("PostgreSQL", () => {
-    for (const { name } of cases) test(name, () => {});
-  });
-}
+onEveryStore(cases);
 
 test("a list of 200 Missions with 50 Tasks each is two statements, as one of 2 is", { timeout: 60_000 }, async () => {
   const [file] = backends;

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect } from "vitest";
 import type { Recorded } from "../../src/domain/event.ts";
 import { summarise } from "../../src/domain/summary.ts";
 import { taskRevision } from "../../src/domain/evolve.ts";
@@ -6,12 +6,9 @@ import { dueNow } from "../../src/engine/engine.ts";
 import type { Once, Store, Write } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";
-import { postgresURL, countSkipped } from "../postgres.ts";
-import { type Backend, backends, type Place } from "../store.ts";
+import { type Case, onEveryStore } from "./store-suite.ts";
 
 /** What every store keeps, on every implementation. What only a process can show is in store-process.test.ts. */
-
-type Case = { name: string; needs?: "reopen" | "beside"; run: (place: Place) => Promise<void> };
 
 const begin = async (store: Store, overrides: Parameters<typeof created>[0] = {}): Promise<string> => {
   const first = created(overrides);
@@ -461,24 +458,4 @@ const cases: Case[] = [
   },
 ];
 
-const suite = (backend: Backend): void => {
-  describe(backend.name, () => {
-    for (const { name, needs, run } of cases) {
-      // In memory there is nothing to open again; SQLite has one process.
-      if (needs === "reopen" && backend.name === "SQLite :memory:") continue;
-      if (needs === "beside" && backend.name !== "PostgreSQL") continue;
-      test(name, async () => {
-        await using place = await backend.open();
-        await run(place);
-      });
-    }
-  });
-};
-
-for (const backend of backends) suite(backend);
-if (postgresURL === undefined) {
-  countSkipped(cases.length);
-  describe.skip("PostgreSQL", () => {
-    for (const { name } of cases) test(name, () => {});
-  });
-}
+onEveryStore(cases);

@@ -1,8 +1,9 @@
-import { left, taken, timeUntil } from "../attempt.ts";
-import { noUsage } from "../begin.ts";
-import { callMark, noCircle } from "../circle.ts";
+import { timeUntil } from "../attempt.ts";
+import { noCircle } from "../circle.ts";
 import type { Recorded } from "../event.ts";
-import { asking, circled, replied, spent } from "../session.ts";
+import { asking } from "../session.ts";
+import { beginStream } from "../stream.ts";
+import { talked } from "../talk.ts";
 import { isWaiting } from "../task.ts";
 import type { Dispatched, MissionState } from "./mission.ts";
 import { isAwake } from "./next.ts";
@@ -10,7 +11,7 @@ import { isAwake } from "./next.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 1;
+export const missionRevision = 2;
 
 /** The name of its agent, and of its session's kind. */
 export const missionAgent = "mission";
@@ -112,86 +113,21 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
           before.open.some(({ callID }) => !isWaiting(before, callID)) && !before.stopped ? before.crashes + 1 : 0,
         stopped: false,
       };
+    case "reply.finished": {
+      const { failure } = event.data;
+      return { ...talked(state, event), failure: failure === null ? null : { failure, at: event.at } };
+    }
     case "run.stopped":
-      return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
-    case "reply.finished":
-      return {
-        ...state,
-        ...replied(state, event),
-        retry: null,
-        tried: [],
-        quotaSince: null,
-        steps: state.steps + 1,
-        messages: state.messages + 1,
-        failure: event.data.failure === null ? null : { failure: event.data.failure, at: event.at },
-      };
     case "reply.retried":
-      return { ...state, retry: event.data };
-    case "task.deferred": {
-      const { until, reason } = event.data;
-      return {
-        ...state,
-        deferred: { at: event.at, until, reason },
-        quotaSince: state.quotaSince ?? event.at,
-        retry: null,
-        tried: [],
-      };
-    }
+    case "task.deferred":
     case "model.switched":
-      return {
-        ...state,
-        ...asking(state, event.data.sessionID, event.data.to),
-        tried: [...state.tried, event.data.from],
-        retry: null,
-      };
-    case "tool.started": {
-      const { callID, sessionID, tool, effect, input } = event.data;
-      return taken(
-        { ...state, open: [...state.open, { callID, sessionID, tool, effect, mark: callMark(tool, input) }] },
-        event.at,
-      );
-    }
-    case "tool.finished": {
-      const call = state.open.find(({ callID }) => callID === event.data.callID);
-      return left(
-        {
-          ...state,
-          open: state.open.filter(({ callID }) => callID !== event.data.callID),
-          asks: state.asks.filter(({ callID }) => callID !== event.data.callID),
-          ...(call === undefined ? {} : circled(state, event, call.mark)),
-        },
-        event.at,
-      );
-    }
+    case "tool.started":
+    case "tool.finished":
     case "conversation.compacted":
-      return {
-        ...state,
-        ...spent(state, event.data.sessionID, event.data.usage, {
-          model: event.data.by === "service" ? 0 : 1,
-          tool: 0,
-        }),
-      };
     case "ask.opened":
-      return left(
-        {
-          ...state,
-          asks: [...state.asks, { ...event.data, answer: null, begun: false }],
-          asked: { ...state.asked, [event.data.kind]: state.asked[event.data.kind] + 1 },
-        },
-        event.at,
-      );
     case "ask.answered":
-      return {
-        ...state,
-        asks: state.asks.map((ask) => (ask.askID === event.data.askID ? { ...ask, answer: event.data } : ask)),
-      };
     case "permission.decided":
-      return event.data.decision === "allow"
-        ? {
-            ...state,
-            asks: state.asks.map((ask) => (ask.callID === event.data.callID ? { ...ask, begun: true } : ask)),
-          }
-        : state;
+      return talked(state, event);
     case "note.written":
     case "budget.warned":
       return state;
@@ -217,6 +153,7 @@ const changed = (
 const begin = (event: Recorded & { type: "mission.created" }): MissionState => {
   const { data, at, version, position } = event;
   return {
+    ...beginStream({ sessionID: data.sessionID, agent: missionAgent, kind: "mission", model: data.model, at }),
     missionID: data.missionID,
     sessionID: data.sessionID,
     version,
@@ -226,16 +163,12 @@ const begin = (event: Recorded & { type: "mission.created" }): MissionState => {
     directory: data.directory,
     project: data.project,
     productPillar: data.productPillar,
-    model: data.model,
-    wanted: data.model,
-    tried: [],
     budget: null,
     squads: [],
     allowSquadProduction: null,
     cap: null,
     archived: false,
     createdAt: at,
-    updatedAt: at,
     lifecycle: "completed",
     aborted: null,
     plan: [],
@@ -244,45 +177,5 @@ const begin = (event: Recorded & { type: "mission.created" }): MissionState => {
     reminded: false,
     paused: null,
     failure: null,
-    sessions: [
-      {
-        sessionID: data.sessionID,
-        parentSessionID: null,
-        agent: missionAgent,
-        kind: "mission",
-        model: data.model,
-        usage: noUsage,
-        startedAt: at,
-        callID: null,
-        purpose: "work",
-        sliceIDs: [],
-        checkIDs: [],
-        judged: {},
-        interrupted: null,
-        fork: null,
-        edits: 0,
-        reply: null,
-        circle: noCircle,
-        end: null,
-      },
-    ],
-    crashes: 0,
-    stopped: false,
-    sandbox: null,
-    input: 0,
-    queued: false,
-    reply: null,
-    retry: null,
-    deferred: null,
-    quotaSince: null,
-    open: [],
-    asks: [],
-    asked: { question: 0, permission: 0 },
-    steps: 0,
-    messages: 0,
-    usage: noUsage,
-    time: { ms: 0, since: null },
-    warned: {},
-    circle: noCircle,
   };
 };

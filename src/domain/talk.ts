@@ -1,0 +1,97 @@
+import { left, taken, timeUntil } from "./attempt.ts";
+import { callMark } from "./circle.ts";
+import type { Recorded } from "./event.ts";
+import { labelOf } from "./proof.ts";
+import { asking, circled, replied, spent } from "./session.ts";
+import type { StreamState } from "./stream.ts";
+
+/** The facts that a Task and a Mission fold alike: their agents talk, call, ask and wait. */
+
+type Talk = Recorded & {
+  type:
+    | "run.stopped"
+    | "reply.finished"
+    | "reply.retried"
+    | "task.deferred"
+    | "model.switched"
+    | "tool.started"
+    | "tool.finished"
+    | "conversation.compacted"
+    | "ask.opened"
+    | "ask.answered"
+    | "permission.decided";
+};
+
+export const talked = <S extends StreamState>(state: S, event: Talk): S => {
+  switch (event.type) {
+    case "run.stopped":
+      return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
+    case "reply.finished":
+      return {
+        ...state,
+        ...replied(state, event),
+        time: state.time.since === null ? { ...state.time, since: event.at } : state.time,
+        retry: null,
+        tried: [],
+        quotaSince: null,
+        steps: state.steps + 1,
+        messages: state.messages + 1,
+      };
+    case "reply.retried":
+      return { ...state, retry: event.data };
+    case "task.deferred": {
+      const { until, reason } = event.data;
+      return {
+        ...state,
+        deferred: { at: event.at, until, reason },
+        time: { ms: timeUntil(state, event.at), since: null },
+        quotaSince: state.quotaSince ?? event.at,
+        retry: null,
+        tried: [],
+      };
+    }
+    case "model.switched":
+      return {
+        ...state,
+        ...asking(state, event.data.sessionID, event.data.to),
+        tried: [...state.tried, event.data.from],
+        retry: null,
+      };
+    case "tool.started": {
+      const { callID, sessionID, tool, effect, input } = event.data;
+      const call = { callID, sessionID, tool, effect, mark: callMark(tool, input), ...labelOf(tool, input) };
+      return taken({ ...state, open: [...state.open, call] }, event.at);
+    }
+    case "tool.finished": {
+      const { callID } = event.data;
+      const call = state.open.find((open) => open.callID === callID);
+      return left(
+        {
+          ...state,
+          open: state.open.filter((open) => open.callID !== callID),
+          asks: state.asks.filter((ask) => ask.callID !== callID),
+          ...(call === undefined ? {} : circled(state, event, call.mark)),
+        },
+        event.at,
+      );
+    }
+    case "conversation.compacted": {
+      const { sessionID, usage, by } = event.data;
+      return { ...state, ...spent(state, sessionID, usage, { model: by === "service" ? 0 : 1, tool: 0 }) };
+    }
+    case "ask.opened": {
+      const { kind } = event.data;
+      const asks = [...state.asks, { ...event.data, answer: null, begun: false }];
+      return left({ ...state, asks, asked: { ...state.asked, [kind]: state.asked[kind] + 1 } }, event.at);
+    }
+    case "ask.answered": {
+      const { askID } = event.data;
+      return { ...state, asks: state.asks.map((ask) => (ask.askID === askID ? { ...ask, answer: event.data } : ask)) };
+    }
+    case "permission.decided": {
+      const { callID, decision } = event.data;
+      const begun = state.asks.map((ask) => (ask.callID === callID ? { ...ask, begun: true } : ask));
+      return decision === "allow" ? taken({ ...state, asks: begun }, event.at) : state;
+    }
+  }
+};
