@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, homedir } from "node:os";
 import { join } from "node:path";
+import { createArchiver } from "./archive/archive.ts";
 import { type Config, isLoopback } from "./config.ts";
 import { isMission, type Recorded } from "./domain/event.ts";
 import { protectedBy } from "./domain/permission.ts";
@@ -18,7 +19,6 @@ import { createRegistry } from "./model/registry.ts";
 import { secretsOf } from "./model/secrets.ts";
 import type { Limits } from "./protocol/limits.ts";
 import { createRoutes } from "./protocol/routes.ts";
-import { createMissionArchive } from "./mission/archive.ts";
 import { createMissions, type Missions } from "./mission/missions.ts";
 import { createRunMission } from "./mission/run.ts";
 import { createSecrets } from "./redact.ts";
@@ -29,7 +29,6 @@ import { guardStore } from "./store/guarded.ts";
 import { lockFolder } from "./store/lock.ts";
 import { createSqliteStore } from "./store/sqlite.ts";
 import type { Store } from "./store/store.ts";
-import { createArchiver } from "./task/archive.ts";
 import { problemIn } from "./task/rules.ts";
 import { createRunTask } from "./task/run.ts";
 import { createRetainer } from "./task/retain.ts";
@@ -168,7 +167,7 @@ export const createService = async (
       catalog,
       resolveModel: (ref) => registry.resolve(ref),
       checkDisk: diskGuard(dataDir, limits),
-      archive: createMissionArchive({ store, archiver, redact: secrets.all }),
+      archive: archiver.ofMission,
       production: config.production,
       log,
       now,

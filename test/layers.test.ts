@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
  */
 
 const layers =
-  "disposable errors redact log id protocol domain store engine process workspace model tool squad agent check task mission http".split(
+  "disposable errors redact log id protocol domain store engine process workspace model tool squad agent check task archive mission http".split(
     " ",
   );
 
@@ -44,8 +44,9 @@ const openers = new Set(["store", "process", "workspace", "cli", "service", "con
 const fileDoors = new Set([
   // Files of the data folder, or in a temporary one.
   "model/cassette.ts",
-  "task/archive.ts",
-  "task/zip.ts",
+  "archive/archive.ts",
+  "archive/task.ts",
+  "archive/zip.ts",
   "tool/apply.ts",
   "http/tasks.ts",
   // The one that writes packages.

@@ -3,7 +3,7 @@ import { entriesOf } from "./entries.ts";
 import { type Finding } from "../src/cli/finding.ts";
 import { verify } from "../src/cli/verify.ts";
 import type { Manifest } from "../src/domain/flow.ts";
-import { createZip } from "../src/task/zip.ts";
+import { createZip } from "../src/archive/zip.ts";
 
 /** Archives taken apart, put together again, and verified as the command does it. */
 

@@ -10,7 +10,7 @@ import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Catalog } from "../squad/catalog.ts";
-import { createRecorder, type Recorder } from "../store/mover.ts";
+import { type RecordFacts, recordThrough } from "../store/mover.ts";
 import type { Claim, Fence, Store } from "../store/store.ts";
 import { openConversation } from "../task/history.ts";
 import type { Tasks } from "../task/tasks.ts";
@@ -49,7 +49,7 @@ export type MissionRun = MissionDeps & {
   state: () => MissionState;
   chat: Conversation;
   /** False: others came in between; ask `nextStep` again. */
-  record: Recorder;
+  record: RecordFacts;
   /** One after another, in the order of the calls: each sees what those before it did. */
   inOrder: <T>(work: () => Promise<T>) => Promise<T>;
 };
@@ -65,7 +65,7 @@ export const openMission = async (
   if (folded === undefined) return undefined;
   let state = folded;
   const chat = await openConversation(store, stream, state);
-  const record = createRecorder(store, claim, {
+  const record = recordThrough(store, claim, {
     version: () => state.version,
     absorb(event) {
       state = evolveMission(state, event);

@@ -34,7 +34,7 @@ export const moveClaimed = async (
  * Commits facts and folds them in. `judged`: the version they were judged at; false = others came in between, their facts
  * are folded in now: judge again. Throws `ClaimLost`.
  */
-export type Recorder = (
+export type RecordFacts = (
   events: readonly DomainEvent[],
   options?: { judged?: number; due?: Due | null },
 ) => Promise<boolean>;
@@ -45,13 +45,13 @@ export type Fold = {
   absorb: (event: Recorded) => void;
   /** What has to be due in the same commit besides the stream. */
   wakes?: (events: readonly DomainEvent[]) => NonNullable<Write["due"]>;
-  /** Hears what this recorder committed, before it is folded in. */
+  /** Hears what was committed here, before it is folded in. */
   recorded: (events: readonly Recorded[]) => void;
   /** Hears what others had committed when a write came too late. */
   missed?: (events: readonly Recorded[]) => void;
 };
 
-export const createRecorder = (store: Store, { stream, fence }: Claim, fold: Fold): Recorder => {
+export const recordThrough = (store: Store, { stream, fence }: Claim, fold: Fold): RecordFacts => {
   let folding: Promise<void> = Promise.resolve();
   const catchUp = (recorded: readonly Recorded[]): Promise<void> => {
     folding = folding.then(async () => {

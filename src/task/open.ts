@@ -15,7 +15,7 @@ import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Manager } from "../squad/manager.ts";
 import type { Squads } from "../squad/squad.ts";
-import { createRecorder, type Recorder } from "../store/mover.ts";
+import { type RecordFacts, recordThrough } from "../store/mover.ts";
 import type { Claim, Store } from "../store/store.ts";
 import { type Background, createBackground } from "../tool/background.ts";
 import type { OutboundOptions } from "../tool/outbound.ts";
@@ -74,7 +74,7 @@ export type Run = RunDeps & {
   chat: Conversation;
   chats: Conversations;
   /** False: others came in between; ask `next` again. */
-  record: Recorder;
+  record: RecordFacts;
   /** The Task's workspace, made or opened once. */
   workspace: () => Promise<Workspace>;
   /** Resolves when no workspace is being made; what is made after the end would be nobody's. */
@@ -112,7 +112,7 @@ export const openRun = async (
   const chat = await openConversation(store, stream, state);
   const chats = createConversations(store, () => state, chat);
 
-  const record = createRecorder(store, claim, {
+  const record = recordThrough(store, claim, {
     version: () => state.version,
     absorb(event) {
       state = evolve(state, event);

@@ -27,7 +27,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits, type Limits } from "../../src/protocol/limits.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
-import { createArchiver } from "../../src/task/archive.ts";
+import { createArchiver } from "../../src/archive/archive.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import type { Workspace, Workspaces } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";

@@ -7,7 +7,7 @@ import type { DomainEvent } from "../../src/domain/event.ts";
 import { type ArchivedFile, frameOf, manifestText } from "../../src/domain/flow.ts";
 import { ledgerOf } from "../../src/domain/ledger.ts";
 import { treeOf } from "../../src/cli/tree.ts";
-import { createZip } from "../../src/task/zip.ts";
+import { createZip } from "../../src/archive/zip.ts";
 import { created } from "../events.ts";
 import { git, makeProject, temporary } from "../harness.ts";
 

@@ -7,7 +7,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { createSecrets } from "../../src/redact.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
-import { createArchiver } from "../../src/task/archive.ts";
+import { createArchiver } from "../../src/archive/archive.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { created } from "../events.ts";

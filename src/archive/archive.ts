@@ -1,0 +1,96 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type Manifest, type MissionManifest, manifestText } from "../domain/flow.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import type { TaskState } from "../domain/task.ts";
+import { ServiceError } from "../errors.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { MissionStatus } from "../protocol/mission.ts";
+import type { Store } from "../store/store.ts";
+import type { ArchiveFile } from "../task/tasks.ts";
+import type { Workspaces } from "../workspace/workspace.ts";
+import { addMission } from "./mission.ts";
+import { addTask } from "./task.ts";
+import { createZip, type Zip } from "./zip.ts";
+
+/**
+ * Project archives: the tracked files of a project and how the work in it went, as one ZIP. The same Task in the same
+ * state gives the same bytes. This file has them made, a few at a time; `task.ts` and `mission.ts` say what is in them.
+ */
+
+export type ArchiveDeps = {
+  store: Store;
+  workspaces: Workspaces;
+  limits: Limits;
+  /** Takes secrets out of the execution flow once more. */
+  redact: (text: string) => string;
+};
+
+export type Archiver = {
+  ofTask: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
+  ofMission: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
+};
+
+/** Says what is in the archive, all of it but this manifest. */
+type Fill = (zip: Zip, signal: AbortSignal) => Promise<Manifest | MissionManifest>;
+
+const same = (text: string): string => text;
+
+/** Refuses with `not_a_git_worktree`, and with `rate_limited` while as many are built or sent as may be. */
+export const createArchiver = ({
+  dataDir,
+  redact = same,
+  ...around
+}: Omit<ArchiveDeps, "redact"> & { dataDir: string; redact?: (text: string) => string }): Archiver => {
+  const deps: ArchiveDeps = { ...around, redact };
+  const { limits } = deps;
+  const folder = join(dataDir, "tmp");
+  let open = 0;
+
+  const write = async (filename: string, signal: AbortSignal, fill: Fill): Promise<ArchiveFile> => {
+    if (open >= limits.archives)
+      throw new ServiceError(
+        "rate_limited",
+        `Expected at most ${limits.archives} archives at once. Try again in a few seconds.`,
+        { headers: { "retry-after": "5" } },
+      );
+    open += 1;
+    const path = join(folder, `${randomUUID()}.zip`);
+    let held = true;
+    const release = async () => {
+      if (!held) return;
+      held = false;
+      open -= 1;
+      await rm(path, { force: true });
+    };
+    const late = AbortSignal.timeout(limits.archiveSeconds * 1000);
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      const bytes = await zipped(path, AbortSignal.any([signal, late]), fill);
+      return { path, bytes, filename, [Symbol.asyncDispose]: release };
+    } catch (error) {
+      await release();
+      if (late.aborted && !signal.aborted)
+        throw new ServiceError("internal", `The archive was not ready within ${limits.archiveSeconds} seconds.`);
+      throw error;
+    }
+  };
+
+  return {
+    ofTask: (state, signal) => write(`${state.taskID}.zip`, signal, (zip, until) => addTask(zip, state, deps, until)),
+    ofMission: (state, status, signal) =>
+      write(`mission-${state.missionID}.zip`, signal, (zip, until) => addMission(zip, state, status, deps, until)),
+  };
+};
+
+const zipped = async (path: string, signal: AbortSignal, fill: Fill): Promise<number> => {
+  const zip = createZip(path, signal);
+  try {
+    const manifest = await fill(zip, signal);
+    await zip.add("execution-flow/manifest.json", 0o100644, Buffer.from(manifestText(manifest)));
+    return await zip.finish();
+  } finally {
+    await zip.close();
+  }
+};

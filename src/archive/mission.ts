@@ -1,0 +1,85 @@
+import { archiveSchema, type FlowFile, frameOf, type MissionManifest, missionFlowOf } from "../domain/flow.ts";
+import type { Head } from "../domain/ledger.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import { rowOf } from "../domain/mission/status.ts";
+import type { MissionStatus } from "../protocol/mission.ts";
+import { mapStrings } from "../redact.ts";
+import { messagesIn } from "../task/reads.ts";
+import type { ArchiveDeps } from "./archive.ts";
+import type { Omitted } from "./entries.ts";
+import { addFiles, addFlow, eventsOf } from "./flow.ts";
+import { addProject, onDisk } from "./project.ts";
+import type { Zip } from "./zip.ts";
+
+/** A Mission's archive: the tracked files of its project's directory as they are, its flow, and each of its Tasks'. */
+export const addMission = async (
+  zip: Zip,
+  state: MissionState,
+  status: MissionStatus,
+  deps: ArchiveDeps,
+  signal: AbortSignal,
+): Promise<MissionManifest> => {
+  const { store, workspaces } = deps;
+  const { missionID, sessionID, directory } = state;
+  const opened = await workspaces.open(sessionID, {
+    kind: "directory",
+    root: directory,
+    worktree: null,
+    branch: null,
+    baseCommit: null,
+    baseTree: null,
+    targetRef: null,
+  });
+  const source = await onDisk(opened.root, opened.git, directory, signal);
+  using _reader = source.reader;
+  const files = await addFiles(zip, "execution-flow/", await flowOf(state, status, deps));
+  const omitted: Omitted[] = [];
+  const ledgers: Record<string, Head> = {};
+  for (const { taskID } of state.tasks) {
+    signal.throwIfAborted();
+    const task = await store.state(taskID);
+    if (task === undefined) {
+      omitted.push({ path: `execution-flow/tasks/${taskID}`, reason: "the Task was deleted" });
+      continue;
+    }
+    const added = await addFlow(zip, task, `execution-flow/tasks/${taskID}/`, deps);
+    files.push(...added.files);
+    ledgers[taskID] = added.head;
+    if (task.artifacts.length > 0)
+      omitted.push({ path: `execution-flow/tasks/${taskID}/artifacts`, reason: "in the Task's own archive" });
+  }
+  const project = await addProject(zip, source, deps.limits, signal);
+  return {
+    schemaVersion: archiveSchema,
+    missionID,
+    sessionID,
+    project: directory,
+    commit: source.commit,
+    source: "directory",
+    complete: project.complete,
+    ledgers,
+    files: [...files, ...project.files],
+    omitted: [...omitted, ...project.omitted],
+    warnings: project.warnings,
+  };
+};
+
+const flowOf = async (
+  state: MissionState,
+  status: MissionStatus,
+  { store, redact }: ArchiveDeps,
+): Promise<FlowFile[]> => {
+  const { missionID, sessionID, version } = state;
+  const [recorded, { messages }] = await Promise.all([
+    eventsOf(store, sessionID, version),
+    messagesIn(store, sessionID, { after: 0, limit: Number.MAX_SAFE_INTEGER }),
+  ]);
+  const { directory, project, tasks } = state;
+  return missionFlowOf({
+    mission: mapStrings({ ...rowOf(state), directory, project, tasks }, redact),
+    // The Mission's own last change stands for the present.
+    status: mapStrings({ ...status, generatedAt: state.updatedAt }, redact),
+    messages: mapStrings(messages, redact),
+    events: recorded.map((event) => frameOf(mapStrings(event, redact), missionID)),
+  });
+};

@@ -1,0 +1,136 @@
+import { setImmediate } from "node:timers/promises";
+import type { ArchivedFile } from "../domain/flow.ts";
+import { ServiceError } from "../errors.ts";
+import type { Limits } from "../protocol/limits.ts";
+import type { Git } from "../workspace/git.ts";
+import { type Found, readerOnDisk, type Tracked, trackedInIndex, type TrackedReader } from "../workspace/tracked.ts";
+import { linkFault, type Named, nameEntries, type Omitted } from "./entries.ts";
+import type { Added, Zip } from "./zip.ts";
+
+/** The tracked files of a project in an archive. Never `git archive`, whose attributes change what it writes. */
+
+export type Source = {
+  commit: string | null;
+  listed: Tracked[];
+  /** The user's own files, which are no work of the Task's. */
+  untracked: ReadonlySet<string>;
+  reader: TrackedReader;
+};
+
+type Archived = { files: ArchivedFile[]; omitted: Omitted[]; warnings: Omitted[]; complete: boolean };
+
+/** Entries that are read before their turn. */
+const ahead = 16;
+const longestTurnMs = 10;
+
+/** What git tracks in a folder, as it stands on disk. */
+export const onDisk = async (
+  root: string,
+  git: Git | undefined,
+  directory: string,
+  signal: AbortSignal,
+  untracked: (git: Git) => Promise<ReadonlySet<string>> = async () => new Set(),
+): Promise<Source> => {
+  if (git === undefined) throw notAWorktree(directory);
+  const { stdout } = await git.run(["rev-parse", "--is-inside-work-tree"], { ok: [0, 128], signal });
+  if (stdout.toString("latin1").trim() !== "true") throw notAWorktree(directory);
+  const head = await git.run(["rev-parse", "--verify", "-q", "HEAD"], { ok: [0, 1, 128], signal });
+  return {
+    commit: head.stdout.toString("latin1").trim() || null,
+    listed: await trackedInIndex(git, signal),
+    untracked: await untracked(git),
+    reader: readerOnDisk(root),
+  };
+};
+
+export const notAWorktree = (directory: string) =>
+  new ServiceError(
+    "not_a_git_worktree",
+    `${directory} is not a Git worktree. Run \`git init\` there, or pass another directory.`,
+  );
+
+export const addProject = async (
+  zip: Zip,
+  { listed, untracked, reader }: Source,
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<Archived> => {
+  const own = listed.filter(({ path }) => !untracked.has(path));
+  const { entries, omitted, warnings } = nameEntries(own, "project");
+  for (const path of untracked)
+    omitted.push({ path, reason: "untracked in the project when the Task began, and not changed by it" });
+  const added: { entry: Named; mode: number; done: Promise<Added> }[] = [];
+  let bytes = 0;
+  let complete = true;
+  for await (const { entry, found } of readAhead(
+    entries.slice(0, limits.archiveFiles),
+    reader,
+    limits.archiveFileBytes,
+    signal,
+  )) {
+    const omit = (reason: string) => void omitted.push({ path: entry.path, reason });
+    if (found.kind === "absent") {
+      omit(found.reason);
+      continue;
+    }
+    const size = found.kind === "bytes" ? found.bytes.length : found.bytes;
+    const fault = entry.mode === "120000" && found.kind === "bytes" ? linkFault(entry.path, found.bytes) : undefined;
+    const full = bytes + size > limits.archiveBytes;
+    if (fault !== undefined || full) {
+      if (found.kind === "stream") found.stream.destroy();
+      if (fault === undefined) complete = false;
+      omit(fault ?? `beyond the archive's limit of ${limits.archiveBytes} bytes`);
+      continue;
+    }
+    bytes += size;
+    const mode = Number.parseInt(entry.mode, 8) | (entry.mode === "120000" ? 0o777 : 0);
+    const { done } = await zip.add(entry.name, mode, found.kind === "bytes" ? found.bytes : found.stream);
+    added.push({ entry, mode, done });
+  }
+  for (const { path } of entries.slice(limits.archiveFiles)) {
+    complete = false;
+    omitted.push({ path, reason: `beyond the archive's limit of ${limits.archiveFiles} files` });
+  }
+  const files = await Promise.all(
+    added.map(async ({ entry: { name, path }, mode, done }) => ({
+      name,
+      ...(name === `project/${path}` ? {} : { path }),
+      ...(await done),
+      mode: mode.toString(8),
+    })),
+  );
+  return { files, omitted: omitted.toSorted((a, b) => (a.path < b.path ? -1 : 1)), warnings, complete };
+};
+
+/** In order, several ahead: one waits for the disk while another is compressed. */
+async function* readAhead(
+  entries: readonly Named[],
+  reader: TrackedReader,
+  most: number,
+  signal: AbortSignal,
+): AsyncGenerator<{ entry: Named; found: Found }> {
+  const queue: { entry: Named; found: Promise<Found> }[] = [];
+  let since = performance.now();
+  try {
+    for (const entry of entries) {
+      // Small files are read and compressed at once: others have their turn in between.
+      if (performance.now() - since > longestTurnMs) {
+        await setImmediate();
+        since = performance.now();
+      }
+      signal.throwIfAborted();
+      const found = reader.read(entry, most);
+      found.catch(() => undefined);
+      queue.push({ entry, found });
+      if (queue.length >= ahead) {
+        const first = queue.shift();
+        if (first !== undefined) yield { entry: first.entry, found: await first.found };
+      }
+    }
+    for (let first = queue.shift(); first !== undefined; first = queue.shift())
+      yield { entry: first.entry, found: await first.found };
+  } finally {
+    for (const { found } of queue)
+      void found.then((late) => late.kind === "stream" && late.stream.destroy()).catch(() => undefined);
+  }
+}

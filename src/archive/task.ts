@@ -1,0 +1,82 @@
+import { existsSync } from "node:fs";
+import { archiveSchema, type Manifest } from "../domain/flow.ts";
+import { commonOf } from "../domain/summary.ts";
+import type { TaskState } from "../domain/task.ts";
+import { createGit } from "../workspace/git.ts";
+import { readerInCommit, trackedInCommit } from "../workspace/tracked.ts";
+import type { ArchiveDeps } from "./archive.ts";
+import { addArtifacts } from "./artifacts.ts";
+import { addFlow } from "./flow.ts";
+import { addLogs } from "./logs.ts";
+import { addProject, notAWorktree, onDisk, type Source } from "./project.ts";
+import { untrackedOf } from "./untracked.ts";
+import type { Zip } from "./zip.ts";
+
+/** A Task's archive: the tracked files of its tree, its execution flow, its artifacts. */
+export const addTask = async (
+  zip: Zip,
+  state: TaskState,
+  deps: ArchiveDeps,
+  signal: AbortSignal,
+): Promise<Manifest> => {
+  using _held = deps.workspaces.hold(state.taskID);
+  const source = await sourceOf(state, deps, signal);
+  using _reader = source.reader;
+  const { files: flow, head, events } = await addFlow(zip, state, "execution-flow/", deps);
+  const logs = await addLogs(zip, events, { ...deps, blobs: deps.store.blobs });
+  const artifacts = await addArtifacts(zip, state, deps.store.blobs);
+  const project = await addProject(zip, source, deps.limits, signal);
+  return {
+    schemaVersion: archiveSchema,
+    taskID: state.taskID,
+    project: state.directory,
+    commit: source.commit,
+    source: source.kind,
+    complete: project.complete,
+    ledger: head,
+    files: [...flow, ...logs.files, ...artifacts.files, ...project.files],
+    omitted: [...logs.omitted, ...artifacts.omitted, ...project.omitted],
+    warnings: project.warnings,
+  };
+};
+
+/** The Task's own worktree; the project's files when it works in place; else the repository's objects. */
+const sourceOf = async (
+  state: TaskState,
+  { store, workspaces }: ArchiveDeps,
+  signal: AbortSignal,
+): Promise<Source & { kind: Manifest["source"] }> => {
+  const { workspace, directory } = state;
+  const inPlace = workspace?.kind === "directory" || (workspace === null && state.isolation === "directory");
+  const prepared =
+    workspace ?? ({ kind: "directory", root: directory, worktree: null, branch: null, baseCommit: null } as const);
+  const opened =
+    inPlace || (workspace?.worktree != null && existsSync(workspace.worktree))
+      ? await workspaces.open(state.taskID, { baseTree: null, targetRef: null, ...prepared })
+      : undefined;
+  if (opened !== undefined && existsSync(opened.root))
+    try {
+      const standing = await onDisk(opened.root, opened.git, directory, signal, (git) =>
+        untrackedOf(state, store, git, undefined),
+      );
+      return {
+        ...standing,
+        kind: inPlace ? "directory" : "worktree",
+        commit: commitOf(state) ?? standing.commit,
+      };
+    } catch (error) {
+      // A worktree may go in this moment, its retention over; its commits tell then.
+      if (inPlace || existsSync(opened.root)) throw error;
+    }
+  const project = (await workspaces.inspect(directory)).git;
+  if (project === undefined) throw notAWorktree(directory);
+  const commit = commitOf(state) ?? project.head;
+  if (commit === null) throw notAWorktree(directory);
+  const git = createGit(project.toplevel);
+  const listed = await trackedInCommit(git, commit, project.prefix, signal);
+  const untracked = await untrackedOf(state, store, git, commit);
+  return { kind: "commit", commit, listed, untracked, reader: readerInCommit(git, listed, signal) };
+};
+
+/** What the Task's tree is now, or is based on. */
+const commitOf = (state: TaskState): string | null => commonOf(state).git.headCommit;
