@@ -133,7 +133,8 @@ export const createService = async (
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));
     const engine = scope.use(createLocalEngine({ store, maxRunning: config.maxRunning, log }));
     const metrics = createMetrics({
-      running: () => engine.running(),
+      tasksRunning: () => engine.running((stream) => !isMission(stream)),
+      missionsRunning: () => engine.running(isMission),
       waiting: () => store.waiting(),
       slotsFree: () => slots.free(),
       breakers: () => registry.breakers(),

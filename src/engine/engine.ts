@@ -13,8 +13,8 @@ export interface Engine extends AsyncDisposable {
   start(handler: (stream: StreamID, signal: AbortSignal) => Promise<void>): void;
   /** Asks the running handler to stop; a hint, the claim's epoch is what counts. Resolves when it returned. */
   interrupt(stream: StreamID): Promise<void>;
-  /** Streams whose handler runs now. */
-  running(): number;
+  /** Streams whose handler runs now; all, or those that are meant. */
+  running(of?: (stream: StreamID) => boolean): number;
 }
 
 const minutes = 60_000;

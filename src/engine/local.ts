@@ -188,7 +188,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       await run?.done;
     },
 
-    running: () => running.size,
+    running: (of) => (of === undefined ? running.size : [...running.keys()].filter(of).length),
 
     async [Symbol.asyncDispose]() {
       stopped = true;

@@ -6,7 +6,8 @@ import type { LifecycleStatus } from "../protocol/status.ts";
 /** Counters kept as plain numbers; prom-client is loaded when somebody asks for them. */
 
 type Gauges = {
-  running: () => number;
+  tasksRunning: () => number;
+  missionsRunning: () => number;
   waiting: () => Promise<number>;
   slotsFree: () => number;
   breakers: () => Iterable<[provider: string, state: BreakerState]>;
@@ -85,7 +86,8 @@ export const createMetrics = (gauges: Gauges) => {
     ]);
     counter("sortie_model_seconds_total", "Time spent waiting for models", [], () => [[{}, model.seconds]]);
     counter("sortie_model_cost_usd_total", "Known cost of model calls", [], () => [[{}, model.costUSD]]);
-    gauge("sortie_tasks_running", "Tasks whose run is open", gauges.running);
+    gauge("sortie_tasks_running", "Tasks whose run is open", gauges.tasksRunning);
+    gauge("sortie_missions_running", "Missions whose agent is at work", gauges.missionsRunning);
     gauge("sortie_tasks_waiting", "Tasks that wait to be taken up", gauges.waiting);
     registry.registerMetric(
       new Gauge({

@@ -166,14 +166,15 @@ export const createStreams = (deps: StreamDeps): Streams => {
       if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });
       const over = state.lifecycle !== "active" && after !== undefined && after >= state.position;
       if (over && call.query.follow !== true) return empty(call.entry, 204);
-      const channel = open(call, taskID, (open) => {
-        // A Task that was deleted has no events to end its stream.
-        void store.state(taskID).then(
-          (now) => now ?? open.end(""),
-          () => {},
-        );
-      });
-      return run(call, pumpTask(channel, call, after));
+      // A Task that was deleted has no event to end its stream.
+      const endIfGone = async (open: Channel) => {
+        if (!open.signal.aborted && (await store.state(taskID)) === undefined) open.end("");
+      };
+      const channel = open(call, taskID, (open) => void endIfGone(open).catch(() => {}));
+      return run(
+        call,
+        pumpTask(channel, call, after).then(() => endIfGone(channel)),
+      );
     },
 
     async ofAll(call) {
@@ -202,13 +203,12 @@ export const createStreams = (deps: StreamDeps): Streams => {
       const state = await store.mission(sessionID);
       if (state === undefined) throw new ServiceError("mission_not_found", "No Mission has this id here.");
       const status = await deps.missions.status(state.directory, missionID);
-      const channel = open(call, sessionID, (open) => {
-        // A Mission that was deleted has no events to end its stream.
-        void store.mission(sessionID).then(
-          (now) => now ?? open.end(passing({ type: "stream.end", missionID, at: new Date().toISOString(), data: {} })),
-          () => {},
-        );
-      });
+      // A Mission that was deleted has no event to end its stream.
+      const endIfGone = async (open: Channel) => {
+        if (open.signal.aborted || (await store.mission(sessionID)) !== undefined) return;
+        open.end(passing({ type: "stream.end", missionID, at: new Date().toISOString(), data: {} }));
+      };
+      const channel = open(call, sessionID, (open) => void endIfGone(open).catch(() => {}));
       const at = new Date().toISOString();
       channel.write(
         `${after === undefined ? `id: ${present}\n` : ""}${retry}${passing({ type: "mission.snapshot", missionID, at, data: status })}`,
@@ -216,6 +216,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
       const pump = async () => {
         using _live = store.live.subscribe(sessionID, (live) => channel.offer(passing(live)));
         await follow(channel, { after: after ?? present, present }, filter, async () => false);
+        await endIfGone(channel);
       };
       return run(call, pump());
     },

@@ -21,6 +21,7 @@ import type { TaskAnswer } from "../protocol/task.ts";
 import type { Catalog } from "../squad/catalog.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
 import { type Accepted, onceOf, type OnceKey, replay } from "../task/accept.ts";
+import { withQueue } from "../task/queue.ts";
 import { messagesIn } from "../task/reads.ts";
 import type { ArchiveFile, Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
@@ -107,8 +108,8 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     return state;
   };
 
-  const statusOf = async (state: MissionState): Promise<MissionStatus> =>
-    missionStatusOf(state, await store.dispatched(state.sessionID), {
+  const statusFrom = (state: MissionState, tasks: TaskSummary[]): MissionStatus =>
+    missionStatusOf(state, tasks, {
       mayProduce: state.squads.length === 0 && mayProduce(state, deps.production),
       now: now(),
     });
@@ -167,7 +168,10 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       return (await store.missions({ ...query, ...project })).map(({ row, stats }) => summaryOf(row, stats));
     },
 
-    status: async (directory, missionID) => statusOf(await stateOf(directory, missionID)),
+    async status(directory, missionID) {
+      const state = await stateOf(directory, missionID);
+      return statusFrom(state, await withQueue(store, await store.dispatched(state.sessionID), now()));
+    },
 
     async messages(directory, missionID, page) {
       const state = await stateOf(directory, missionID);
@@ -255,7 +259,8 @@ export const createMissions = (deps: MissionsDeps): Missions => {
 
     async archive(directory, missionID, signal) {
       const state = await stateOf(directory, missionID);
-      return deps.archive(state, await statusOf(state), signal);
+      // Places in the queue are of this moment, and would make every archive another.
+      return deps.archive(state, statusFrom(state, await store.dispatched(state.sessionID)), signal);
     },
   };
 };

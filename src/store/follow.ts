@@ -1,11 +1,13 @@
 import type { Recorded, StreamID } from "../domain/event.ts";
 import type { Store } from "./store.ts";
 
+type Listener = (streams: ReadonlySet<StreamID> | undefined, erased: ReadonlySet<StreamID>) => void;
+
 /** Tells followers that something was committed. A hint: whoever hears it reads the log. */
 export type Bell = {
-  /** undefined: any stream may have grown. */
-  ring(streams?: ReadonlySet<StreamID>): void;
-  listen(listener: (streams: ReadonlySet<StreamID> | undefined) => void): Disposable;
+  /** undefined: any stream may have grown. `erased`: these are no more. */
+  ring(streams?: ReadonlySet<StreamID>, erased?: ReadonlySet<StreamID>): void;
+  listen(listener: Listener): Disposable;
   listeners(): number;
   /** Ends every follower; their store is closed. */
   close(): void;
@@ -13,13 +15,13 @@ export type Bell = {
 };
 
 export const createBell = (): Bell => {
-  const listeners = new Set<(streams: ReadonlySet<StreamID> | undefined) => void>();
+  const listeners = new Set<Listener>();
   const bell = {
     closed: false,
-    ring(streams?: ReadonlySet<StreamID>) {
-      for (const listener of listeners) listener(streams);
+    ring(streams?: ReadonlySet<StreamID>, erased: ReadonlySet<StreamID> = new Set()) {
+      for (const listener of listeners) listener(streams, erased);
     },
-    listen(listener: (streams: ReadonlySet<StreamID> | undefined) => void) {
+    listen(listener: Listener) {
       listeners.add(listener);
       return { [Symbol.dispose]: () => void listeners.delete(listener) };
     },
@@ -39,14 +41,18 @@ export const createFollow = (bell: Bell, store: Pick<Store, "since" | "position"
   async function* follow(after, signal, filter): AsyncGenerator<Recorded, void> {
     let wake = () => {};
     let rung = false;
-    using _listener = bell.listen((streams) => {
+    let erased = false;
+    const whole = filter?.stream ?? filter?.mission;
+    using _listener = bell.listen((streams, gone) => {
+      erased ||= whole !== undefined && gone.has(whole);
+      if (erased) return wake();
       if (streams !== undefined && filter?.stream !== undefined && !streams.has(filter.stream)) return;
       rung = true;
       wake();
     });
     const onAbort = () => wake();
     signal.addEventListener("abort", onAbort);
-    const over = () => signal.aborted || bell.closed;
+    const over = () => signal.aborted || bell.closed || erased;
     try {
       let cursor = after;
       while (!over()) {

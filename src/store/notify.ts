@@ -3,9 +3,16 @@ import { Client, type ClientConfig } from "pg";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Bell } from "./follow.ts";
-import type { Position } from "../domain/event.ts";
+import type { Position, StreamID } from "../domain/event.ts";
 
-export type Notify = AsyncDisposable & { channel: string /** What our own notifications carry. */; self: string };
+export type Notify = AsyncDisposable & {
+  channel: string;
+  /** What our own notifications carry: who we are, and which streams are no more. */
+  tell: (erased: ReadonlySet<StreamID>) => string;
+};
+
+/** A notification takes less than 8,000 bytes; whoever follows a stream that is not named hears of it later. */
+const mostErased = 200;
 
 const pollMs = 1000;
 
@@ -37,7 +44,8 @@ export const listen = async (options: {
     });
     next.on("end", drop);
     next.on("notification", ({ payload }) => {
-      if (payload !== self) bell.ring();
+      const [from, ...erased] = (payload ?? "").split(" ");
+      if (from !== self) bell.ring(undefined, new Set(erased));
     });
     try {
       await next.connect();
@@ -69,7 +77,7 @@ export const listen = async (options: {
 
   return {
     channel,
-    self,
+    tell: (erased) => [self, ...[...erased].slice(0, mostErased)].join(" "),
     async [Symbol.asyncDispose]() {
       closed = true;
       clearInterval(timer);

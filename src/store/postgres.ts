@@ -193,14 +193,15 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       for (const member of members) member.run(base, changes, now);
       if (isEmpty(changes)) return changes;
       await save(trx, changes, now);
-      if (changes.events.length > 0) await sql`select pg_notify(${notify.channel}, ${notify.self})`.execute(trx);
+      if (changes.events.length + changes.erased.size > 0)
+        await sql`select pg_notify(${notify.channel}, ${notify.tell(changes.erased)})`.execute(trx);
       return changes;
     });
     for (const stream of batch.erased) cache.delete(stream);
     for (const folded of batch.states.values()) cache.set(folded);
     for (const member of members) member.settle();
     for (const stream of batch.revoked) held.lose(stream);
-    if (batch.events.length > 0) bell.ring(new Set(batch.states.keys()));
+    if (batch.events.length + batch.erased.size > 0) bell.ring(new Set(batch.states.keys()), batch.erased);
   };
 
   /** What cannot be given back ends with its lease. */

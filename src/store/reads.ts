@@ -24,7 +24,7 @@ type Reads = Pick<
   | "due"
   | "nextDue"
   | "waiting"
-  | "place"
+  | "places"
   | "once"
 >;
 
@@ -295,34 +295,53 @@ export const createReads = (db: Kysely<Tables>, state: Store["state"], mission: 
       .select((count) => count.fn.countAll<number>().as("count"))
       .where("due_at", "is not", null)
       .where("holder", "is", null)
+      .where("stream", "like", "task%")
       .executeTakeFirstOrThrow();
     return row.count;
   },
 
-  async place(stream) {
-    const own = await db
-      .selectFrom("streams")
-      .select(["due_at", "rank", "holder"])
-      .where("stream", "=", stream)
-      .executeTakeFirst();
-    if (own === undefined || own.due_at === null || own.holder !== null) return undefined;
-    const { due_at, rank } = own;
-    const row = await db
-      .selectFrom("streams")
-      .select((count) => count.fn.countAll<number>().as("count"))
-      .where("due_at", "is not", null)
-      .where("holder", "is", null)
-      // What is due later than this one does not stand in its way, whatever its rank.
-      .where("due_at", "<=", sql<number>`${Math.max(due_at, Date.now())}`)
-      .where((other) =>
-        other.or([
-          other("rank", "<", rank),
-          other.and([other("rank", "=", rank), other("due_at", "<", due_at)]),
-          other.and([other("rank", "=", rank), other("due_at", "=", due_at), other("stream", "<", stream)]),
-        ]),
-      )
-      .executeTakeFirstOrThrow();
-    return { ahead: row.count, due: { at: new Date(due_at), rank } };
+  async places(streams) {
+    if (streams.length === 0) return new Map();
+    const now = sql<number>`${Date.now()}`;
+    const rows = await db
+      .selectFrom("streams as own")
+      .select((row) => [
+        "own.stream",
+        "own.due_at",
+        "own.rank",
+        row
+          .selectFrom("streams as other")
+          .select((count) => count.fn.countAll<number>().as("count"))
+          .where("other.due_at", "is not", null)
+          .where("other.holder", "is", null)
+          // What is due later than this one does not stand in its way, whatever its rank.
+          .where((other) =>
+            other.or([other("other.due_at", "<=", now), other("other.due_at", "<=", row.ref("own.due_at"))]),
+          )
+          .where((other) => {
+            const same = other("other.rank", "=", row.ref("own.rank"));
+            return other.or([
+              other("other.rank", "<", row.ref("own.rank")),
+              other.and([same, other("other.due_at", "<", row.ref("own.due_at"))]),
+              other.and([
+                same,
+                other("other.due_at", "=", row.ref("own.due_at")),
+                other("other.stream", "<", row.ref("own.stream")),
+              ]),
+            ]);
+          })
+          .as("ahead"),
+      ])
+      .where("own.stream", "in", [...streams])
+      .where("own.due_at", "is not", null)
+      .where("own.holder", "is", null)
+      .execute();
+    return new Map(
+      rows.map(({ stream, due_at, rank, ahead }) => [
+        stream,
+        { ahead: ahead ?? 0, due: { at: new Date(due_at ?? 0), rank } },
+      ]),
+    );
   },
 
   async once(scope, key) {

@@ -143,7 +143,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     for (const state of batch.states.values()) cache.set(state);
     for (const member of members) member.settle();
     for (const stream of batch.revoked) held.lose(stream);
-    if (batch.events.length > 0) bell.ring(new Set(batch.states.keys()));
+    if (batch.events.length + batch.erased.size > 0) bell.ring(new Set(batch.states.keys()), batch.erased);
   };
 
   /** Returns when the transaction is on disk. */
@@ -203,11 +203,6 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     mission,
     async position() {
       return position;
-    },
-    async place(stream) {
-      const head = rows.head(stream);
-      // Nearly every status is of a stream that does not wait.
-      return head === undefined || head.due_at === null || head.holder !== null ? undefined : reads.place(stream);
     },
     commit: (data) => submit(commitMember(data)),
     async claim(stream, worker) {

@@ -95,13 +95,16 @@ export const prepare = (database: Database.Database) => {
     "select * from events where stream = ? and position > ? order by position limit ?",
   );
   const waits = "due_at is not null and holder is null";
+  const isTask = "stream like 'task%'";
   const getDue = database.prepare<[number, number], Pick<Head, "stream" | "due_at" | "rank" | "due_seq">>(
     `select stream, due_at, rank, due_seq from streams where ${waits} and due_at <= ? order by rank, due_at, stream limit ?`,
   );
   const getNextDue = database.prepare<[], Pick<Head, "due_at">>(
     `select due_at from streams where ${waits} order by due_at limit 1`,
   );
-  const countWaiting = database.prepare<[], { count: number }>(`select count(*) as count from streams where ${waits}`);
+  const countWaiting = database.prepare<[], { count: number }>(
+    `select count(*) as count from streams where ${waits} and ${isTask}`,
+  );
   const markActive = run(
     "update streams set due_at = ?, due_seq = due_seq + 1 where lifecycle = 'active' and due_at is null",
   );

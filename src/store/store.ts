@@ -112,6 +112,8 @@ export type TaskStats = Record<LifecycleStatus, number>;
 
 export type DueStream = { stream: StreamID; due: Due /** Rises with every due mark. */; seq: number };
 
+export type Place = { ahead: number; due: Due };
+
 export interface Store extends AsyncDisposable {
   readonly kind: "sqlite" | "postgres";
   readonly blobs: Blobs;
@@ -142,7 +144,8 @@ export interface Store extends AsyncDisposable {
   /** The newest position in the log; 0 when it is empty. */
   position(): Promise<Position>;
 
-  /** Everything after a position and then what is committed from now on, no gap, nothing twice; ends with the signal. */
+  /** Everything after a position and then what is committed from now on, no gap, nothing twice. Ends with the
+   * signal, and once the stream or the Mission that it is limited to is erased. */
   follow(after: Position, signal: AbortSignal, filter?: Filter): AsyncIterable<Recorded>;
 
   /** Last update first, then Task id downwards. */
@@ -163,10 +166,10 @@ export interface Store extends AsyncDisposable {
   due(now: Date, limit: number): Promise<DueStream[]>;
   /** The earliest due time of a stream that nobody holds; undefined when there is none. */
   nextDue(): Promise<Date | undefined>;
-  /** Streams that nobody holds and that have a due mark. */
+  /** Tasks that nobody holds and that have a due mark; a Mission that will look again is none. */
   waiting(): Promise<number>;
-  /** How many due streams come before this one; undefined when it is not waiting. */
-  place(stream: StreamID): Promise<{ ahead: number; due: Due } | undefined>;
+  /** How many due streams come before each of these; those that do not wait are left out. One query. */
+  places(streams: readonly StreamID[]): Promise<Map<StreamID, Place>>;
 
   /** The stored answer of an idempotency key. */
   once(scope: string, key: string): Promise<{ bodyHash: string; stored: StoredAnswer } | undefined>;

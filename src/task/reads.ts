@@ -11,6 +11,7 @@ import type { Message, MessagePage, TaskBoard } from "../protocol/board.ts";
 import type { Json, ListQuery, Store } from "../store/store.ts";
 import { loadInput, loadText } from "../store/text.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
+import { withQueue } from "./queue.ts";
 
 /** What may be asked about Tasks. Nothing here writes. */
 
@@ -54,19 +55,6 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
     return found;
   };
 
-  /** `wait`: what the Task itself says that it waits for. */
-  const queue = async (taskID: string, wait: TaskStatus["queue"]): Promise<TaskStatus["queue"]> => {
-    const place = await store.place(taskID);
-    if (wait !== null) return { ...wait, position: (place?.ahead ?? 0) + 1 };
-    if (place === undefined) return null;
-    const later = place.due.at.getTime() > now().getTime();
-    return {
-      position: place.ahead + 1,
-      notBefore: later ? place.due.at.toISOString() : null,
-      reason: later ? "waits for its time" : "waits for a slot",
-    };
-  };
-
   /** What the Task began from and what it committed, round by round. */
   const commitsOf = async (taskID: string): Promise<ReadonlySet<string>> => {
     const events = await store.read(taskID, { types: ["workspace.prepared", "workspace.rebased", "tree.committed"] });
@@ -79,8 +67,12 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
     );
   };
 
-  const statusFrom = async (task: TaskState): Promise<TaskStatus> =>
-    statusOf(task, phaseOf(task) === "queued" ? await queue(task.taskID, waitOf(task)) : null);
+  const statusFrom = async (task: TaskState): Promise<TaskStatus> => {
+    const phase = phaseOf(task);
+    const wait = phase === "queued" ? waitOf(task) : null;
+    const [{ queue } = { queue: null }] = await withQueue(store, [{ taskID: task.taskID, phase, queue: wait }], now());
+    return statusOf(task, queue);
+  };
 
   const diff = async (task: TaskState, between: Between | undefined): Promise<string> => {
     if (task.workspace === null) return "";
@@ -103,10 +95,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
 
     async list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]> {
       const { project } = await workspaces.inspect(directory);
-      const rows = await store.list({ ...query, project });
-      return Promise.all(
-        rows.map(async (row) => (row.phase === "queued" ? { ...row, queue: await queue(row.taskID, row.queue) } : row)),
-      );
+      return withQueue(store, await store.list({ ...query, project }), now());
     },
 
     status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),

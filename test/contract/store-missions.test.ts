@@ -2,7 +2,7 @@ import Database from "better-sqlite3";
 import { expect, test, vi } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { newID } from "../../src/id.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { Filter, Store } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";
 import { backends, type Place } from "../store.ts";
 import { type Case, onEveryStore } from "./store-suite.ts";
@@ -130,6 +130,53 @@ const cases: Case[] = [
     },
   },
   {
+    name: "a Mission that will look again is no Task that waits",
+    async run({ store }) {
+      const events = begun("m");
+      const stream = streamIn(events);
+      await make(store, events);
+      const taskID = await dispatch(store, stream, "m");
+      const due = { at: new Date(1000), rank: 1 };
+      await store.commit({ appends: [], due: [{ stream, due }] });
+      expect(await store.waiting()).toBe(0);
+      await store.commit({ appends: [], due: [{ stream: taskID, due: { ...due, rank: 2 } }] });
+      expect(await store.waiting()).toBe(1);
+      // It takes a place all the same.
+      expect((await store.places([taskID])).get(taskID)?.ahead).toBe(1);
+    },
+  },
+  {
+    name: "who follows a Mission or a Task is done when it is erased, and nobody else",
+    async run({ store }) {
+      const [one, other] = [begun("one"), begun("other")];
+      await make(store, one);
+      await make(store, other);
+      const taskID = await dispatch(store, streamIn(one), "one");
+      const stop = new AbortController();
+      const read = async (filter: Filter) => {
+        const seen: number[] = [];
+        for await (const { version } of store.follow(0, stop.signal, filter)) seen.push(version);
+        return seen;
+      };
+      const mission = read({ mission: streamIn(one) });
+      const task = read({ stream: taskID });
+      let ended = false;
+      const rest = read({ mission: streamIn(other) }).then((seen) => {
+        ended = true;
+        return seen;
+      });
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await store.erase(streamIn(one));
+      expect(await mission).toEqual([1, 2, 1]);
+      await store.erase(taskID);
+      expect(await task).toEqual([1]);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      expect(ended).toBe(false);
+      stop.abort();
+      expect(await rest).toEqual([1, 2]);
+    },
+  },
+  {
     name: "one call has one Task, whatever comes",
     async run({ store }) {
       const events = begun("m");
@@ -170,4 +217,10 @@ test("a list of 200 Missions with 50 Tasks each is two statements, as one of 2 i
   expect(await counted(list)).toEqual({ rows: 200, statements: 2 });
   const [stream = ""] = await store.missionsNamed("m-7");
   expect(await counted(() => store.dispatched(stream))).toEqual({ rows: 50, statements: 1 });
+  const tasks = (await store.dispatched(stream)).map(({ taskID }) => taskID);
+  const due = tasks.map((task, at) => ({ stream: task, due: { at: new Date(at), rank: at } }));
+  await store.commit({ appends: [], due });
+  const places = async () => [...(await store.places(tasks)).values()].map(({ ahead }) => ahead);
+  expect(await places()).toEqual(tasks.map((_, at) => at));
+  expect(await counted(places)).toEqual({ rows: 50, statements: 1 });
 });

@@ -246,14 +246,19 @@ const cases: Case[] = [
       expect(due.map(({ stream }) => stream)).toEqual(streams);
       expect(due.map(({ due: mark }) => mark)).toEqual(marks);
       expect(await store.due(now, 2)).toEqual(due.slice(0, 2));
-      for (const [index, stream] of streams.entries()) expect((await store.place(stream))?.ahead).toBe(index);
+      const place = async (stream = "") => (await store.places([stream])).get(stream);
+      const places = await store.places([...streams, "task_none"]);
+      expect([...places.keys()].toSorted()).toEqual(streams.toSorted());
+      for (const [index, stream] of streams.entries())
+        expect(places.get(stream)).toEqual({ ahead: index, due: marks[index] });
+      expect(await store.places([])).toEqual(new Map());
       expect(await store.waiting()).toBe(6);
       expect(await store.nextDue()).toEqual(ago(11));
       const claim = await store.claim(streams[0] ?? "", "w");
-      expect(await store.place(streams[0] ?? "")).toBeUndefined();
-      expect((await store.place(streams[1] ?? ""))?.ahead).toBe(0);
+      expect(await place(streams[0])).toBeUndefined();
+      expect((await place(streams[1]))?.ahead).toBe(0);
       await store.commit({ appends: [], due: [{ stream: streams[1] ?? "", due: null }] });
-      expect(await store.place(streams[1] ?? "")).toBeUndefined();
+      expect(await place(streams[1])).toBeUndefined();
       await claim?.release();
     },
   },
