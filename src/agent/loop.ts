@@ -2,7 +2,7 @@ import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { budgetWarnings } from "../domain/budget.ts";
 import { isFull } from "../domain/compact.ts";
 import type { Conversation } from "../domain/conversation.ts";
-import type { DomainEvent, StreamID } from "../domain/event.ts";
+import { type DomainEvent, isMission, type StreamID } from "../domain/event.ts";
 import type { Rules } from "../domain/permission.ts";
 import type { StreamState } from "../domain/stream.ts";
 import type { TaskState } from "../domain/task.ts";
@@ -90,7 +90,7 @@ export const runAgent = (turn: Turn): Promise<void> => withinTime(turn, (signal)
 const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
   const system = turn.system ?? systemOf(turn.agent, turn.task(), turn.facts, turn.colleagues);
   const overhead = system.length + JSON.stringify(turn.specs).length;
-  const prompts = createPrompts(turn.store.blobs, turn.model.window);
+  const prompts = createPrompts(turn.store.blobs, turn.model.window, !isMission(turn.stream));
   const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
   /** The provider found the conversation too long, and it was shortened since. */
   let shortened = false;

@@ -128,13 +128,16 @@ const filesBytes = 1024 * 1024;
 const resultsShare = 0.4;
 const shortestResult = 400;
 
-/** Loads each message once; a conversation grows at its end only. `window`: tokens that the model can hold. */
-export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY) => {
+/**
+ * Loads each message once; a conversation grows at its end only. `window`: tokens that the model can hold. `filed`: what
+ * is attached stands in a working directory, too.
+ */
+export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY, filed = true) => {
   const loaded = new WeakMap<ChatMessage, PromptMessage>();
   const loadOnce = async (message: ChatMessage): Promise<PromptMessage> => {
     const known = loaded.get(message);
     if (known !== undefined) return known;
-    const prompt = await load(message, blobs, window);
+    const prompt = await load(message, blobs, window, filed);
     const large =
       message.role === "user" && message.attachments.reduce((sum, { bytes }) => sum + bytes, 0) > filesBytes;
     if (!large) loaded.set(message, prompt);
@@ -158,14 +161,17 @@ export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY) =
   };
 };
 
-const load = async (message: ChatMessage, blobs: Blobs, window: number): Promise<PromptMessage> => {
+const load = async (message: ChatMessage, blobs: Blobs, window: number, filed: boolean): Promise<PromptMessage> => {
   switch (message.role) {
     case "user": {
       const { messageID, source, summary } = message;
       const names = message.attachments.map(({ filename }) => filename);
       const paths = attachmentPaths(messageID, names);
       const files = await Promise.all(
-        message.attachments.map(async (ref, index) => ({ ...(await loadFile(ref, blobs)), path: paths[index] ?? "" })),
+        message.attachments.map(async (ref, index) => ({
+          ...(await loadFile(ref, blobs)),
+          ...(filed ? { path: paths[index] ?? "" } : {}),
+        })),
       );
       const restarted = message.restarted === true ? { restarted: true } : {};
       const text = await requireText(blobs, message.text);

@@ -100,12 +100,13 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     ["Squads", mission.squads.length === 0 ? "any" : line(mission.squads.join(", "))],
     ["Use", `${mission.usage.modelCalls} model calls, ${money(mission.usage.costUSD)}`],
   ];
-  const plan = mission.plan.map(({ id, title, state, squad, after }) => [
+  const plan = mission.plan.map(({ id, title, state, squad, after, general }) => [
     `  ${line(id, 40)}`,
     state,
     squad === null ? "" : line(squad.id, 40),
     after.length === 0 ? "" : `after ${line(after.join(", "), 60)}`,
     line(title, 60),
+    general === null ? "" : `no owner: ${line(general, 100)}`,
   ]);
   const tasks = mission.tasks.map(({ taskID, lifecycleStatus, phase, title }) => [
     `  ${taskID}`,

@@ -199,9 +199,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
           300,
         )}`;
       case "task.dispatched": {
-        const { title, squad, taskID, phase, production } = event.data;
+        const { title, squad, taskID, phase, production, general } = event.data;
+        const why = general === undefined ? "" : dim(`, no owner: ${line(general, 200)}`);
         return production === null
-          ? `${bold("Dispatched")} ${line(title, 80)} ${dim(`(phase ${phase}, squad ${squad.id}, ${taskID})`)}`
+          ? `${bold("Dispatched")} ${line(title, 80)} ${dim(`(phase ${phase}, squad ${squad.id}, ${taskID})`)}${why}`
           : `${bold("Has a squad made")}: ${line(production.squad, 64)} ${dim(`(phase ${phase}, ${taskID})`)}`;
       }
       case "task.ended": {

@@ -14,7 +14,9 @@ import { mayProduce, type MissionRun } from "./open.ts";
  * authorised it, one that is made for it first; else a general one. Never outside a set that the user chose.
  */
 
-export type Pick = { ok: true; found: Found } | { ok: false; why: string };
+export type Pick =
+  /** `general`: nobody owns the phase, and why this one does it all the same. */
+  { ok: true; found: Found; general?: string } | { ok: false; why: string };
 
 export const recommended = async (
   run: MissionRun,
@@ -83,7 +85,10 @@ export const choose = async (
     return no(
       `No squad owns the phase "${phase.phase}", and squad production is authorised: have one made with produce_squad first. Only a step without a domain of its own goes to a general squad, with the reason in \`general\``,
     );
-  return general(run, scan, wanted);
+  const picked = general(run, scan, wanted);
+  return picked.ok
+    ? { ...picked, general: reason ?? bar ?? "the squad that was to be made for it came to nothing" }
+    : picked;
 };
 
 /** Nobody owns it, and none is made: one of the set that the user chose, else the configured one. */

@@ -39,6 +39,11 @@ const input = z.strictObject({
     .max(20)
     .optional()
     .describe("Commands (or checks) that must pass before the Task can be completed"),
+  attachments: z
+    .array(z.string().min(1).max(255))
+    .max(16)
+    .optional()
+    .describe("Names of files that the user sent you, for this Task; it gets no others"),
   priority: z.enum(["critical", "high", "normal", "low"]).optional(),
   budget: z
     .strictObject({
@@ -70,14 +75,19 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     return failed(
       `Expected the id of a phase of the plan (${idsOf(run.state())}), got ${JSON.stringify(given.phase)}. Nothing was dispatched.`,
     );
+  const attachments = [...new Set(given.attachments)];
   return makeTask(run, {
     callID,
     phase,
+    attachments,
     brief: hash("sha256", given.request),
-    bar: (state) => barOf(state, phase, hash("sha256", given.request)),
+    bar: (state) => barOf(state, phase, hash("sha256", given.request)) ?? missingOf(run, state, attachments),
     squad: async () => {
       const chosen = await choose(run, phase, given);
-      return chosen.ok ? { id: chosen.found.squad.id, ...revisionOf(chosen.found) } : chosen.why;
+      if (!chosen.ok) return chosen.why;
+      const { found, general } = chosen;
+      const { id, version } = found.squad;
+      return { id, version, digest: found.digest, ...(general === undefined ? {} : { general }) };
     },
     body: {
       request: given.request,
@@ -90,11 +100,6 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     production: undefined,
   });
 };
-
-const revisionOf = ({ squad, digest }: { squad: { version: string }; digest: string }) => ({
-  version: squad.version,
-  digest,
-});
 
 const idsOf = ({ plan }: MissionState): string => plan.map(({ id }) => id).join(", ") || "there is none yet: call plan";
 
@@ -110,6 +115,23 @@ const barOf = (state: MissionState, phase: PlannedPhase, brief: string): string 
     return `Phase ${phase.id} failed ${failures.length} times and is not tried again. Report it to the user, or plan another way.`;
   if (failures.some((task) => task.brief === brief))
     return `Phase ${phase.id} failed with this very brief. Read task_evidence and change the brief.`;
+  return undefined;
+};
+
+/** What stands against giving it these files. */
+const missingOf = (
+  { limits }: MissionRun,
+  { attachments }: MissionState,
+  names: readonly string[],
+): string | undefined => {
+  const lost = names.find((name) => attachments.every(({ filename }) => filename !== name));
+  if (lost !== undefined) {
+    const there = attachments.map(({ filename }) => JSON.stringify(filename)).join(", ");
+    return `Expected names of files that the user sent (${there || "there are none"}), got ${JSON.stringify(lost)}.`;
+  }
+  const bytes = attachments.reduce((sum, file) => sum + (names.includes(file.filename) ? file.bytes : 0), 0);
+  if (names.length > limits.attachments || bytes > limits.attachmentsBytes)
+    return `Expected at most ${limits.attachments} attachments of ${limits.attachmentsBytes} bytes together, got ${names.length} of ${bytes}.`;
   return undefined;
 };
 
@@ -140,6 +162,9 @@ const handoverOf = (state: MissionState, phase: PlannedPhase): string => {
 
 // ---- the commit ----------------------------------------------------------------------------------------------------
 
+/** A squad's revision; `general`: it does not own the phase, and why it does it all the same. */
+type Chosen = { id: string; version: string; digest: string; general?: string };
+
 export type Making = {
   callID: string;
   phase: PlannedPhase;
@@ -147,8 +172,10 @@ export type Making = {
   /** What stands against it, at the state that the commit is made at. */
   bar: (state: MissionState) => string | undefined;
   /** Text: why there is none. */
-  squad: () => Promise<{ id: string; version: string; digest: string } | string>;
-  body: Omit<TaskCreate, "productPillar">;
+  squad: () => Promise<Chosen | string>;
+  body: Omit<TaskCreate, "productPillar" | "attachments">;
+  /** Names of files that came with the Mission's wakes. */
+  attachments: readonly string[];
   budget: MissionBudget | undefined;
   handover: string | undefined;
   production: Origin["production"];
@@ -183,9 +210,9 @@ export const makeTask = async (run: MissionRun, making: Making): Promise<ToolRes
 /** The Task's id; `again`: the Mission's log has moved on. */
 const create = async (
   run: MissionRun,
-  { callID, phase, brief, body, handover, production }: Making,
+  { callID, phase, brief, body, attachments, handover, production }: Making,
   state: MissionState,
-  squad: { id: string; version: string; digest: string },
+  { general, ...squad }: Chosen,
   budget: MissionBudget | null,
 ): Promise<string | ToolResult> => {
   const { directory, productPillar, missionID, version } = state;
@@ -193,6 +220,7 @@ const create = async (
     mission: { missionID, sessionID: run.stream, callID, phase: phase.id },
     production,
     expected: squad,
+    attachments: state.attachments.filter(({ filename }) => attachments.includes(filename)),
     handover,
     also: ({ taskID, title, squad: pinned }) => ({
       append: {
@@ -211,6 +239,8 @@ const create = async (
               brief,
               production: production === undefined ? null : { identity: production.identity, squad: production.squad },
               reserved: budget,
+              ...(general === undefined ? {} : { general }),
+              ...(attachments.length === 0 ? {} : { attachments: [...attachments] }),
             },
           },
         ],

@@ -100,6 +100,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
         : { id: profile, version: maker.squad.version, digest: maker.digest };
     },
     body: { title: `Make the squad ${given.squad}`, request: requestOf(given, owned, run.state().productPillar) },
+    attachments: [],
     budget: undefined,
     handover: undefined,
     production: { identity, phase: owned, squad: given.squad },

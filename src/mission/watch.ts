@@ -23,6 +23,7 @@ export const standing = (state: MissionState): string =>
         attempts,
       })),
       running: state.tasks.filter(isRunning).map(({ taskID }) => taskID),
+      ...(state.attachments.length === 0 ? {} : { attachments: state.attachments.map(({ filename }) => filename) }),
       ...(state.cap === null ? {} : { budget: state.cap, used: usedOf(state) }),
     },
     null,

@@ -144,8 +144,8 @@ const fileParts = (file: PromptFile, takes: Traits["takes"]): Content<"user"> =>
     const words = `[Attachment ${filename} (${mime}, ${bytes.length} bytes) cannot be shown to you${instead}.]`;
     return [{ type: "text", text: words }];
   }
-  const rest =
-    text.length > inlined ? `\n[${text.length - inlined} more characters are not shown; read the file.]` : "";
+  const more = `\n[${text.length - inlined} more characters are not shown${path === undefined ? "" : "; read the file"}.]`;
+  const rest = text.length > inlined ? more : "";
   return [{ type: "text", text: `${title}\n${text.slice(0, inlined)}${rest}` }];
 };
 

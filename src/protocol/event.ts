@@ -4,17 +4,13 @@ import { missionEvents, productionEvents, taskMission } from "./mission.ts";
 import { sliceEvents } from "./slice.ts";
 import { artifactBy, errorInfo, production, squadRef } from "./status.ts";
 import { budget, lifecycleStatus, modelRef, priority, productPillar } from "./task.ts";
-import { type BlobRef, blobRef, type LongText, longText, sha256 } from "./text.ts";
+import { attachmentRef, type BlobRef, blobRef, type LongText, longText, sha256 } from "./text.ts";
 
 /**
  * The facts of a Task, as they stand in the log and as they go out on `GET /task/{taskID}/events`: one schema per
  * type, the TypeScript types inferred from it. Facts are only ever added; a changed meaning is a new type.
  * `Text` longer than 16 KiB is a blob named in the event, so that no event exceeds 64 KiB.
  */
-
-export const attachmentRef = z
-  .object({ filename: z.string(), mime: z.string(), bytes: z.number().int(), sha256 })
-  .meta({ id: "AttachmentRef" });
 
 const effect = z.enum(["none", "log", "workspace", "unknown"]);
 const gitID = z.string().regex(/^[0-9a-f]{40,64}$/);

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { defaultLimits, type Limits } from "./limits.ts";
 import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "./status.ts";
+import { attachmentRef } from "./text.ts";
 import { activity, attachmentRequest, modelRef, productPillar, text, time, wordsWithin } from "./task.ts";
 
 /** What the Mission routes take and answer, and a Mission's own facts. Source: interface.md 2.6–2.8, completion.md "Missions". */
@@ -101,6 +102,10 @@ const missionPhase = planned
     squad: squadRef.nullable(),
     taskID: z.string().nullable().describe("The newest Task that does it"),
     productionTaskID: z.string().nullable(),
+    general: z
+      .string()
+      .nullable()
+      .describe("Where no squad owns it and none was made: why a general one does it. null: its squad owns it"),
     attempts: z.number().int(),
   })
   .meta({ id: "MissionPhase" });
@@ -121,6 +126,7 @@ export const missionStatus = z
     tasks: z.array(taskSummary),
     plan: z.array(missionPhase),
     pending: z.array(pendingAsk),
+    attachments: z.array(attachmentRef).describe("Files that came with its wakes, the newest of each name"),
     productPillar,
     model: z.string(),
     squads: z.array(z.string()).describe("The explicit set; empty: any"),
@@ -229,6 +235,8 @@ export const missionEvents = {
       .object({ identity: z.literal("squad-sdk"), squad: z.string().describe("The id that it is to make") })
       .nullable(),
     reserved: budgetShare.nullable(),
+    general: z.string().exactOptional().describe("No squad owns the phase: why a general one does it all the same"),
+    attachments: z.array(z.string()).exactOptional().describe("Names of the files of the Mission's that it was given"),
   }),
   /** The Mission wrote to a Task that had ended: it is at work again. */
   "task.reopened": z.object({ sessionID, callID: z.string(), taskID: z.string() }),

@@ -1,10 +1,14 @@
 import { z } from "zod";
 
-/** Texts in events: long ones are blobs, so that no event exceeds 64 KiB. */
+/** Texts in events: long ones are blobs, so that no event exceeds 64 KiB. So are files, whatever their size. */
 
 export const sha256 = z.string().length(64);
 
 export const blobRef = z.object({ sha256, bytes: z.number().int() }).meta({ id: "BlobRef" });
+
+export const attachmentRef = z
+  .object({ filename: z.string(), mime: z.string(), bytes: z.number().int(), sha256 })
+  .meta({ id: "AttachmentRef" });
 
 export const longText = z
   .union([z.string(), z.object({ blob: blobRef, head: z.string().describe("The first characters") })])

@@ -11,7 +11,7 @@ import { createFiles, FileRefused } from "../workspace/files.ts";
  */
 
 type From = {
-  attachments: NonNullable<TaskCreate["attachments"]>;
+  attachments: readonly { filename: string; load: () => Promise<Buffer | undefined> }[];
   directory: string;
   blobs: Blobs;
   limits: Limits;
@@ -48,22 +48,21 @@ const withBaseline = async (
     new ServiceError("invalid_request", `${at}: ${message}.`, { issues: [{ path: at, message, code: "custom" }] });
   const attached = attachments.find(({ filename }) => filename === name);
   const bytes =
-    attached === undefined
-      ? await createFiles(directory)
-          .read(name, limits.attachmentBytes)
-          .then(
-            (file) => file.bytes,
-            (error: unknown) => {
-              if (error instanceof FileRefused)
-                throw refuse(
-                  error.kind === "missing"
-                    ? `Expected the name of an attachment or a file of the project, got ${JSON.stringify(name)}`
-                    : error.message,
-                );
-              throw error;
-            },
-          )
-      : Buffer.from(attached.data, "base64");
+    (await attached?.load()) ??
+    (await createFiles(directory)
+      .read(name, limits.attachmentBytes)
+      .then(
+        (file) => file.bytes,
+        (error: unknown) => {
+          if (error instanceof FileRefused)
+            throw refuse(
+              error.kind === "missing"
+                ? `Expected the name of an attachment or a file of the project, got ${JSON.stringify(name)}`
+                : error.message,
+            );
+          throw error;
+        },
+      ));
   const size = sizeOf(bytes);
   if (size === undefined) throw refuse(`Expected a PNG image, got other bytes in ${JSON.stringify(name)}`);
   const viewport = asked ?? size;

@@ -44,6 +44,8 @@ export type Origin = {
   production: z.infer<typeof production> | undefined;
   /** The revision that the catalog must still have: what was recommended, or reconciled. */
   expected: Pick<SquadRef, "version" | "digest"> | undefined;
+  /** Files that came to the Mission, and go to this Task too. */
+  attachments: readonly AttachmentRef[];
   /** What the squad is told beside the request, by the Mission. */
   handover: string | undefined;
   /** What goes into the Mission's log, at the version that it was judged at and under its claim. */
@@ -84,8 +86,15 @@ export const createTask =
       );
 
     const taskID = newID("task");
+    const given = origin?.attachments ?? [];
     const checks = await withBaselines(checkSpecs(body.checks ?? []), body.checks ?? [], {
-      attachments: body.attachments ?? [],
+      attachments: [
+        ...(body.attachments ?? []).map(({ filename, data }) => ({
+          filename,
+          load: async () => Buffer.from(data, "base64"),
+        })),
+        ...given.map(({ filename, sha256 }) => ({ filename, load: () => store.blobs.get(sha256) })),
+      ],
       directory: project.directory,
       blobs: store.blobs,
       limits,
@@ -103,7 +112,7 @@ export const createTask =
         directory: project.directory,
         project: project.project,
         checks,
-        attachments: await keepAttachments(store.blobs, body.attachments ?? []),
+        attachments: [...(await keepAttachments(store.blobs, body.attachments ?? [])), ...given],
         metadata: body.metadata ?? {},
         squad,
         model,

@@ -718,9 +718,8 @@ describe("what its agent is told, and what is told of it", () => {
     const directory = stage.project();
     const { url } = stage.service;
     const { missionID } = await wake(url, directory, { missionID: "stream", text: "[stream]" });
-    const stop = new AbortController();
     const path = `/mission/${missionID}/events?after=0`;
-    const response = await fetch(`${url}${at(path, directory)}`, { signal: stop.signal });
+    const response = await fetch(`${url}${at(path, directory)}`);
     const frames: { id?: number; type: string; taskID?: string; missionID?: string }[] = [];
     const reading = (async () => {
       let rest = "";
@@ -742,10 +741,13 @@ describe("what its agent is told, and what is told of it", () => {
     expect(frames[0]).toMatchObject({ type: "mission.snapshot", missionID });
     expect(frames.flatMap(({ id }) => id ?? [])).toEqual(all.map(({ id }) => id));
     expect(frames.some(({ type, taskID }) => type === "landing.finished" && taskID !== undefined)).toBe(true);
+    const deleted = performance.now();
     await send(url, at(`/mission/${missionID}`, directory), { method: "DELETE" });
+    await reading;
+    // At once, not with the next heartbeat.
+    expect(performance.now() - deleted).toBeLessThan(2_000);
+    expect(frames.at(-1)).toMatchObject({ type: "stream.end", missionID });
     expect(await send(url, at(`/mission/${missionID}/events?format=json`, directory))).toMatchObject({ status: 404 });
-    stop.abort();
-    await reading.catch(() => undefined);
   });
 });
 

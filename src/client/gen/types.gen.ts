@@ -2242,6 +2242,14 @@ export type TaskEvent = {
             maxTokens?: number;
             maxSteps?: number;
         } | null;
+        /**
+         * No squad owns the phase: why a general one does it all the same
+         */
+        general?: string;
+        /**
+         * Names of the files of the Mission's that it was given
+         */
+        attachments?: Array<string>;
     };
 } | {
     id: number;
@@ -2802,6 +2810,10 @@ export type MissionStatus = {
     tasks: Array<TaskSummary>;
     plan: Array<MissionPhase>;
     pending: Array<PendingAsk>;
+    /**
+     * Files that came with its wakes, the newest of each name
+     */
+    attachments: Array<AttachmentRef>;
     productPillar: 'code' | 'work';
     model: string;
     /**
@@ -2848,6 +2860,10 @@ export type MissionPhase = {
      */
     taskID: string | null;
     productionTaskID: string | null;
+    /**
+     * Where no squad owns it and none was made: why a general one does it. null: its squad owns it
+     */
+    general: string | null;
     attempts: number;
 };
 

@@ -1,3 +1,4 @@
+import type { AttachmentRef } from "../../protocol/event.ts";
 import { timeUntil } from "../attempt.ts";
 import { noCircle } from "../circle.ts";
 import type { Recorded } from "../event.ts";
@@ -97,6 +98,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "message.received":
       return {
         ...heard(state, event),
+        attachments: together(state.attachments, event.data.attachments),
         deferred: null,
         failure: null,
         circle: noCircle,
@@ -144,6 +146,20 @@ const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   messages: state.messages + 1,
 });
 
+/** A file replaces an older one of its name. */
+const together = (known: readonly AttachmentRef[], given: readonly AttachmentRef[]): AttachmentRef[] => {
+  const names = new Map([...known, ...given].map((file) => [file.filename, file]));
+  for (const { filename } of given) {
+    const newest = names.get(filename);
+    names.delete(filename);
+    if (newest !== undefined) names.set(filename, newest);
+  }
+  return [...names.values()].slice(-attachmentsKept);
+};
+
+/** Files of wakes that can be given to Tasks; older ones are let go. */
+const attachmentsKept = 64;
+
 const changed = (
   state: MissionState,
   taskID: string,
@@ -171,6 +187,7 @@ const begin = (event: Recorded & { type: "mission.created" }): MissionState => {
     createdAt: at,
     lifecycle: "completed",
     aborted: null,
+    attachments: [],
     plan: [],
     tasks: [],
     finished: null,

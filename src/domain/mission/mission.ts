@@ -1,4 +1,4 @@
-import type { EventData, TurnFailure } from "../../protocol/event.ts";
+import type { AttachmentRef, EventData, TurnFailure } from "../../protocol/event.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission.ts";
 import type { ErrorInfo, LifecycleStatus } from "../../protocol/status.ts";
 import type { SquadRef } from "../agent.ts";
@@ -37,6 +37,8 @@ export type MissionState = StreamState & {
   /** Of the head in the store: `active` while its agent has something to do. */
   lifecycle: LifecycleStatus;
   aborted: EventData["mission.aborted"] | null;
+  /** What came with its wakes: the newest of each name, the newest last; so many are kept. */
+  attachments: AttachmentRef[];
   plan: PlannedPhase[];
   tasks: Dispatched[];
   finished: EventData["mission.finished"] | null;

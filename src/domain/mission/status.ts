@@ -56,6 +56,7 @@ export const missionStatusOf = (
     tasks,
     plan: planOf(state),
     pending: pendingOf(state),
+    attachments: state.attachments,
     productPillar: state.productPillar,
     model: state.model,
     squads: state.squads,
@@ -86,6 +87,7 @@ export const planOf = (state: MissionState): MissionPhase[] =>
       squad: work.at(-1)?.squad ?? producedFor(state, phase.id) ?? null,
       taskID: work.at(-1)?.taskID ?? null,
       productionTaskID: productionsOf(state, phase.id).at(-1)?.taskID ?? null,
+      general: work.at(-1)?.general ?? null,
       attempts: work.length,
     };
   });

@@ -89,7 +89,7 @@ export const missionSentence = (
       return `Plan: ${event.data.phases.map(({ title }) => title).join("; ")}`;
     case "task.dispatched":
       return event.data.production === null
-        ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}`
+        ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : `, which does not own it: ${event.data.general}`}`
         : `Has the squad ${event.data.production.squad} made`;
     case "task.reopened":
       return "Wrote to a Task that had ended";

@@ -72,6 +72,11 @@ const Phase = ({
         {phase.after.length > 0 && (
           <p className="text-xs text-faint">After {phase.after.map((id) => titles.get(id) ?? id).join(", ")}</p>
         )}
+        {phase.general !== null && (
+          <p className="text-xs text-faint" dir="auto">
+            No squad owns it: {phase.general}
+          </p>
+        )}
         {made !== undefined && <TaskLine task={made} label="Makes its squad" />}
         {done !== undefined && <TaskLine task={done} />}
         <details className="group text-sm">
