@@ -2,17 +2,14 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { DomainEvent } from "../../src/domain/event.ts";
-import { silent } from "../../src/log.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
 import { browserHere, countBlind } from "../browser.ts";
 import { built } from "../built.ts";
-import { created, settled } from "../events.ts";
 import { makeProject, temporary } from "../harness.ts";
 import { startService, type TestService } from "../service.ts";
 import { launch, violations, watch } from "../web/browser.ts";
+import { putMuch, turns } from "../web/much.ts";
 
-/** Far too much of everything: 50,000 lines of log, 200 slices, 20 MB of a check's output, titles without end, any script. */
+/** The page with far too much of everything. */
 
 const names = 4;
 if (browserHere === undefined) countBlind(names);
@@ -21,58 +18,7 @@ const root = temporary("sortie-page-");
 let service: TestService;
 let browser: Browser;
 let project = "";
-const ids: string[] = [];
-
-const turns = 12_500;
-const commit = "a".repeat(40);
-const usage = { inputTokens: 10, outputTokens: 5, cacheReadTokens: 0, cacheWriteTokens: 0, costUSD: null };
-const arabic = "أضف اختبارًا يفشل أولاً ثم يمر، واشرح السبب في سطر واحد";
-
-/** A turn with one call: four lines of log. */
-const turn = (index: number): DomainEvent[] => [
-  {
-    type: "reply.finished",
-    data: {
-      messageID: `msg_${index}`,
-      sessionID: "ses_1",
-      agent: "orchestrator",
-      model: "mock/large",
-      read: 1,
-      text:
-        index % 7 === 0
-          ? `${arabic} ${index}`
-          : `Step ${index}: **looking** at \`file-${index}.ts\` and what depends on it.`,
-      calls: [`call_${index}`],
-      finish: "calls",
-      failure: null,
-      usage,
-      durationMs: 1200,
-    },
-  },
-  {
-    type: "tool.started",
-    data: {
-      callID: `call_${index}`,
-      sessionID: "ses_1",
-      tool: "shell",
-      input: { command: `npm test -- part-${index}` },
-      effect: "workspace",
-    },
-  },
-  {
-    type: "tool.finished",
-    data: {
-      callID: `call_${index}`,
-      sessionID: "ses_1",
-      tool: "shell",
-      outcome: "ok",
-      output: "line\n".repeat(20),
-      exitCode: index % 100 === 99 ? 1 : 0,
-      durationMs: 900,
-    },
-  },
-  { type: "note.written", data: { sessionID: "ses_1", callID: `call_${index}`, text: `Plan ${index}` } },
-];
+let ids: string[] = [];
 
 beforeAll(async () => {
   if (browserHere === undefined) return;
@@ -80,76 +26,7 @@ beforeAll(async () => {
   project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
   const dataDir = join(root.path, "data");
   mkdirSync(dataDir);
-  {
-    await using store = await createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, log: silent });
-    const put = async (first: ReturnType<typeof created>, events: DomainEvent[]) => {
-      const stream = first.data.taskID;
-      ids.push(stream);
-      const all = [first, ...events];
-      for (let at = 0; at < all.length; at += 1000)
-        await store.commit({ appends: [{ stream, expected: at, events: all.slice(at, at + 1000) }] });
-    };
-    const place = { directory: project, project: join(project, ".git") };
-    await put(created({ ...place, title: "Fifty thousand lines" }), [
-      ...Array.from({ length: turns }, (_, index) => turn(index)).flat(),
-      settled(),
-    ]);
-    const output = `${"x".repeat(390)}\n`.repeat(51_000);
-    const log = await store.blobs.put(Buffer.from(output));
-    const slices = Array.from(
-      { length: 200 },
-      (_, index): DomainEvent => ({
-        type: "slice.defined",
-        data: {
-          sliceID: `slice_${index}`,
-          weight: "blocking",
-          contract: {
-            revision: 1,
-            title: `Part ${index} ${"of a long name ".repeat(8)}`,
-            objective: arabic,
-            acceptance: [arabic, "W".repeat(300)],
-          },
-          sessionID: "ses_1",
-          callID: `call_${index}`,
-        },
-      }),
-    );
-    const check = {
-      id: "tests",
-      name: "npm test",
-      timeoutSeconds: 60,
-      required: true,
-      baseline: false,
-      kind: "test" as const,
-      run: "npm test",
-    };
-    await put(
-      created({ ...place, title: `${arabic} `.repeat(4).slice(0, 200), request: "W".repeat(10_000), checks: [check] }),
-      [
-        ...slices,
-        { type: "check.started", data: { checkID: "tests", on: "work", round: 1, commit, tree: commit } },
-        {
-          type: "check.finished",
-          data: {
-            checkID: "tests",
-            on: "work",
-            round: 1,
-            commit,
-            tree: commit,
-            state: "failed",
-            exitCode: 1,
-            durationMs: 10,
-            log,
-            tail: "x".repeat(4000),
-            reason: "exit 1",
-          },
-        },
-        settled({ lifecycleStatus: "failed", error: "W".repeat(4000) }),
-      ],
-    );
-    for (let index = 0; index < 150; index += 1)
-      await put(created({ ...place, title: `${"Unbreakable".repeat(18)}${index}`.slice(-200) }), [settled()]);
-  }
+  ids = await putMuch(dataDir, project);
   service = await startService(dataDir);
   browser = await launch();
 }, 240_000);

@@ -1,0 +1,224 @@
+import { cpSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Page } from "playwright-core";
+import { openLine } from "../../test/web/browser.ts";
+import { makeProject, until } from "../../test/harness.ts";
+import type { Shot } from "./camera.ts";
+import { block, fix, page, parts, server } from "./requests.ts";
+import { says } from "./says.ts";
+import { at, type Client, model, need, prepare, type World } from "./world.ts";
+
+/** A project somebody works in: a Task in each state, two Missions. */
+
+type Wish = Omit<NonNullable<Parameters<Client["task"]["create"]>[0]>["body"], "productPillar">;
+
+const tests = { id: "tests", name: "npm test", kind: "test" as const, run: "npm test", baseline: true };
+
+/** A port that a service of its own in a sandbox may take. */
+const port = 18_300 + (process.pid % 90);
+
+const begin = async (client: Client) => {
+  const create = async (body: Wish): Promise<string> =>
+    need(
+      await client.task.create({ body: { productPillar: "code", source: "web", model: "builtin/rules-1", ...body } }),
+    ).taskID;
+  const done = async (body: Wish): Promise<string> => {
+    const taskID = await create(body);
+    await client.task.wait({ path: { taskID } });
+    return taskID;
+  };
+  const fixed = await done({ request: fix, title: "Add amounts in whole cents", checks: [tests] });
+  await done({ request: "list TODOs into docs/todos.md", title: "List what is left to do" });
+  const guarded = await done({
+    request: "Make sum refuse what is no number, and say which amount it was.",
+    title: "Refuse what is no number",
+    model,
+    checks: [{ id: "syntax", name: "It can be loaded", kind: "command", run: "node --check sum.js" }],
+  });
+  const seen = await done({
+    request: "Say the currency on the page of the total.",
+    title: "Say the currency beside the total",
+    model,
+    checks: [
+      { id: "load", name: "node --check sum.js", kind: "command", run: "node --check sum.js" },
+      {
+        id: "look",
+        name: "The page looks as before",
+        kind: "visual",
+        start: `node server.mjs ${port}`,
+        url: `http://127.0.0.1:${port}/`,
+        baseline: true,
+        viewport: { width: 640, height: 420 },
+      },
+    ],
+  });
+  const failed = await done({
+    request: 'replace "Expected an amount such as" with "Expected an amount like" in sum.js',
+    title: "Say “like” instead of “such as”",
+    checks: [
+      tests,
+      { id: "words", name: "No “such as” is left", kind: "command", run: "! grep -rn 'such as' --include=*.js ." },
+    ],
+  });
+  const parted = await done({
+    request: parts,
+    title: "Format amounts, read them from files, explain it",
+    promptProfile: "advanced",
+    priority: "high",
+  });
+  const gone = await create({
+    request: "run the checks",
+    title: "Compare with last year's export",
+    checks: ["sleep 300"],
+  });
+  await client.task.cancel({ path: { taskID: gone }, body: { reason: "The export is not there yet", surface: "web" } });
+  return { fixed, guarded, seen, failed, parted, create };
+};
+
+const beginMissions = async (client: Client): Promise<string> => {
+  const wake = async (text: string, title: string): Promise<string> =>
+    need(await client.mission.wake({ body: { text, title, model } })).missionID;
+  const status = async (missionID: string) => need(await client.mission.status({ path: { missionID } }));
+  const small = await wake("Is anything left of the list of last week?", "Clear the list of last week");
+  await until(
+    () => status(small),
+    ({ finished }) => finished !== null,
+  );
+  const large = await wake(
+    "Let people add amounts in more than one currency: rates from a file, the total in the first currency, on the command line too. The manual says how.",
+    "More than one currency",
+  );
+  await until(
+    () => status(large),
+    ({ plan, agentStatus }) =>
+      agentStatus === "inactive" && plan.some(({ id, taskID }) => id === "convert" && taskID !== null),
+    60_000,
+  );
+  return large;
+};
+
+const openCall = async (page: Page) => {
+  await page
+    .getByRole("log")
+    .getByRole("button", { expanded: false })
+    .first()
+    .click({ timeout: 2000 })
+    .catch(() => {});
+};
+
+export const little = async (): Promise<World> => {
+  const ground = await prepare({
+    settings: { model, permissions: { ask: ["write(RELEASE.js)"] }, limits: { checkRounds: 0 } },
+    env: { SERVICE_MAX_RUNNING: "4" },
+    says,
+  });
+  const project = join(ground.folder, "sum");
+  cpSync(join(dirname(fileURLToPath(import.meta.url)), "../../examples/sum"), project, { recursive: true });
+  writeFileSync(join(project, "report.js"), "// TODO: sums by month\nexport const report = () => [];\n");
+  makeProject(project, { "page.html": page("0.30"), "server.mjs": server });
+  const client = ground.client(project);
+  const { fixed, guarded, seen, failed, parted, create } = await begin(client);
+  const mission = await beginMissions(client);
+  const asks = await create({
+    request: block("RELEASE.js", "export const version = 2;"),
+    title: "Release version 2",
+    priority: "critical",
+  });
+  for (const title of ["Measure how long a million amounts take", "Check the imports of the accounting system"])
+    await create({ request: "run the checks", title, checks: ["sleep 600"] });
+  const queued = await create({ request: "dead links", title: "Look for dead links" });
+  await client.task.message({ path: { taskID: queued }, body: { text: "In docs too, please.", source: "web" } });
+  await new Promise((resolve) => setTimeout(resolve, 2500));
+  const here = at(project);
+  const line = await openLine(ground.url);
+  const shots: Shot[] = [
+    { name: "tasks", path: `/${here}` },
+    { name: "tasks-whole", path: `/${here}`, whole: true },
+    { name: "board", path: `/${here}&view=board` },
+    { name: "board-whole", path: `/${here}&view=board`, whole: true },
+    { name: "task", path: `/ui/task/${guarded}${here}`, before: openCall },
+    { name: "task-rules", path: `/ui/task/${fixed}${here}`, before: openCall },
+    { name: "task-failed", path: `/ui/task/${failed}${here}` },
+    { name: "task-queued", path: `/ui/task/${queued}${here}` },
+    { name: "changes", path: `/ui/task/${guarded}${here}&tab=changes` },
+    { name: "checks", path: `/ui/task/${failed}${here}&tab=checks` },
+    { name: "visual", path: `/ui/task/${seen}${here}&tab=checks` },
+    { name: "topology", path: `/ui/task/${parted}${here}&tab=topology` },
+    { name: "slices", path: `/ui/task/${parted}${here}` },
+    { name: "events", path: `/ui/task/${fixed}${here}&tab=events` },
+    { name: "asks", path: `/ui/task/${asks}${here}` },
+    {
+      name: "cancel",
+      path: `/ui/task/${asks}${here}`,
+      before: async (page) => page.getByRole("button", { name: "Cancel", exact: true }).click(),
+    },
+    {
+      name: "more",
+      path: `/ui/task/${fixed}${here}`,
+      before: async (page) => page.getByRole("button", { name: "More actions" }).click(),
+    },
+    { name: "missions", path: `/ui/missions${here}` },
+    { name: "mission", path: `/ui/mission/${mission}${here}` },
+    {
+      name: "mission-plan",
+      path: `/ui/mission/${mission}${here}`,
+      before: async (page) => {
+        const plan = page.getByRole("button", { name: /^Plan/ });
+        if (await plan.isVisible()) await plan.click();
+      },
+    },
+    {
+      name: "abort",
+      path: `/ui/mission/${mission}${here}`,
+      before: async (page) => page.getByRole("button", { name: "Abort", exact: true }).click(),
+    },
+    { name: "squads", path: `/ui/squads${here}` },
+    { name: "squad", path: `/ui/squad/advanced${here}` },
+    { name: "models", path: `/ui/models${here}` },
+    { name: "usage", path: `/ui/usage${here}`, whole: true },
+    { name: "doctor", path: `/ui/doctor${here}` },
+    { name: "doc", path: "/doc" },
+    {
+      name: "palette",
+      path: `/${here}`,
+      before: async (page) => {
+        await page.keyboard.press("Control+k");
+        await page.keyboard.type("amount");
+      },
+    },
+    {
+      name: "help",
+      path: `/${here}`,
+      before: async (page) => page.keyboard.press("?"),
+    },
+    {
+      name: "menu",
+      path: `/ui/usage${here}`,
+      before: async (page) => {
+        const menu = page.getByRole("button", { name: "Open the menu" });
+        if (await menu.isVisible()) await menu.click();
+      },
+    },
+    {
+      name: "offline",
+      path: `/${here}`,
+      before: async (page) => {
+        await page.goto(line.url + `/${here}`);
+        await page.getByRole("heading", { level: 1, name: /^Tasks/ }).waitFor();
+        await page.waitForTimeout(500);
+        line.cut();
+        await page.getByTestId("lost").waitFor();
+        line.mend();
+      },
+    },
+  ];
+  return {
+    url: ground.url,
+    shots,
+    async [Symbol.asyncDispose]() {
+      await line[Symbol.asyncDispose]();
+      await ground[Symbol.asyncDispose]();
+    },
+  };
+};
