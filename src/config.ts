@@ -120,6 +120,8 @@ export type Config = {
   /** The file read, whether it exists or not. */
   configPath: string;
   databaseURL: string | undefined;
+  /** Offered as a project, where it is one. */
+  startedIn: string | undefined;
   username: string;
   /** undefined: no authentication. */
   password: string | undefined;
@@ -182,6 +184,8 @@ export type Flags = {
   dataDir?: string;
   config?: string;
   model?: string;
+  /** Where somebody typed the command. */
+  startedIn?: string;
 };
 
 /** security.md C5: what no command gets, not even by the operator's own list. */
@@ -301,6 +305,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     dataDir,
     configPath,
     databaseURL: env["SERVICE_DATABASE_URL"],
+    startedIn: flags.startedIn,
     username: env["SERVICE_SERVER_USERNAME"] ?? "service",
     password,
     model,

@@ -16,6 +16,7 @@ import { listen } from "./http/server.ts";
 import { guardLog, type Log } from "./log.ts";
 import { createRecorder } from "./model/cassette.ts";
 import { createRegistry } from "./model/registry.ts";
+import { createTrials } from "./model/trials.ts";
 import { secretsOf } from "./model/secrets.ts";
 import type { Limits } from "./protocol/limits.ts";
 import { createRoutes } from "./protocol/routes.ts";
@@ -251,6 +252,13 @@ export const createService = async (
         };
       },
       models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
+      testModel: createTrials({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
+      startedIn: async () => {
+        if (config.startedIn === undefined) return undefined;
+        // Another folder than a project is nobody's mistake.
+        const found = await workspaces.inspect(config.startedIn).catch(() => undefined);
+        return found?.git === undefined ? undefined : found.directory;
+      },
       metrics: metrics.text,
       draining: () => draining,
       project: async (directory) => (await workspaces.inspect(directory)).project,

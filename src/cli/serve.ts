@@ -10,7 +10,7 @@ const stopMs = 10_000;
 
 /** `sortie serve`: this process is the service. Resolves when it listens; signals end the process. */
 export const serve = async (flags: Flags, screen: Screen, open: boolean): Promise<void> => {
-  const config = loadConfig(flags);
+  const config = loadConfig({ startedIn: process.cwd(), ...flags });
   const service = await createService(config, createLog(config.logLevel));
   boundHeap();
   // Before anything is printed: whoever reads the address may already want it gone.

@@ -232,6 +232,7 @@ export const createServiceClient = (options: ClientOptions) => {
     service: {
       health: service.health.bind(service),
       models: service.models.bind(service),
+      testModel: service.testModel.bind(service),
     },
   };
 };

@@ -4,9 +4,11 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Route } from "../protocol/route.ts";
 import type { OperationID, Routes } from "../protocol/routes.ts";
+import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
+import { createAnswered } from "./answered.ts";
 import { type Auth, createAuth, unauthorized } from "./auth.ts";
 import { createBodies } from "./body.ts";
 import type { Handler } from "./call.ts";
@@ -54,6 +56,9 @@ export type AppDeps = {
   loopback: boolean;
   health(): Health | Promise<Health>;
   models(): Models | Promise<Models>;
+  testModel(ref: string | undefined): Promise<ModelTrial>;
+  /** The folder that the service was started in, where it may be a project. */
+  startedIn(): Promise<string | undefined>;
   metrics(): Promise<string>;
   /** Shutting down: everything but /health is refused with 503. */
   draining(): boolean;
@@ -233,15 +238,24 @@ const createHandlers = (
   runOnce: RunOnce,
 ): { [ID in OperationID]: Handler<Routes[ID]> } => {
   const { tasks, store, limits, log } = deps;
+  const answered = createAnswered(store, runOnce);
   let document: Promise<string> | undefined;
   return {
     ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),
     ...createMissionHandlers({ missions: deps.missions, runOnce, streams, limits, log }),
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
-    "project.list": async ({ entry, query }) => json(entry, 200, await store.projects(query.limit ?? 50)),
+    "project.list": async ({ entry, query }) => {
+      const [known, here] = await Promise.all([store.projects(query.limit ?? 50), deps.startedIn()]);
+      const offered = here === undefined || known.some(({ directory }) => directory === here) ? [] : [here];
+      return json(entry, 200, [
+        ...known,
+        ...offered.map((directory) => ({ directory, tasks: 0, active: 0, updated: 0 })),
+      ]);
+    },
     "event.stream": (call) => streams.ofAll(call),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),
+    "service.testModel": ({ entry, body, once }) => answered(entry, once, () => deps.testModel(body.model)),
     "service.metrics": async ({ entry }) =>
       answer(entry, 200, await deps.metrics(), "text/plain; version=0.0.4; charset=utf-8"),
     "service.openapi": async ({ entry }) => {

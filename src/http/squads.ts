@@ -6,10 +6,10 @@ import { type Candidate, recommend } from "../squad/recommend.ts";
 import type { Found } from "../squad/scope.ts";
 import type { Agent } from "../squad/squad.ts";
 import type { Store } from "../store/store.ts";
-import { onceOf, replay, type Accepted, type OnceKey } from "../task/accept.ts";
+import { createAnswered } from "./answered.ts";
 import type { Handler } from "./call.ts";
 import type { RunOnce } from "./idempotency.ts";
-import { type Entry, json } from "./reply.ts";
+import { json } from "./reply.ts";
 
 /** The squad routes: the catalog, packages in and out, recommendations. */
 
@@ -28,17 +28,7 @@ export const createSquadHandlers = (deps: Deps): { [ID in SquadRoute]: Handler<R
   const scan = async (directory: string | undefined): Promise<Scan> =>
     catalog.scan(directory === undefined ? undefined : await deps.admit(directory));
 
-  /** The effect is on disk and can be repeated: the key is committed after it. */
-  const answered = async <T extends object>(entry: Entry, once: OnceKey | undefined, run: () => Promise<T>) => {
-    const { body, replayed } = await runOnce<T>(once, async (): Promise<Accepted<T>> => {
-      const made = await run();
-      if (once === undefined) return { status: 200, body: made, replayed: false };
-      const done = await store.commit({ appends: [], once: onceOf(once, 200, made, false) });
-      if (!done.ok && done.reason === "once") return replay(done.bodyHash, done.stored, once);
-      return { status: 200, body: made, replayed: false };
-    });
-    return json(entry, 200, body, replayed ? { "idempotent-replayed": "true" } : undefined);
-  };
+  const answered = createAnswered(store, runOnce);
 
   return {
     "squad.list": async ({ entry, directory }) => {

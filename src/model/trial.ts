@@ -1,21 +1,8 @@
-import type { ModelUsage } from "../protocol/event.ts";
+import type { ModelTrial } from "../protocol/service.ts";
 import type { Model, ModelFailure } from "./model.ts";
 import { noUsage } from "./model.ts";
 
 /** One real call that shows whether a model answers, how fast, and whether it can use tools. */
-
-export type Trial = {
-  ref: string;
-  ok: boolean;
-  /** Milliseconds until its first word or call, and to the end. */
-  firstMs: number | null;
-  totalMs: number;
-  usage: ModelUsage;
-  /** "worked": it called the tool as it was asked to. */
-  tools: "worked" | "not called" | "called wrongly" | "unknown";
-  text: string;
-  failure: ModelFailure["failure"] | null;
-};
 
 const word = "ready";
 const tool = {
@@ -29,7 +16,7 @@ const tool = {
   },
 };
 
-export const tryModel = async (model: Model, withinMs: number): Promise<Trial> => {
+export const tryModel = async (model: Model, withinMs: number): Promise<ModelTrial> => {
   const began = performance.now();
   const since = () => Math.round(performance.now() - began);
   let firstMs: number | null = null;
@@ -76,7 +63,7 @@ export const tryModel = async (model: Model, withinMs: number): Promise<Trial> =
   return { ...common, ok: tools === "worked", tools, text: reply.text.slice(0, 2_000), failure: null };
 };
 
-const toolsOf = (calls: readonly { tool: string; input: unknown; invalid?: string }[]): Trial["tools"] => {
+const toolsOf = (calls: readonly { tool: string; input: unknown; invalid?: string }[]): ModelTrial["tools"] => {
   const [call, ...more] = calls;
   if (call === undefined) return "not called";
   const { input, invalid } = call;

@@ -78,7 +78,7 @@ export const project = z
     directory: z.string().describe("Of its newest Task"),
     tasks: z.number().int(),
     active: z.number().int(),
-    updated: z.number().int().describe("Milliseconds"),
+    updated: z.number().int().describe("Milliseconds; 0: it has no Task yet"),
   })
   .meta({ id: "Project" });
 

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { modelUsage, turnFailure } from "./event.ts";
+import { modelRef } from "./task.ts";
 
 /** What the service says of itself. */
 
@@ -36,3 +38,25 @@ export const models = z
     ),
   })
   .meta({ id: "Models" });
+
+export const modelTest = z
+  .strictObject({ model: modelRef.optional().describe("Default: the model in use") })
+  .meta({ id: "ModelTest" });
+
+/** How one real call went. */
+export const modelTrial = z
+  .object({
+    ref: z.string(),
+    ok: z.boolean().describe("It answered, and called the tool as it was asked to"),
+    firstMs: z.number().nullable().describe("Milliseconds until its first word or call"),
+    totalMs: z.number(),
+    usage: modelUsage,
+    tools: z
+      .enum(["worked", "not called", "called wrongly", "unknown"])
+      .describe("Agents cannot work without; unknown: there was no answer"),
+    text: z.string().describe("What it said; may be cut"),
+    failure: turnFailure.nullable(),
+  })
+  .meta({ id: "ModelTrial" });
+
+export type ModelTrial = z.infer<typeof modelTrial>;

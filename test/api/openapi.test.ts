@@ -193,6 +193,7 @@ describe("the client", () => {
       delete: await task.delete({ path }),
       health: await service.health(),
       models: await service.models(),
+      testModel: await service.testModel({ body: {} }),
     };
     for (const [name, { error, data }] of Object.entries(answers))
       expect([name, error, data === undefined]).toEqual([name, undefined, false]);

@@ -3,7 +3,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
+import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, ServiceTestModelData, ServiceTestModelErrors, ServiceTestModelResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -294,7 +294,7 @@ export class Task extends HeyApiClient {
 
 export class Project extends HeyApiClient {
     /**
-     * The directories that have Tasks, last update first
+     * The directories that have Tasks, last update first; at the end the one that the service was started in
      */
     public list<ThrowOnError extends boolean = false>(options?: Options<ProjectListData, ThrowOnError>): RequestResult<ProjectListResponses, ProjectListErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<ProjectListResponses, ProjectListErrors, ThrowOnError>({
@@ -572,6 +572,21 @@ export class Service extends HeyApiClient {
             security: [{ scheme: 'basic', type: 'http' }],
             url: '/models',
             ...options
+        });
+    }
+    
+    /**
+     * Make one real call of a model and say how it went
+     */
+    public testModel<ThrowOnError extends boolean = false>(options?: Options<ServiceTestModelData, ThrowOnError>): RequestResult<ServiceTestModelResponses, ServiceTestModelErrors, ThrowOnError> {
+        return (options?.client ?? this.client).post<ServiceTestModelResponses, ServiceTestModelErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/model/test',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options?.headers
+            }
         });
     }
     

@@ -327,6 +327,13 @@ export type SquadInstall = {
     expectedDigest?: string;
 };
 
+export type ModelTest = {
+    /**
+     * Default: the model in use
+     */
+    model?: string;
+};
+
 export type TaskCreated = {
     task_id: string;
     taskID: string;
@@ -2916,7 +2923,7 @@ export type Project = {
     tasks: number;
     active: number;
     /**
-     * Milliseconds
+     * Milliseconds; 0: it has no Task yet
      */
     updated: number;
 };
@@ -3203,6 +3210,43 @@ export type Models = {
             retryAt: string | null;
         };
     }>;
+};
+
+export type ModelTrial = {
+    ref: string;
+    /**
+     * It answered, and called the tool as it was asked to
+     */
+    ok: boolean;
+    /**
+     * Milliseconds until its first word or call
+     */
+    firstMs: number | null;
+    totalMs: number;
+    usage: {
+        inputTokens: number;
+        outputTokens: number;
+        cacheReadTokens: number;
+        cacheWriteTokens: number;
+        costUSD: number | null;
+    };
+    /**
+     * Agents cannot work without; unknown: there was no answer
+     */
+    tools: 'worked' | 'not called' | 'called wrongly' | 'unknown';
+    /**
+     * What it said; may be cut
+     */
+    text: string;
+    failure: {
+        /**
+         * e.g. needs_model, instruction_failed, provider_refused, budget_reached
+         */
+        code: string;
+        message: string;
+        retryable: boolean;
+        remedy: string | null;
+    } | null;
 };
 
 export type Error = {
@@ -6141,6 +6185,82 @@ export type ServiceModelsResponses = {
 };
 
 export type ServiceModelsResponse = ServiceModelsResponses[keyof ServiceModelsResponses];
+
+export type ServiceTestModelData = {
+    body?: ModelTest;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/model/test';
+};
+
+export type ServiceTestModelErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type ServiceTestModelError = ServiceTestModelErrors[keyof ServiceTestModelErrors];
+
+export type ServiceTestModelResponses = {
+    /**
+     * How it went, also when it failed
+     */
+    200: ModelTrial;
+};
+
+export type ServiceTestModelResponse = ServiceTestModelResponses[keyof ServiceTestModelResponses];
 
 export type ServiceMetricsData = {
     body?: never;

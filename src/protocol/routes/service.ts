@@ -30,6 +30,15 @@ export const serviceRoutes = {
     directory: "accepted",
     answers: [json(service.models, "Models")],
   },
+  "service.testModel": {
+    method: "POST",
+    path: "/model/test",
+    summary: "Make one real call of a model and say how it went",
+    directory: "accepted",
+    body: service.modelTest,
+    bodyOptional: true,
+    answers: [json(service.modelTrial, "How it went, also when it failed")],
+  },
   "service.metrics": {
     method: "GET",
     path: "/metrics",

@@ -209,7 +209,7 @@ export const taskRoutes = (bodies: task.Requests) =>
     "project.list": {
       method: "GET",
       path: "/projects",
-      summary: "The directories that have Tasks, last update first",
+      summary: "The directories that have Tasks, last update first; at the end the one that the service was started in",
       directory: "accepted",
       query: z.object({ limit: count(1, 200).optional().describe("Default 50") }),
       answers: [json(z.array(board.project), "Projects")],

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { TaskSummary } from "../../../src/protocol/status.ts";
 import { CheckIcon, StateBadge } from "../parts/state.tsx";
 import { Ago, Elapsed } from "../parts/time.tsx";
-import { costWords } from "../words.ts";
+import { costWords, count } from "../words.ts";
 
 const checksIcon = ({ total, passed, failed, error }: TaskSummary["checkCounts"]) =>
   failed > 0 ? "failed" : error > 0 ? "error" : passed === total ? "passed" : "pending";
@@ -24,7 +24,7 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
         </span>
       )}
       {git.diffStat !== null && git.diffStat.files > 0 && (
-        <span className="tabular inline-flex gap-1.5" title={`${git.diffStat.files} files changed`}>
+        <span className="tabular inline-flex gap-1.5" title={`${count(git.diffStat.files, "file")} changed`}>
           <span className="text-done">+{git.diffStat.insertions}</span>
           <span className="text-fail">−{git.diffStat.deletions}</span>
         </span>
