@@ -4,7 +4,7 @@ import { type ChatMessage, type Conversation, messagesOf } from "../domain/conve
 import type { TaskState } from "../domain/task.ts";
 import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
 import { aboutOf, type CheckSpec, type RunCheck } from "../protocol/check.ts";
-import type { AttachmentRef } from "../protocol/event.ts";
+import type { AttachmentRef } from "../protocol/text.ts";
 import { pillars } from "./pillar.ts";
 import { asData, fit } from "../tool/tool.ts";
 import { loadInput, loadText, requireText } from "../store/text.ts";

@@ -1,4 +1,5 @@
-import type { EventData, LongText } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { LongText } from "../protocol/text.ts";
 import type { Artifact, TaskStatus } from "../protocol/status.ts";
 import type { Message, TaskBoard, TimelineEntry } from "../protocol/board.ts";
 import { answerWords, permissionWords } from "./ask.ts";

@@ -1,4 +1,5 @@
-import type { EventData, TurnFailure } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { TurnFailure } from "../protocol/talk.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { type Circle, circling } from "./circle.ts";
 import type { DomainEvent } from "./event.ts";

@@ -1,5 +1,5 @@
 import { aboutOf, type CheckSpec } from "../protocol/check.ts";
-import type { TurnFailure } from "../protocol/event.ts";
+import type { TurnFailure } from "../protocol/talk.ts";
 import type { CheckState } from "../protocol/status.ts";
 import { type CheckRun, isCurrent, type TaskState } from "./task.ts";
 

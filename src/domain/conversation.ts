@@ -1,4 +1,6 @@
-import type { AttachmentRef, BlobRef, EventData, LongText } from "../protocol/event.ts";
+import type { AttachmentRef } from "../protocol/text.ts";
+import type { BlobRef, LongText } from "../protocol/text.ts";
+import type { EventData } from "../protocol/event.ts";
 import { warningText } from "./budget.ts";
 import { type Recorded, requestMessageID, sessionOf } from "./event.ts";
 import { noticeOf } from "./mission/words.ts";

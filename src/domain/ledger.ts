@@ -1,4 +1,4 @@
-import type { BlobRef, LongText } from "../protocol/event.ts";
+import type { BlobRef, LongText } from "../protocol/text.ts";
 import type { Frame } from "../protocol/frame.ts";
 
 /**

@@ -1,4 +1,5 @@
-import type { EventData, TurnFailure } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { TurnFailure } from "../protocol/talk.ts";
 import { type CheckSpec, isRun, type ReviewCheck, type RunCheck } from "../protocol/check.ts";
 import { cancelled, type End } from "./end.ts";
 import { waitsUntil } from "./ask.ts";

@@ -1,4 +1,4 @@
-import type { ModelUsage } from "../protocol/event.ts";
+import type { ModelUsage } from "../protocol/talk.ts";
 import type { Usage } from "../protocol/status.ts";
 import type { ModelRef } from "./agent.ts";
 import { advance, type Circle, noCircle } from "./circle.ts";

@@ -1,4 +1,5 @@
-import type { EventData, LongText } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { LongText } from "../protocol/text.ts";
 import type { Goal } from "../protocol/status.ts";
 import type { Recorded } from "./event.ts";
 import { isFresh, isProven } from "./proof.ts";

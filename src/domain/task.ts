@@ -1,4 +1,8 @@
-import type { AttachmentRef, EventData, Given, LongText, TurnFailure } from "../protocol/event.ts";
+import type { TurnFailure } from "../protocol/talk.ts";
+import type { AttachmentRef } from "../protocol/text.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { Given } from "../protocol/work.ts";
+import type { LongText } from "../protocol/text.ts";
 import type { Artifact, Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/status.ts";
 import type { CheckSpec } from "../protocol/check.ts";
 import type { Circle } from "./circle.ts";

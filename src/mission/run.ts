@@ -11,7 +11,7 @@ import { messageOf, ServiceError } from "../errors.ts";
 import { newID } from "../id.ts";
 import { noUsage } from "../model/model.ts";
 import type { LiveFrame } from "../protocol/frame.ts";
-import type { TurnFailure } from "../protocol/event.ts";
+import type { TurnFailure } from "../protocol/talk.ts";
 import { ClaimLost, moveClaimed } from "../store/mover.ts";
 import { TextLost } from "../store/text.ts";
 import { createBackground } from "../tool/background.ts";

@@ -1,4 +1,4 @@
-import type { ModelUsage } from "../protocol/event.ts";
+import type { ModelUsage } from "../protocol/talk.ts";
 
 /**
  * What a call cost. The price table ships with the package and is loaded on the first call; nothing is fetched.

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { modelUsage, turnFailure } from "./event.ts";
+import { modelUsage, turnFailure } from "./talk.ts";
 import { modelRef } from "./task.ts";
 
 /** What the service says of itself. */

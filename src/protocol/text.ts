@@ -16,3 +16,4 @@ export const longText = z
 
 export type BlobRef = z.infer<typeof blobRef>;
 export type LongText = z.infer<typeof longText>;
+export type AttachmentRef = z.infer<typeof attachmentRef>;

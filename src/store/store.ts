@@ -2,7 +2,7 @@ import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.
 import type { MissionRow } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import type { TaskState } from "../domain/task.ts";
-import type { BlobRef } from "../protocol/event.ts";
+import type { BlobRef } from "../protocol/text.ts";
 import type { LiveFrame } from "../protocol/frame.ts";
 import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/status.ts";
 import type { Project } from "../protocol/board.ts";

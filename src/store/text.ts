@@ -1,4 +1,4 @@
-import type { LongText } from "../protocol/event.ts";
+import type { LongText } from "../protocol/text.ts";
 import type { Blobs, Json } from "./store.ts";
 
 /**

@@ -1,4 +1,5 @@
-import type { EventData, Snapshot } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { Snapshot } from "../protocol/work.ts";
 import { baseSide, projectSide, taskSide } from "../workspace/renew.ts";
 import type { Renewed, Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";

@@ -5,7 +5,7 @@ import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../errors.ts";
 import { newID } from "../id.ts";
 import { aboutOf, type CheckSpec, checkRequest, checkSpec } from "../protocol/check.ts";
-import type { AttachmentRef } from "../protocol/event.ts";
+import type { AttachmentRef } from "../protocol/text.ts";
 import type { TaskMission } from "../protocol/mission.ts";
 import type { production } from "../protocol/status.ts";
 import type { TaskCreate } from "../protocol/task.ts";

@@ -3,7 +3,8 @@ import { lastWordOf } from "../domain/conversation.ts";
 import { type End, settled } from "../domain/end.ts";
 import { openAsks, type TaskState } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
-import type { LongText, TurnFailure } from "../protocol/event.ts";
+import type { LongText } from "../protocol/text.ts";
+import type { TurnFailure } from "../protocol/talk.ts";
 import { titleOf } from "./create.ts";
 import type { Run } from "./open.ts";
 

@@ -1,4 +1,5 @@
-import type { EventData, Given } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event.ts";
+import type { Given } from "../protocol/work.ts";
 import type { Ran } from "../process/process.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";

@@ -1,7 +1,8 @@
 import type { z } from "zod";
 import type { DomainEvent } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
-import type { BlobRef, EventData } from "../protocol/event.ts";
+import type { BlobRef } from "../protocol/text.ts";
+import type { EventData } from "../protocol/event.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { FileRefused } from "../workspace/files.ts";
 import { GitError } from "../workspace/git.ts";

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { lstat, readdir, readlink, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import type { Given } from "../protocol/event.ts";
+import type { Given } from "../protocol/work.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { isWithin } from "../process/system.ts";
 

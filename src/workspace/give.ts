@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Given } from "../protocol/event.ts";
+import type { Given } from "../protocol/work.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { patternOf } from "./commit.ts";
 import { copyFolder } from "./copies.ts";

@@ -1252,159 +1252,6 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
-    type: 'workspace.prepared';
-    data: {
-        kind: 'worktree' | 'directory';
-        /**
-         * Where the tools work
-         */
-        root: string;
-        worktree: string | null;
-        /**
-         * sortie/<taskID>
-         */
-        branch: string | null;
-        baseCommit: string | null;
-        baseTree: string | null;
-        /**
-         * refs/heads/… that the result lands on; null = keep the branch only
-         */
-        targetRef: string | null;
-        /**
-         * Absent when the directory held nothing but its commit
-         */
-        snapshot?: {
-            /**
-             * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
-             */
-            head: string;
-            /**
-             * Paths that git did not know in the project
-             */
-            untracked: Array<string> | {
-                blob: BlobRef;
-            };
-            /**
-             * What stands in the directory and is not in the base, with the reason
-             */
-            omitted: Array<{
-                path: string;
-                reason: string;
-            }>;
-        };
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'dependencies.given';
-    data: {
-        folders: Array<{
-            /**
-             * Relative to the project's top
-             */
-            path: string;
-            /**
-             * layer: the user's own, what the Task writes stays in the Task
-             */
-            how: 'layer' | 'read-only' | 'copied' | 'left-out';
-            /**
-             * Why not as a layer, or not at all
-             */
-            reason?: string;
-        }>;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'setup.started';
-    data: {
-        run: string;
-        /**
-         * Which files it was run in: made anew, it runs again
-         */
-        worktree: string;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'setup.finished';
-    data: {
-        run: string;
-        /**
-         * Which files it was run in: made anew, it runs again
-         */
-        worktree: string;
-        state: 'passed' | 'failed';
-        exitCode: number | null;
-        durationMs: number;
-        log: BlobRef;
-        tail: string;
-        reason: string | null;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'agent.attached';
-    data: {
-        sessionID: string;
-        agent: string;
-        /**
-         * The agent's own id of its session
-         */
-        attached: string;
-        /**
-         * What the agent says it is: name and version
-         */
-        about: string;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
     type: 'message.received';
     data: {
         messageID: string;
@@ -1607,45 +1454,6 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
-    type: 'artifact.recorded';
-    data: {
-        artifactID: string;
-        filename: string;
-        title: string;
-        mime: string;
-        bytes: number;
-        sha256: string;
-        by: {
-            kind: 'call';
-            sessionID: string;
-            callID: string;
-        } | {
-            kind: 'check';
-            checkID: string;
-            on: 'base' | 'work';
-            round: number;
-        } | {
-            kind: 'capture';
-            url: string;
-            viewport: ViewportOutput;
-        };
-        /**
-         * The delivery slice that it is evidence for
-         */
-        sliceID?: string;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
     type: 'conversation.compacted';
     data: {
         sessionID: string;
@@ -1683,24 +1491,6 @@ export type TaskEvent = {
             costUSD: number | null;
         };
         durationMs: number;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'budget.warned';
-    data: {
-        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
-        used: number;
-        cap: number;
     };
 } | {
     id: number;
@@ -1791,6 +1581,499 @@ export type TaskEvent = {
         answer?: string;
         by: 'caller' | 'timeout' | 'ended';
         source: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'agent.attached';
+    data: {
+        sessionID: string;
+        agent: string;
+        /**
+         * The agent's own id of its session
+         */
+        attached: string;
+        /**
+         * What the agent says it is: name and version
+         */
+        about: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'workspace.prepared';
+    data: {
+        kind: 'worktree' | 'directory';
+        /**
+         * Where the tools work
+         */
+        root: string;
+        worktree: string | null;
+        /**
+         * sortie/<taskID>
+         */
+        branch: string | null;
+        baseCommit: string | null;
+        baseTree: string | null;
+        /**
+         * refs/heads/… that the result lands on; null = keep the branch only
+         */
+        targetRef: string | null;
+        /**
+         * Absent when the directory held nothing but its commit
+         */
+        snapshot?: {
+            /**
+             * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
+             */
+            head: string;
+            /**
+             * Paths that git did not know in the project
+             */
+            untracked: Array<string> | {
+                blob: BlobRef;
+            };
+            /**
+             * What stands in the directory and is not in the base, with the reason
+             */
+            omitted: Array<{
+                path: string;
+                reason: string;
+            }>;
+        };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'dependencies.given';
+    data: {
+        folders: Array<{
+            /**
+             * Relative to the project's top
+             */
+            path: string;
+            /**
+             * layer: the user's own, what the Task writes stays in the Task
+             */
+            how: 'layer' | 'read-only' | 'copied' | 'left-out';
+            /**
+             * Why not as a layer, or not at all
+             */
+            reason?: string;
+        }>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'setup.started';
+    data: {
+        run: string;
+        /**
+         * Which files it was run in: made anew, it runs again
+         */
+        worktree: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'setup.finished';
+    data: {
+        run: string;
+        /**
+         * Which files it was run in: made anew, it runs again
+         */
+        worktree: string;
+        state: 'passed' | 'failed';
+        exitCode: number | null;
+        durationMs: number;
+        log: BlobRef;
+        tail: string;
+        reason: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'tree.committed';
+    data: {
+        commit: string;
+        tree: string;
+        parent: string;
+        files: number;
+        insertions: number;
+        deletions: number;
+        omitted: Array<{
+            path: string;
+            reason: string;
+        }>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'checks.found';
+    data: {
+        checks: Array<CheckSpec>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'check.started';
+    data: {
+        checkID: string;
+        on: 'base' | 'work';
+        round: number;
+        commit: string | null;
+        tree: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'check.finished';
+    data: {
+        checkID: string;
+        on: 'base' | 'work';
+        round: number;
+        commit: string | null;
+        tree: string | null;
+        state: 'passed' | 'failed' | 'error';
+        exitCode: number | null;
+        durationMs: number;
+        log: BlobRef;
+        /**
+         * The last lines of the output
+         */
+        tail: string;
+        /**
+         * Why it did not pass: exit code, time-out, output does not match
+         */
+        reason: string | null;
+        /**
+         * What defines it and the Task changed: it also ran with that as it was before, and both count
+         */
+        redefined?: Array<string>;
+        /**
+         * It failed, and passed when it was run once more on the same tree
+         */
+        flaky?: true;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'workspace.rebased';
+    data: {
+        baseCommit: string;
+        baseTree: string;
+        commit: string;
+        tree: string;
+        /**
+         * Changes to what is uncommitted alone: no commit can hold them
+         */
+        left?: Array<string>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'landing.conflicted';
+    data: {
+        round: number;
+        paths: Array<string>;
+        baseCommit: string;
+        baseTree: string;
+        snapshot?: {
+            /**
+             * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
+             */
+            head: string;
+            /**
+             * Paths that git did not know in the project
+             */
+            untracked: Array<string> | {
+                blob: BlobRef;
+            };
+            /**
+             * What stands in the directory and is not in the base, with the reason
+             */
+            omitted: Array<{
+                path: string;
+                reason: string;
+            }>;
+        };
+        /**
+         * The change on the new base, with conflict markers where both sides changed the same
+         */
+        commit: string;
+        tree: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'landing.started';
+    data: {
+        commit: string;
+        tree: string;
+        from: string;
+        ref: string;
+        paths: Array<{
+            /**
+             * Bytes that are not UTF-8 stand as lone surrogates U+DC80–U+DCFF
+             */
+            path: string;
+            before: {
+                mode: string;
+                sha256: string;
+            } | null;
+            after: {
+                mode: string;
+                sha256: string;
+                object: string;
+            } | null;
+            /**
+             * `after` has the user's uncommitted edits too; they stay uncommitted
+             */
+            merged?: true;
+            /**
+             * Where the index does not simply go from the branch's entry to the commit's
+             */
+            index?: {
+                before: {
+                    mode: string;
+                    object: string;
+                } | null;
+                after: {
+                    mode: string;
+                    object: string;
+                } | null;
+            };
+        }> | {
+            blob: BlobRef;
+        };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'landing.withdrawn';
+    data: {
+        reason: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'landing.finished';
+    data: {
+        commit: string;
+        tree: string;
+        ref: string;
+        kept: Array<string>;
+        merged?: Array<string>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'git.tampered';
+    data: {
+        files: Array<{
+            path: string;
+            change: 'added' | 'changed' | 'removed';
+            /**
+             * It is again as it was before the command
+             */
+            restored: boolean;
+            /**
+             * Where that which was found is kept
+             */
+            kept: string | null;
+        }>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'artifact.recorded';
+    data: {
+        artifactID: string;
+        filename: string;
+        title: string;
+        mime: string;
+        bytes: number;
+        sha256: string;
+        by: {
+            kind: 'call';
+            sessionID: string;
+            callID: string;
+        } | {
+            kind: 'check';
+            checkID: string;
+            on: 'base' | 'work';
+            round: number;
+        } | {
+            kind: 'capture';
+            url: string;
+            viewport: ViewportOutput;
+        };
+        /**
+         * The delivery slice that it is evidence for
+         */
+        sliceID?: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'budget.warned';
+    data: {
+        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
+        used: number;
+        cap: number;
     };
 } | {
     id: number;
@@ -2395,289 +2678,6 @@ export type TaskEvent = {
     data: {
         squad: SquadRef;
         replaced: string | null;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'tree.committed';
-    data: {
-        commit: string;
-        tree: string;
-        parent: string;
-        files: number;
-        insertions: number;
-        deletions: number;
-        omitted: Array<{
-            path: string;
-            reason: string;
-        }>;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'checks.found';
-    data: {
-        checks: Array<CheckSpec>;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'check.started';
-    data: {
-        checkID: string;
-        on: 'base' | 'work';
-        round: number;
-        commit: string | null;
-        tree: string | null;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'check.finished';
-    data: {
-        checkID: string;
-        on: 'base' | 'work';
-        round: number;
-        commit: string | null;
-        tree: string | null;
-        state: 'passed' | 'failed' | 'error';
-        exitCode: number | null;
-        durationMs: number;
-        log: BlobRef;
-        /**
-         * The last lines of the output
-         */
-        tail: string;
-        /**
-         * Why it did not pass: exit code, time-out, output does not match
-         */
-        reason: string | null;
-        /**
-         * What defines it and the Task changed: it also ran with that as it was before, and both count
-         */
-        redefined?: Array<string>;
-        /**
-         * It failed, and passed when it was run once more on the same tree
-         */
-        flaky?: true;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'workspace.rebased';
-    data: {
-        baseCommit: string;
-        baseTree: string;
-        commit: string;
-        tree: string;
-        /**
-         * Changes to what is uncommitted alone: no commit can hold them
-         */
-        left?: Array<string>;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'landing.conflicted';
-    data: {
-        round: number;
-        paths: Array<string>;
-        baseCommit: string;
-        baseTree: string;
-        snapshot?: {
-            /**
-             * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
-             */
-            head: string;
-            /**
-             * Paths that git did not know in the project
-             */
-            untracked: Array<string> | {
-                blob: BlobRef;
-            };
-            /**
-             * What stands in the directory and is not in the base, with the reason
-             */
-            omitted: Array<{
-                path: string;
-                reason: string;
-            }>;
-        };
-        /**
-         * The change on the new base, with conflict markers where both sides changed the same
-         */
-        commit: string;
-        tree: string;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'landing.started';
-    data: {
-        commit: string;
-        tree: string;
-        from: string;
-        ref: string;
-        paths: Array<{
-            /**
-             * Bytes that are not UTF-8 stand as lone surrogates U+DC80–U+DCFF
-             */
-            path: string;
-            before: {
-                mode: string;
-                sha256: string;
-            } | null;
-            after: {
-                mode: string;
-                sha256: string;
-                object: string;
-            } | null;
-            /**
-             * `after` has the user's uncommitted edits too; they stay uncommitted
-             */
-            merged?: true;
-            /**
-             * Where the index does not simply go from the branch's entry to the commit's
-             */
-            index?: {
-                before: {
-                    mode: string;
-                    object: string;
-                } | null;
-                after: {
-                    mode: string;
-                    object: string;
-                } | null;
-            };
-        }> | {
-            blob: BlobRef;
-        };
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'landing.withdrawn';
-    data: {
-        reason: string;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'landing.finished';
-    data: {
-        commit: string;
-        tree: string;
-        ref: string;
-        kept: Array<string>;
-        merged?: Array<string>;
-    };
-} | {
-    id: number;
-    /**
-     * Absent in a Mission's own facts
-     */
-    taskID?: string;
-    /**
-     * The Mission that it is a fact of, or that dispatched the Task
-     */
-    missionID?: string;
-    sessionID?: string;
-    at: string;
-    type: 'git.tampered';
-    data: {
-        files: Array<{
-            path: string;
-            change: 'added' | 'changed' | 'removed';
-            /**
-             * It is again as it was before the command
-             */
-            restored: boolean;
-            /**
-             * Where that which was found is kept
-             */
-            kept: string | null;
-        }>;
     };
 } | {
     id: number;

@@ -1,4 +1,4 @@
-import type { AttachmentRef } from "../../protocol/event.ts";
+import type { AttachmentRef } from "../../protocol/text.ts";
 import { timeUntil } from "../attempt.ts";
 import { noCircle } from "../circle.ts";
 import type { Recorded } from "../event.ts";

@@ -1,4 +1,6 @@
-import type { AttachmentRef, EventData, TurnFailure } from "../../protocol/event.ts";
+import type { EventData } from "../../protocol/event.ts";
+import type { TurnFailure } from "../../protocol/talk.ts";
+import type { AttachmentRef } from "../../protocol/text.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission.ts";
 import type { ErrorInfo, LifecycleStatus } from "../../protocol/status.ts";
 import type { SquadRef } from "../agent.ts";

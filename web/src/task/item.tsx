@@ -9,7 +9,7 @@ import {
   UserRound,
 } from "lucide-react";
 import { memo, useState } from "react";
-import type { LongText } from "../../../src/protocol/event.ts";
+import type { LongText } from "../../../src/protocol/text.ts";
 import { wordsOf } from "../api.ts";
 import { Markdown } from "../parts/markdown.tsx";
 import { bytes, clock, duration, moment } from "../words.ts";

@@ -1,0 +1,161 @@
+import { z } from "zod";
+import { checkSpec } from "./check.ts";
+import { blobRef, sha256 } from "./text.ts";
+
+/** The facts of a Task's files: where it works, what it commits, what its checks say, how it lands. */
+
+const gitID = z.string().regex(/^[0-9a-f]{40,64}$/);
+
+const indexEntry = z.object({ mode: z.string(), object: gitID });
+
+/** One path of a landing. Hashes are SHA-256 of the bytes on disk (a link's target for links); null = absent. */
+const landedPath = z.object({
+  path: z.string().describe("Bytes that are not UTF-8 stand as lone surrogates U+DC80–U+DCFF"),
+  before: z.object({ mode: z.string(), sha256 }).nullable(),
+  after: z.object({ mode: z.string(), sha256, object: gitID }).nullable(),
+  merged: z
+    .literal(true)
+    .exactOptional()
+    .describe("`after` has the user's uncommitted edits too; they stay uncommitted"),
+  index: z
+    .object({ before: indexEntry.nullable(), after: indexEntry.nullable() })
+    .exactOptional()
+    .describe("Where the index does not simply go from the branch's entry to the commit's"),
+});
+
+const omission = z.object({ path: z.string(), reason: z.string() });
+
+/** What the base of a workspace has beyond the commit that the project's branch was at. */
+const snapshot = z.object({
+  head: gitID.describe("The branch's commit. The base itself when nothing was uncommitted, or after a rebase"),
+  untracked: z
+    .union([z.array(z.string()), z.object({ blob: blobRef })])
+    .describe("Paths that git did not know in the project"),
+  omitted: z.array(omission).describe("What stands in the directory and is not in the base, with the reason"),
+});
+
+/** A folder that Git ignores and commands need, and how the Task's commands have it. */
+const given = z.object({
+  path: z.string().describe("Relative to the project's top"),
+  how: z
+    .enum(["layer", "read-only", "copied", "left-out"])
+    .describe("layer: the user's own, what the Task writes stays in the Task"),
+  reason: z.string().exactOptional().describe("Why not as a layer, or not at all"),
+});
+
+const setup = { run: z.string(), worktree: z.string().describe("Which files it was run in: made anew, it runs again") };
+
+export const workEvents = {
+  "workspace.prepared": z.object({
+    kind: z.enum(["worktree", "directory"]),
+    root: z.string().describe("Where the tools work"),
+    worktree: z.string().nullable(),
+    branch: z.string().nullable().describe("sortie/<taskID>"),
+    baseCommit: gitID.nullable(),
+    baseTree: gitID.nullable(),
+    targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
+    snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
+  }),
+  /** The project's ignored dependency folders, as the Task's commands have them; again when that changes. */
+  "dependencies.given": z.object({ folders: z.array(given) }),
+  /** The operator's `workspace.setup`, before the first command. */
+  "setup.started": z.object(setup),
+  "setup.finished": z.object({
+    ...setup,
+    state: z.enum(["passed", "failed"]),
+    exitCode: z.number().nullable(),
+    durationMs: z.number(),
+    log: blobRef,
+    tail: z.string(),
+    reason: z.string().nullable(),
+  }),
+  "tree.committed": z.object({
+    commit: gitID,
+    tree: gitID,
+    parent: gitID,
+    files: z.number(),
+    insertions: z.number(),
+    deletions: z.number(),
+    /** Entries left out because they cannot be in a commit, with the reason. */
+    omitted: z.array(omission),
+  }),
+  /** The request names no checks: the project's own commands, which tell and do not decide. */
+  "checks.found": z.object({ checks: z.array(checkSpec) }),
+  "check.started": z.object({
+    checkID: z.string(),
+    on: z.enum(["base", "work"]),
+    round: z.number(),
+    commit: gitID.nullable(),
+    tree: gitID.nullable(),
+  }),
+  "check.finished": z.object({
+    checkID: z.string(),
+    on: z.enum(["base", "work"]),
+    round: z.number(),
+    commit: gitID.nullable(),
+    tree: gitID.nullable(),
+    state: z.enum(["passed", "failed", "error"]),
+    exitCode: z.number().nullable(),
+    durationMs: z.number(),
+    log: blobRef,
+    tail: z.string().describe("The last lines of the output"),
+    reason: z.string().nullable().describe("Why it did not pass: exit code, time-out, output does not match"),
+    redefined: z
+      .array(z.string())
+      .exactOptional()
+      .describe("What defines it and the Task changed: it also ran with that as it was before, and both count"),
+    flaky: z.literal(true).exactOptional().describe("It failed, and passed when it was run once more on the same tree"),
+  }),
+  /** The same change on the head of the project's branch, without anything uncommitted. The checks run again. */
+  "workspace.rebased": z.object({
+    baseCommit: gitID,
+    baseTree: gitID,
+    commit: gitID,
+    tree: gitID,
+    left: z.array(z.string()).exactOptional().describe("Changes to what is uncommitted alone: no commit can hold them"),
+  }),
+  /** The project changed the same places: the change went back to the agent, on top of a new snapshot. */
+  "landing.conflicted": z.object({
+    round: z.number(),
+    paths: z.array(z.string()),
+    baseCommit: gitID,
+    baseTree: gitID,
+    snapshot: snapshot.exactOptional(),
+    commit: gitID.describe("The change on the new base, with conflict markers where both sides changed the same"),
+    tree: gitID,
+  }),
+  /** The point of no return: from here on the landing is only rolled forward. */
+  "landing.started": z.object({
+    commit: gitID,
+    tree: gitID,
+    from: gitID,
+    ref: z.string(),
+    paths: z.union([z.array(landedPath), z.object({ blob: blobRef })]),
+  }),
+  /** The branch moved under the landing before the ref was taken; everything is as before. */
+  "landing.withdrawn": z.object({ reason: z.string() }),
+  "landing.finished": z.object({
+    commit: gitID,
+    tree: gitID,
+    ref: z.string(),
+    /** Paths that the user had edited in between: their bytes stay, as an edit on top of the commit. */
+    kept: z.array(z.string()),
+    /** Paths with uncommitted edits of the user's, which the change was merged with. */
+    merged: z.array(z.string()).exactOptional(),
+  }),
+  /** What git runs programs by was changed while a command of this Task ran: the Task ends. */
+  "git.tampered": z.object({
+    files: z.array(
+      z.object({
+        path: z.string(),
+        change: z.enum(["added", "changed", "removed"]),
+        restored: z.boolean().describe("It is again as it was before the command"),
+        kept: z.string().nullable().describe("Where that which was found is kept"),
+      }),
+    ),
+  }),
+} as const;
+
+export type Given = z.infer<typeof given>;
+export type Snapshot = z.infer<typeof snapshot>;
+export type LandedPath = z.infer<typeof landedPath>;
