@@ -2,26 +2,30 @@ import type { ArchivedFile } from "../domain/flow.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { Artifact } from "../protocol/status.ts";
 import type { Blobs } from "../store/store.ts";
-import { nameEntries, type Omitted } from "./entries.ts";
+import { nameEntries, type Omitted, type Room } from "./entries.ts";
 import type { Zip } from "./zip.ts";
 
-/** The artifacts of a Task in its archive, under their own names as far as those are safe and not taken. */
-
-const folder = "execution-flow/artifacts";
+/** The artifacts of a Task in an archive, under their own names as far as those are safe and not taken. */
 
 export const addArtifacts = async (
   zip: Zip,
+  flow: string,
   { artifacts }: Pick<TaskState, "artifacts">,
-  blobs: Pick<Blobs, "get">,
+  { store, room }: { store: { blobs: Pick<Blobs, "get"> }; room: Room },
 ): Promise<{ files: ArchivedFile[]; omitted: Omitted[] }> => {
   const files: ArchivedFile[] = [];
   const omitted: Omitted[] = [];
-  for (const { artifact, name } of named(artifacts)) {
-    const bytes = await blobs.get(artifact.sha256);
+  for (const { artifact, name } of named(artifacts, `${flow}artifacts`)) {
+    if (artifact.bytes > room.left) {
+      omitted.push({ path: name, reason: room.full });
+      continue;
+    }
+    const bytes = await store.blobs.get(artifact.sha256);
     if (bytes === undefined) {
       omitted.push({ path: name, reason: "its bytes are gone from the data folder" });
       continue;
     }
+    room.left -= bytes.length;
     const { done } = await zip.add(name, 0o100644, bytes);
     files.push({ name, ...(await done), artifactID: artifact.artifactID });
   }
@@ -29,7 +33,7 @@ export const addArtifacts = async (
 };
 
 /** Several may have one name: the later ones get a number, in the order in which they came. */
-const named = (artifacts: readonly Artifact[]): { artifact: Artifact; name: string }[] => {
+const named = (artifacts: readonly Artifact[], folder: string): { artifact: Artifact; name: string }[] => {
   const listed = artifacts.map((artifact) => {
     const own = entry(artifact.filename);
     // A name that no archive may hold is replaced as a whole.

@@ -9,6 +9,14 @@ import type { Tracked } from "../workspace/tracked.ts";
 
 export type Omitted = { path: string; reason: string };
 
+/** What is still free in an archive, and what is said of a file for which that is too little. */
+export type Room = { left: number; readonly full: string };
+
+export const roomOf = ({ archiveBytes }: { archiveBytes: number }): Room => ({
+  left: archiveBytes,
+  full: `beyond the archive's limit of ${archiveBytes} bytes`,
+});
+
 export type Named = Tracked & { name: string };
 
 const longest = 4096;

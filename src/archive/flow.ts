@@ -11,6 +11,8 @@ import type { Zip } from "./zip.ts";
 
 /** How a Task went, in an archive: what HTTP answers of it, its events, and their ledger. */
 
+export const flowFolder = "execution-flow/";
+
 export const addFlow = async (
   zip: Zip,
   state: TaskState,

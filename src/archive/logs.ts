@@ -1,33 +1,32 @@
 import type { ArchivedFile } from "../domain/flow.ts";
 import { logName, logOf } from "../domain/ledger.ts";
 import type { Frame } from "../protocol/frame.ts";
-import type { Limits } from "../protocol/limits.ts";
 import type { Blobs } from "../store/store.ts";
-import type { Omitted } from "./entries.ts";
+import type { Omitted, Room } from "./entries.ts";
 import type { Zip } from "./zip.ts";
 
-/** The whole outputs of calls and checks in a Task's archive, each under the number of its event, byte for byte. */
+/** The whole outputs of calls and checks in an archive, each under the number of its event, byte for byte. */
 
-type Around = { blobs: Pick<Blobs, "get">; redact: (text: string) => string; limits: Pick<Limits, "archiveBytes"> };
+type Around = { store: { blobs: Pick<Blobs, "get"> }; redact: (text: string) => string; room: Room };
 
 export const addLogs = async (
   zip: Zip,
+  folder: string,
   events: readonly Frame[],
-  { blobs, redact, limits }: Around,
+  { store, redact, room }: Around,
 ): Promise<{ files: ArchivedFile[]; omitted: Omitted[] }> => {
   const files: ArchivedFile[] = [];
   const omitted: Omitted[] = [];
-  let left = limits.archiveBytes;
   for (const frame of events) {
     const log = logOf(frame);
     if (log === undefined) continue;
-    const name = logName(frame);
+    const name = logName(frame, folder);
     const omit = (reason: string) => void omitted.push({ path: name, reason });
-    if (log.bytes > left) {
-      omit(`beyond the archive's limit of ${limits.archiveBytes} bytes`);
+    if (log.bytes > room.left) {
+      omit(room.full);
       continue;
     }
-    const bytes = await blobs.get(log.sha256);
+    const bytes = await store.blobs.get(log.sha256);
     if (bytes === undefined) {
       omit("its bytes are gone from the data folder");
       continue;
@@ -38,7 +37,7 @@ export const addLogs = async (
       omit("it holds what has the form of a secret");
       continue;
     }
-    left -= bytes.length;
+    room.left -= bytes.length;
     const { done } = await zip.add(name, 0o100644, bytes);
     files.push({ name, ...(await done) });
   }

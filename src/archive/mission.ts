@@ -1,13 +1,23 @@
-import { archiveSchema, type FlowFile, frameOf, type MissionManifest, missionFlowOf } from "../domain/flow.ts";
+import {
+  type ArchivedFile,
+  archiveSchema,
+  type FlowFile,
+  frameOf,
+  type MissionManifest,
+  missionFlowOf,
+} from "../domain/flow.ts";
 import type { Head } from "../domain/ledger.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import { rowOf } from "../domain/mission/status.ts";
+import type { Frame } from "../protocol/frame.ts";
 import type { MissionStatus } from "../protocol/mission.ts";
 import { mapStrings } from "../redact.ts";
 import { messagesIn } from "../task/reads.ts";
 import type { ArchiveDeps } from "./archive.ts";
-import type { Omitted } from "./entries.ts";
-import { addFiles, addFlow, eventsOf } from "./flow.ts";
+import { addArtifacts } from "./artifacts.ts";
+import { type Omitted, roomOf } from "./entries.ts";
+import { addFiles, addFlow, eventsOf, flowFolder } from "./flow.ts";
+import { addLogs } from "./logs.ts";
 import { addProject, onDisk } from "./project.ts";
 import type { Zip } from "./zip.ts";
 
@@ -32,21 +42,30 @@ export const addMission = async (
   });
   const source = await onDisk(opened.root, opened.git, directory, signal);
   using _reader = source.reader;
-  const files = await addFiles(zip, "execution-flow/", await flowOf(state, status, deps));
+  const own = await flowOf(state, status, deps);
+  const files = await addFiles(zip, flowFolder, own.flow);
   const omitted: Omitted[] = [];
+  // The logs and artifacts of all its Tasks share what one archive may hold of them.
+  const around = { ...deps, room: roomOf(deps.limits) };
+  const add = (added: { files: ArchivedFile[]; omitted: Omitted[] }) => {
+    files.push(...added.files);
+    omitted.push(...added.omitted);
+  };
+  add(await addLogs(zip, flowFolder, own.events, around));
   const ledgers: Record<string, Head> = {};
   for (const { taskID } of state.tasks) {
     signal.throwIfAborted();
     const task = await store.state(taskID);
     if (task === undefined) {
-      omitted.push({ path: `execution-flow/tasks/${taskID}`, reason: "the Task was deleted" });
+      omitted.push({ path: `${flowFolder}tasks/${taskID}`, reason: "the Task was deleted" });
       continue;
     }
-    const added = await addFlow(zip, task, `execution-flow/tasks/${taskID}/`, deps);
+    const folder = `${flowFolder}tasks/${taskID}/`;
+    const added = await addFlow(zip, task, folder, deps);
     files.push(...added.files);
     ledgers[taskID] = added.head;
-    if (task.artifacts.length > 0)
-      omitted.push({ path: `execution-flow/tasks/${taskID}/artifacts`, reason: "in the Task's own archive" });
+    add(await addLogs(zip, folder, added.events, around));
+    add(await addArtifacts(zip, folder, task, around));
   }
   const project = await addProject(zip, source, deps.limits, signal);
   return {
@@ -68,18 +87,20 @@ const flowOf = async (
   state: MissionState,
   status: MissionStatus,
   { store, redact }: ArchiveDeps,
-): Promise<FlowFile[]> => {
+): Promise<{ flow: FlowFile[]; events: Frame[] }> => {
   const { missionID, sessionID, version } = state;
   const [recorded, { messages }] = await Promise.all([
     eventsOf(store, sessionID, version),
     messagesIn(store, sessionID, { after: 0, limit: Number.MAX_SAFE_INTEGER }),
   ]);
   const { directory, project, tasks } = state;
-  return missionFlowOf({
+  const events = recorded.map((event) => frameOf(mapStrings(event, redact), missionID));
+  const flow = missionFlowOf({
     mission: mapStrings({ ...rowOf(state), directory, project, tasks }, redact),
     // The Mission's own last change stands for the present.
     status: mapStrings({ ...status, generatedAt: state.updatedAt }, redact),
     messages: mapStrings(messages, redact),
-    events: recorded.map((event) => frameOf(mapStrings(event, redact), missionID)),
+    events,
   });
+  return { flow, events };
 };

@@ -6,7 +6,8 @@ import { createGit } from "../workspace/git.ts";
 import { readerInCommit, trackedInCommit } from "../workspace/tracked.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifacts.ts";
-import { addFlow } from "./flow.ts";
+import { roomOf } from "./entries.ts";
+import { addFlow, flowFolder } from "./flow.ts";
 import { addLogs } from "./logs.ts";
 import { addProject, notAWorktree, onDisk, type Source } from "./project.ts";
 import { untrackedOf } from "./untracked.ts";
@@ -22,9 +23,9 @@ export const addTask = async (
   using _held = deps.workspaces.hold(state.taskID);
   const source = await sourceOf(state, deps, signal);
   using _reader = source.reader;
-  const { files: flow, head, events } = await addFlow(zip, state, "execution-flow/", deps);
-  const logs = await addLogs(zip, events, { ...deps, blobs: deps.store.blobs });
-  const artifacts = await addArtifacts(zip, state, deps.store.blobs);
+  const { files: flow, head, events } = await addFlow(zip, state, flowFolder, deps);
+  const logs = await addLogs(zip, flowFolder, events, { ...deps, room: roomOf(deps.limits) });
+  const artifacts = await addArtifacts(zip, flowFolder, state, { ...deps, room: roomOf(deps.limits) });
   const project = await addProject(zip, source, deps.limits, signal);
   return {
     schemaVersion: archiveSchema,

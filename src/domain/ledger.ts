@@ -109,7 +109,8 @@ export const logOf = ({ type, data }: Frame): BlobRef | undefined => {
 };
 
 /** By the event, whose number stays when entries around it are gone. */
-export const logName = (frame: Pick<Frame, "id">): string => `execution-flow/logs/${frame.id}.txt`;
+export const logName = (frame: Pick<Frame, "id">, folder = "execution-flow/"): string =>
+  `${folder}logs/${frame.id}.txt`;
 
 /** RFC 8785: keys in the order of their UTF-16 code units, no white space. */
 export const canonical = (value: unknown): string => {
