@@ -1,6 +1,6 @@
 import { circleNote } from "../domain/circle.ts";
 import { circleOf } from "../domain/session.ts";
-import type { AssistantMessage } from "../domain/conversation.ts";
+import type { AssistantMessage } from "../domain/chat.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../errors.ts";
 import type { EventData } from "../protocol/event.ts";

@@ -13,7 +13,7 @@ import {
   RequestError,
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
-import { isService, messagesOf } from "../domain/conversation.ts";
+import { isService, messagesOf } from "../domain/chat.ts";
 import { messageOf } from "../errors.ts";
 import type { PromptMessage } from "../model/model.ts";
 import type { TurnFailure } from "../protocol/talk.ts";

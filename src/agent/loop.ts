@@ -1,7 +1,7 @@
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { budgetWarnings } from "../domain/budget.ts";
 import { isFull } from "../domain/compact.ts";
-import type { Conversation } from "../domain/conversation.ts";
+import type { Conversation } from "../domain/chat.ts";
 import { type DomainEvent, isMission, type StreamID } from "../domain/event.ts";
 import type { Rules } from "../domain/permission.ts";
 import type { StreamState } from "../domain/stream.ts";

@@ -1,5 +1,6 @@
 import type { ModelRef } from "../domain/agent.ts";
-import { concerns, type Conversation, converse } from "../domain/conversation.ts";
+import type { Conversation } from "../domain/chat.ts";
+import { concerns, converse } from "../domain/conversation.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import { evolveMission } from "../domain/mission/evolve.ts";
 import type { MissionState } from "../domain/mission/mission.ts";

@@ -4,7 +4,6 @@ import type {
   LanguageModelV4FinishReason,
   LanguageModelV4Prompt,
   LanguageModelV4StreamPart,
-  LanguageModelV4Usage,
   SharedV4ProviderMetadata,
 } from "@ai-sdk/provider";
 import type { ModelRef } from "../domain/agent.ts";
@@ -15,7 +14,7 @@ import { createFetch, type Patience } from "./fetch.ts";
 import { type Connection, loadLanguageModel } from "./kinds.ts";
 import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "./model.ts";
 import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
-import { costOf, type Tokens } from "./usage.ts";
+import { noTokens, priceOf, reportedCost, tokensOf } from "./usage.ts";
 
 export type ProviderOptions = { patience?: Patience /** How others name it. */; ref?: ModelRef; tape?: Tape };
 
@@ -56,7 +55,7 @@ export const createProviderModel = (
       gathered.fail(error);
     }
     const { finish, usage, error } = gathered;
-    const spent = { ...usage, costUSD: await cost(gathered.reported, usage, connection, modelID) };
+    const spent = { ...usage, costUSD: await priceOf(gathered.reported, usage, connection, modelID) };
     if (error !== undefined) return { ...failureOf(error.value, failing), usage: spent };
     const outcome = outcomeOf(finish, gathered.calls.length > 0, connection.id);
     if (typeof outcome !== "string") return { ...outcome, usage: spent };
@@ -135,7 +134,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
     calls: [] as { tool: string; input: string }[],
     parts,
     finish: undefined as LanguageModelV4FinishReason | undefined,
-    usage: tokens(),
+    usage: noTokens,
     /** What the provider says that the call cost; only OpenRouter does. */
     reported: undefined as number | undefined,
     error: undefined as { value: unknown } | undefined,
@@ -284,24 +283,4 @@ const parsed = (tool: string, input: string, cut: boolean): { input: unknown; in
       : `got text that is not JSON (${messageOf(error)}): ${input.slice(0, 200)}. Call it again with valid JSON.`;
     return { input, invalid: `${expected}, ${why}` };
   }
-};
-
-const tokens = (): Tokens => ({ inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 });
-
-const tokensOf = ({ inputTokens, outputTokens }: LanguageModelV4Usage): Tokens => ({
-  inputTokens: inputTokens.total ?? 0,
-  outputTokens: outputTokens.total ?? 0,
-  cacheReadTokens: inputTokens.cacheRead ?? 0,
-  cacheWriteTokens: inputTokens.cacheWrite ?? 0,
-});
-
-const reportedCost = (metadata: SharedV4ProviderMetadata | undefined): number | undefined => {
-  const usage = metadata?.["openrouter"]?.["usage"] as { cost?: unknown } | undefined;
-  return typeof usage?.cost === "number" ? usage.cost : undefined;
-};
-
-const cost = async (reported: number | undefined, spent: Tokens, { id, kind }: Connection, modelID: string) => {
-  if (reported !== undefined) return reported;
-  if (spent.inputTokens === 0 && spent.outputTokens === 0) return 0;
-  return costOf(spent, kind === "openai-compatible" ? id : kind, modelID);
 };

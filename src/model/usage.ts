@@ -1,4 +1,6 @@
+import type { LanguageModelV4Usage, SharedV4ProviderMetadata } from "@ai-sdk/provider";
 import type { ModelUsage } from "../protocol/talk.ts";
+import type { Connection } from "./kinds.ts";
 
 /**
  * What a call cost. The price table ships with the package and is loaded on the first call; nothing is fetched.
@@ -23,4 +25,31 @@ export const costOf = async (tokens: Tokens, provider: string, model: string): P
     // The table refuses usage that it has no price for, such as cached tokens of a model without a cache.
     return null;
   }
+};
+
+export const noTokens: Tokens = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 };
+
+export const tokensOf = ({ inputTokens, outputTokens }: LanguageModelV4Usage): Tokens => ({
+  inputTokens: inputTokens.total ?? 0,
+  outputTokens: outputTokens.total ?? 0,
+  cacheReadTokens: inputTokens.cacheRead ?? 0,
+  cacheWriteTokens: inputTokens.cacheWrite ?? 0,
+});
+
+/** What the provider says that it cost. */
+export const reportedCost = (metadata: SharedV4ProviderMetadata | undefined): number | undefined => {
+  const usage = metadata?.["openrouter"]?.["usage"] as { cost?: unknown } | undefined;
+  return typeof usage?.cost === "number" ? usage.cost : undefined;
+};
+
+/** US dollars of a call: as reported, else by the table. */
+export const priceOf = async (
+  reported: number | undefined,
+  spent: Tokens,
+  { id, kind }: Connection,
+  modelID: string,
+): Promise<number | null> => {
+  if (reported !== undefined) return reported;
+  if (spent.inputTokens === 0 && spent.outputTokens === 0) return 0;
+  return costOf(spent, kind === "openai-compatible" ? id : kind, modelID);
 };

@@ -4,7 +4,7 @@ import { type Delegated, type ExternalTurn, runAgent, type Turn } from "../agent
 import { ownChecks } from "../check/own.ts";
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { brake } from "../domain/budget.ts";
-import type { Conversation } from "../domain/conversation.ts";
+import type { Conversation } from "../domain/chat.ts";
 import { next, type Step } from "../domain/next.ts";
 import { circleOf, findSession, interruptOf } from "../domain/session.ts";
 import { isRead, rootOf, type Session } from "../domain/task.ts";

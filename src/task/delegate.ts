@@ -1,5 +1,5 @@
 import type { Delegated, ExternalTurn } from "../agent/loop.ts";
-import { lastWordOf } from "../domain/conversation.ts";
+import { lastWordOf } from "../domain/chat.ts";
 import { findSession, interruptOf } from "../domain/session.ts";
 import type { Session } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";

@@ -1,12 +1,5 @@
-import {
-  concerns,
-  type Conversation,
-  conversationTypes,
-  converse,
-  emptyConversation,
-  messageEventTypes,
-  reopen,
-} from "../domain/conversation.ts";
+import { type Conversation, emptyConversation } from "../domain/chat.ts";
+import { concerns, conversationTypes, converse, messageEventTypes, reopen } from "../domain/conversation.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import type { StreamState } from "../domain/stream.ts";
 import { rootOf, type TaskState } from "../domain/task.ts";

@@ -1,6 +1,6 @@
 import type { ExternalAgent } from "../agent/external.ts";
 import type { Browser } from "../check/browser.ts";
-import type { Conversation } from "../domain/conversation.ts";
+import type { Conversation } from "../domain/chat.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import type { RuleTexts } from "../domain/permission.ts";

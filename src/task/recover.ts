@@ -1,6 +1,6 @@
 import { interrupted, runCalls } from "../agent/calls.ts";
 import type { Turn } from "../agent/loop.ts";
-import type { Conversation } from "../domain/conversation.ts";
+import type { Conversation } from "../domain/chat.ts";
 import { isWaiting, type Open } from "../domain/task.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";

@@ -1,5 +1,5 @@
 import { briefOf } from "../domain/brief.ts";
-import { lastWordOf } from "../domain/conversation.ts";
+import { lastWordOf } from "../domain/chat.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { Slice } from "../domain/slices.ts";
 import { goalsOf, isAcceptable, refusedOf } from "../domain/slices.ts";

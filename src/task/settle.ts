@@ -1,5 +1,5 @@
 import { endAsks } from "../domain/ask.ts";
-import { lastWordOf } from "../domain/conversation.ts";
+import { lastWordOf } from "../domain/chat.ts";
 import { type End, settled } from "../domain/end.ts";
 import { openAsks, type TaskState } from "../domain/task.ts";
 import { messageOf } from "../errors.ts";
