@@ -5,6 +5,7 @@ import { connect, need, resolveMission, type Service, type Target } from "./call
 import { Exit, exit } from "./exit.ts";
 import { bytes, clean, during, duration, line, money, type Screen, table } from "./print.ts";
 import { writeBlob } from "./task.ts";
+import { attachment } from "./run.ts";
 import { createWords } from "./words.ts";
 
 /** `sortie mission …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
@@ -22,18 +23,22 @@ export type WakeOptions = {
   maxCost?: number;
   maxTokens?: number;
   maxSteps?: number;
+  maxMinutes?: number;
+  attach?: string[];
   follow?: true;
 };
 
 export const wake = async (given: string | undefined, options: WakeOptions, { target, screen, emit }: Context) => {
   const service = connect(target);
   const text = given === "-" ? await readAll(process.stdin) : given;
-  const { id, title, squad, anySquad, produce, model, pillar, maxCost, maxTokens, maxSteps } = options;
+  const { id, title, squad, anySquad, produce, model, pillar, attach } = options;
+  const { maxCost, maxTokens, maxSteps, maxMinutes } = options;
   if (squad !== undefined && anySquad) throw new Exit(exit.usage, "Expected one of --squad and --any-squad, got both.");
   const budget = {
     ...(maxCost === undefined ? {} : { maxCostUSD: maxCost }),
     ...(maxTokens === undefined ? {} : { maxTokens }),
     ...(maxSteps === undefined ? {} : { maxSteps }),
+    ...(maxMinutes === undefined ? {} : { maxMinutes }),
   };
   const woken = need(
     await service.mission.wake({
@@ -41,6 +46,7 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
         ...(id === undefined ? {} : { missionID: id }),
         ...(title === undefined ? {} : { title }),
         ...(text === undefined ? {} : { text }),
+        ...(attach === undefined ? {} : { attachments: await Promise.all(attach.map(attachment)) }),
         ...(squad === undefined ? (anySquad ? { squads: [] } : {}) : { squads: squad }),
         ...(produce === undefined ? {} : { allowSquadProduction: produce === "allow" }),
         ...(model === undefined ? {} : { model }),

@@ -41,6 +41,8 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .option("--max-cost <usd>", "over the whole tree of Tasks", amount)
       .option("--max-tokens <n>", "over the whole tree of Tasks", amount)
       .option("--max-steps <n>", "model calls over the whole tree", amount)
+      .option("--max-minutes <n>", "minutes of work over the whole tree", amount)
+      .option("--attach <file>", "give its agent a file, and so its Tasks; repeatable", collect)
       .option("-f, --follow", "until the Mission rests"),
   ).action(async (text: string | undefined, options: Shared & WakeOptions) =>
     finish(await (await load()).wake(text, options, await context(options))),

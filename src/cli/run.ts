@@ -86,7 +86,7 @@ const mimes: Record<string, string> = {
   ".webp": "image/webp",
 };
 
-const attachment = async (path: string) => {
+export const attachment = async (path: string) => {
   try {
     const data = await readFile(path);
     const text = !data.includes(0);

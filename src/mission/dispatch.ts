@@ -50,6 +50,7 @@ const input = z.strictObject({
       maxCostUSD: z.number().positive().optional(),
       maxTokens: z.number().int().positive().optional(),
       maxSteps: z.number().int().positive().optional(),
+      maxMinutes: z.number().positive().optional(),
     })
     .optional()
     .describe("Default: its share of what is left"),

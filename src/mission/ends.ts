@@ -1,4 +1,6 @@
-import type { DomainEvent } from "../domain/event.ts";
+import { timeUntil } from "../domain/attempt.ts";
+import type { DomainEvent, Recorded } from "../domain/event.ts";
+import { evolve } from "../domain/evolve.ts";
 import { type Dispatched, endedOf, outcomeOf } from "../domain/mission/mission.ts";
 import { noUsage } from "../domain/stream.ts";
 import type { TaskSummary } from "../protocol/status.ts";
@@ -77,8 +79,19 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
           landedCommit: attempt === row.attempt && lifecycleStatus === "completed" ? row.git.landedCommit : null,
           branch: row.git.branch,
           usage: row.usage,
+          minutes: await minutesOf(run, event),
         },
       };
     }),
   );
+};
+
+/** How long the attempt that ended so worked. An attempt before the newest one is folded anew: hardly ever. */
+const minutesOf = async ({ store }: MissionRun, { stream, version, at }: Recorded): Promise<number> => {
+  let state = await store.state(stream);
+  if (state?.version !== version) {
+    state = undefined;
+    for (const event of await store.read(stream, { limit: version })) state = evolve(state, event);
+  }
+  return state === undefined ? 0 : timeUntil(state, at) / 60_000;
 };

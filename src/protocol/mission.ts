@@ -19,6 +19,7 @@ export const missionBudget = z
     maxCostUSD: z.number().positive().optional(),
     maxTokens: z.number().int().positive().optional(),
     maxSteps: z.number().int().positive().optional(),
+    maxMinutes: z.number().positive().optional().describe("Of work, added up over all that work"),
   })
   .meta({ id: "MissionBudget" });
 
@@ -134,7 +135,7 @@ export const missionStatus = z
     usage: usage.describe("Of the whole tree"),
     budget: missionBudget.nullable(),
     budgetUsed: z
-      .object({ maxCostUSD: z.number(), maxTokens: z.number(), maxSteps: z.number() })
+      .object({ maxCostUSD: z.number(), maxTokens: z.number(), maxSteps: z.number(), maxMinutes: z.number() })
       .describe("Used by the tree, with what is reserved for running Tasks"),
     generatedAt: time,
   })
@@ -172,6 +173,7 @@ const budgetShare = z.object({
   maxCostUSD: z.number().exactOptional(),
   maxTokens: z.number().exactOptional(),
   maxSteps: z.number().exactOptional(),
+  maxMinutes: z.number().exactOptional(),
 });
 
 const sessionID = z.string();
@@ -216,7 +218,7 @@ export const missionEvents = {
   /** A cap over the whole tree is reached: nothing more is dispatched or asked until a wake brings a higher one. */
   "mission.paused": z.object({
     sessionID,
-    name: z.enum(["maxCostUSD", "maxTokens", "maxSteps"]),
+    name: z.enum(["maxCostUSD", "maxTokens", "maxSteps", "maxMinutes"]),
     used: z.number(),
     cap: z.number(),
   }),
@@ -253,6 +255,7 @@ export const missionEvents = {
     landedCommit: z.string().nullable(),
     branch: z.string().nullable(),
     usage,
+    minutes: z.number().exactOptional().describe("That this attempt worked"),
   }),
   /** A produced squad was found again in the catalog as it was staged: same id, version and digest. */
   "squad.reconciled": z.object({ sessionID, taskID: z.string(), phase: z.string(), squad: squadRef }),

@@ -347,9 +347,9 @@ describe("wakes", () => {
       body: { code: "squad_not_available" },
     });
     expect(await refused({ text: "x", model: "nobody/large" })).toMatchObject({ status: 422 });
-    expect(await refused({ text: "x", budget: { maxMinutes: 5 } })).toMatchObject({
+    expect(await refused({ text: "x", budget: { maxHours: 5 } })).toMatchObject({
       status: 400,
-      body: { issues: [{ path: "body.budget.maxMinutes" }] },
+      body: { issues: [{ path: "body.budget.maxHours" }] },
     });
     expect((await send(url, at("/missions", directory))).body).toEqual([]);
     stage.play("bare", { mission: () => ({ calls: [finish("blocked", "Here.")] }) });

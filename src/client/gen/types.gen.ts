@@ -252,6 +252,10 @@ export type MissionBudget = {
     maxCostUSD?: number;
     maxTokens?: number;
     maxSteps?: number;
+    /**
+     * Of work, added up over all that work
+     */
+    maxMinutes?: number;
 };
 
 export type MissionTitle = {
@@ -2371,6 +2375,7 @@ export type TaskEvent = {
             maxCostUSD?: number;
             maxTokens?: number;
             maxSteps?: number;
+            maxMinutes?: number;
         };
     };
 } | {
@@ -2461,7 +2466,7 @@ export type TaskEvent = {
     type: 'mission.paused';
     data: {
         sessionID: string;
-        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps';
+        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
         used: number;
         cap: number;
     };
@@ -2531,6 +2536,7 @@ export type TaskEvent = {
             maxCostUSD?: number;
             maxTokens?: number;
             maxSteps?: number;
+            maxMinutes?: number;
         } | null;
         /**
          * No squad owns the phase: why a general one does it all the same
@@ -2587,6 +2593,10 @@ export type TaskEvent = {
         landedCommit: string | null;
         branch: string | null;
         usage: Usage;
+        /**
+         * That this attempt worked
+         */
+        minutes?: number;
     };
 } | {
     id: number;
@@ -2840,6 +2850,7 @@ export type MissionStatus = {
         maxCostUSD: number;
         maxTokens: number;
         maxSteps: number;
+        maxMinutes: number;
     };
     /**
      * ISO-8601, UTC, milliseconds
@@ -3284,6 +3295,10 @@ export type MissionBudgetOutput = {
     maxCostUSD?: number;
     maxTokens?: number;
     maxSteps?: number;
+    /**
+     * Of work, added up over all that work
+     */
+    maxMinutes?: number;
 };
 
 export type JsonValue = string | number | boolean | null | Array<JsonValue> | {

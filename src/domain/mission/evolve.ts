@@ -12,7 +12,7 @@ import { isAwake } from "./next.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 2;
+export const missionRevision = 3;
 
 /** The name of its agent, and of its session's kind. */
 export const missionAgent = "mission";
@@ -116,8 +116,9 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         stopped: false,
       };
     case "reply.finished": {
-      const { failure } = event.data;
-      return { ...talked(state, event), failure: failure === null ? null : { failure, at: event.at } };
+      const { failure, durationMs } = event.data;
+      const answeredMs = state.answeredMs + durationMs;
+      return { ...talked(state, event), answeredMs, failure: failure === null ? null : { failure, at: event.at } };
     }
     case "run.stopped":
     case "reply.retried":
@@ -183,6 +184,7 @@ const begin = (event: Recorded & { type: "mission.created" }): MissionState => {
     squads: [],
     allowSquadProduction: null,
     cap: null,
+    answeredMs: 0,
     archived: false,
     createdAt: at,
     lifecycle: "completed",

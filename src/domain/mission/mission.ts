@@ -34,6 +34,8 @@ export type MissionState = StreamState & {
   allowSquadProduction: boolean | null;
   /** Over the whole tree. `budget` of the shared fold stays null: it is one agent's. */
   cap: MissionBudget | null;
+  /** How long its own model took to answer, in all: its tools take no time that counts. */
+  answeredMs: number;
   archived: boolean;
   createdAt: string;
   /** Of the head in the store: `active` while its agent has something to do. */
