@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, homedir } from "node:os";
 import { join } from "node:path";
 import { createArchiver } from "./archive/archive.ts";
@@ -9,35 +8,32 @@ import { protectedBy } from "./domain/permission.ts";
 import { dueNow } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local.ts";
 import { createSlots } from "./engine/slots.ts";
-import { messageOf, ServiceError, StartError } from "./errors.ts";
+import { StartError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { createMetrics } from "./http/metrics.ts";
 import { listen } from "./http/server.ts";
 import { guardLog, type Log } from "./log.ts";
-import { createRecorder } from "./model/cassette.ts";
-import { createRegistry } from "./model/registry.ts";
-import { createTrials } from "./model/trials.ts";
-import { secretsOf } from "./model/secrets.ts";
-import type { Limits } from "./protocol/limits.ts";
-import { createRoutes } from "./protocol/routes.ts";
 import { createMissions, type Missions } from "./mission/missions.ts";
 import { createRunMission } from "./mission/run.ts";
-import { createSecrets } from "./redact.ts";
-import { type Catalog, createCatalog } from "./squad/catalog.ts";
-import { createManager } from "./squad/manager.ts";
-import { createSquads } from "./squad/squad.ts";
-import { guardStore } from "./store/guarded.ts";
-import { lockFolder } from "./store/lock.ts";
-import { createSqliteStore } from "./store/sqlite.ts";
-import type { Store } from "./store/store.ts";
-import { problemIn } from "./task/rules.ts";
-import { createRunTask } from "./task/run.ts";
-import { createRetainer } from "./task/retain.ts";
-import { createTasks, type Tasks } from "./task/tasks.ts";
+import { createRecorder } from "./model/cassette.ts";
+import { createRegistry } from "./model/registry.ts";
+import { secretsOf } from "./model/secrets.ts";
+import { createTrials } from "./model/trials.ts";
 import { findBrowser } from "./process/browser.ts";
 import { createProcesses } from "./process/process.ts";
 import type { Sandbox } from "./process/sandbox.ts";
 import { findSandbox } from "./process/tier.ts";
+import { createRoutes } from "./protocol/routes.ts";
+import { createSecrets } from "./redact.ts";
+import { type Catalog, createCatalog } from "./squad/catalog.ts";
+import { createManager } from "./squad/manager.ts";
+import { createSquads } from "./squad/squad.ts";
+import { diskGuard, distrust, openData } from "./store/data.ts";
+import { guardStore } from "./store/guarded.ts";
+import { createRetainer } from "./task/retain.ts";
+import { problemIn } from "./task/rules.ts";
+import { createRunTask } from "./task/run.ts";
+import { createTasks, type Tasks } from "./task/tasks.ts";
 import { createWorkspaces } from "./workspace/workspaces.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
@@ -73,19 +69,11 @@ export const createService = async (
   }
   const secrets = createSecrets(secretsOf(config));
   const log = guardLog(openLog, secrets);
-  await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-    throw new StartError(
-      78,
-      `The data folder ${dataDir} could not be made: ${messageOf(error)}. Start with another (--data-dir or SERVICE_DATA_DIR).`,
-    );
-  });
 
   const scope = new AsyncDisposableStack();
   try {
-    scope.use(await lockFolder(dataDir));
-    await rm(join(dataDir, "tmp"), { recursive: true, force: true });
-    const instance = await instanceOf(dataDir);
-    const store = guardStore(scope.use(await openStore(config, instance, log)), secrets);
+    const data = scope.use(await openData(config, log));
+    const store = guardStore(data.store, secrets);
     const sandbox = await sandboxOf(config);
     const processes = createProcesses({
       folder: join(dataDir, "processes"),
@@ -140,6 +128,7 @@ export const createService = async (
       slotsFree: () => slots.free(),
       breakers: () => registry.breakers(),
     });
+    const checkDisk = diskGuard(dataDir, limits);
     const archiver = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });
     const now = () => new Date();
     const browser = () => ({
@@ -153,7 +142,7 @@ export const createService = async (
       squads,
       resolveModel: (ref) => registry.resolve(ref),
       archive: archiver.ofTask,
-      checkDisk: diskGuard(dataDir, limits),
+      checkDisk,
       captures: { browser, slots, network: sandbox.network },
       defaults: { squad: config.squad, landing: config.landing },
       limits,
@@ -168,14 +157,14 @@ export const createService = async (
       workspaces,
       catalog,
       resolveModel: (ref) => registry.resolve(ref),
-      checkDisk: diskGuard(dataDir, limits),
+      checkDisk,
       archive: archiver.ofMission,
       production: config.production,
       log,
       now,
     });
     const running = { tier: sandbox.tier, name: sandbox.name, network: sandbox.network };
-    const worker = `${instance}/${randomUUID()}`;
+    const worker = `${data.instance}/${randomUUID()}`;
     const heard = (events: readonly Recorded[]) => {
       metrics.recorded(events);
       for (const event of events) if (event.type === "task.settled") void settled(event.stream);
@@ -274,14 +263,6 @@ export const createService = async (
     scope.defer(() => server.close());
     engine.start((stream, signal) => (isMission(stream) ? runMission : runTask)(stream, signal));
     retainer = scope.use(createRetainer({ store, workspaces, retentionHours: config.retentionHours, log, now }));
-    scope.use(forgetKeys(store, log));
-    const failure = new Promise<StartError>((resolve) => {
-      store.verify?.().catch((error: unknown) => {
-        if (error instanceof StartError) resolve(error);
-        else log.error({ error: messageOf(error) }, "the database could not be verified");
-      });
-    });
-
     return {
       url: server.url,
       port: server.port,
@@ -292,7 +273,7 @@ export const createService = async (
       store: store.kind,
       tasks,
       missions,
-      failure,
+      failure: distrust(store, log),
       async close() {
         draining = true;
         tasks.stop();
@@ -321,56 +302,3 @@ export const catalogOf = ({ agents }: Config, dataDir: string | undefined): Cata
 
 /** The browser that these settings get on this machine, if any. */
 export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");
-
-type Verified = Store & { verify?(): Promise<void> };
-
-const openStore = async (config: Config, instance: string, log: Log): Promise<Verified> => {
-  const { databaseURL, dataDir } = config;
-  if (databaseURL === undefined) return createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, log });
-  const { createPostgresStore } = await import("./store/postgres.ts");
-  return createPostgresStore({ url: databaseURL, dataDir, instance, log });
-};
-
-/** The data folder's own name, made once: what a dead service of this folder held is known by it. */
-const instanceOf = async (dataDir: string): Promise<string> => {
-  const file = join(dataDir, "instance");
-  const known = await readFile(file, "utf8").catch(() => "");
-  if (known !== "") return known;
-  const made = randomUUID();
-  await writeFile(file, made, { mode: 0o600 });
-  return made;
-};
-
-/** Keys are kept a day, as promised, and forgotten within the hour after. */
-const forgetKeys = (store: Store, log: Log): Disposable => {
-  const forget = () => {
-    store.forget(new Date(Date.now() - day)).catch((error: unknown) => {
-      log.warn({ error: messageOf(error) }, "old idempotency keys could not be forgotten");
-    });
-  };
-  const timer = setInterval(forget, hour);
-  timer.unref();
-  return { [Symbol.dispose]: () => clearInterval(timer) };
-};
-
-const hour = 3_600_000;
-const day = 24 * hour;
-
-/** Refuses new Tasks while the data folder's disk is nearly full; asks the disk at most once a second. */
-const diskGuard = (folder: string, limits: Limits) => {
-  let asked = 0;
-  let short: string | undefined;
-  return async (): Promise<void> => {
-    if (performance.now() - asked > 1000) {
-      const { bavail, bsize, blocks } = await statfs(folder);
-      const free = bavail * bsize;
-      const wanted = Math.max(limits.diskFreeBytes, (blocks * bsize * limits.diskFreePercent) / 100);
-      short =
-        free < wanted
-          ? `Expected at least ${Math.round(wanted / 2 ** 20)} MiB free for the data folder, found ${Math.round(free / 2 ** 20)} MiB.`
-          : undefined;
-      asked = performance.now();
-    }
-    if (short !== undefined) throw new ServiceError("disk_low", short);
-  };
-};

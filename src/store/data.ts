@@ -1,0 +1,93 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { messageOf, ServiceError, StartError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Limits } from "../protocol/limits.ts";
+import { lockFolder } from "./lock.ts";
+import { createSqliteStore } from "./sqlite.ts";
+import type { Store } from "./store.ts";
+
+/** The data folder of one service, and the store that goes with it. */
+
+/** `instance`: the folder's own name, made once; what a dead service of this folder held is known by it. */
+export type Data = AsyncDisposable & { store: Store & { verify?(): Promise<void> }; instance: string };
+
+/** Takes the folder for this process alone, drops what an earlier one left half done, and opens the store. */
+export const openData = async (
+  { dataDir, databaseURL }: { dataDir: string; databaseURL: string | undefined },
+  log: Log,
+): Promise<Data> => {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+    throw new StartError(
+      78,
+      `The data folder ${dataDir} could not be made: ${messageOf(error)}. Start with another (--data-dir or SERVICE_DATA_DIR).`,
+    );
+  });
+  await using scope = new AsyncDisposableStack();
+  scope.use(await lockFolder(dataDir));
+  await rm(join(dataDir, "tmp"), { recursive: true, force: true });
+  const instance = await instanceOf(dataDir);
+  const store = scope.use(await openStore(databaseURL, dataDir, instance, log));
+  scope.use(forgetKeys(store, log));
+  const held = scope.move();
+  return { store, instance, [Symbol.asyncDispose]: () => held.disposeAsync() };
+};
+
+const openStore = async (url: string | undefined, dataDir: string, instance: string, log: Log) => {
+  if (url === undefined) return createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, log });
+  const { createPostgresStore } = await import("./postgres.ts");
+  return createPostgresStore({ url, dataDir, instance, log });
+};
+
+/** Resolves when the store finds, while the service works, that what it holds cannot be trusted. */
+export const distrust = (store: Data["store"], log: Log): Promise<StartError> =>
+  new Promise((resolve) => {
+    store.verify?.().catch((error: unknown) => {
+      if (error instanceof StartError) resolve(error);
+      else log.error({ error: messageOf(error) }, "the database could not be verified");
+    });
+  });
+
+const instanceOf = async (dataDir: string): Promise<string> => {
+  const file = join(dataDir, "instance");
+  const known = await readFile(file, "utf8").catch(() => "");
+  if (known !== "") return known;
+  const made = randomUUID();
+  await writeFile(file, made, { mode: 0o600 });
+  return made;
+};
+
+/** Idempotency keys are kept a day, as promised, and forgotten within the hour after. */
+const forgetKeys = (store: Store, log: Log): Disposable => {
+  const forget = () => {
+    store.forget(new Date(Date.now() - day)).catch((error: unknown) => {
+      log.warn({ error: messageOf(error) }, "old idempotency keys could not be forgotten");
+    });
+  };
+  const timer = setInterval(forget, hour);
+  timer.unref();
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+};
+
+const hour = 3_600_000;
+const day = 24 * hour;
+
+/** Refuses new Tasks while the folder's disk is nearly full; asks the disk at most once a second. */
+export const diskGuard = (dataDir: string, limits: Limits) => {
+  let asked = 0;
+  let short: string | undefined;
+  return async (): Promise<void> => {
+    if (performance.now() - asked > 1000) {
+      const { bavail, bsize, blocks } = await statfs(dataDir);
+      const free = bavail * bsize;
+      const wanted = Math.max(limits.diskFreeBytes, (blocks * bsize * limits.diskFreePercent) / 100);
+      short =
+        free < wanted
+          ? `Expected at least ${Math.round(wanted / 2 ** 20)} MiB free for the data folder, found ${Math.round(free / 2 ** 20)} MiB.`
+          : undefined;
+      asked = performance.now();
+    }
+    if (short !== undefined) throw new ServiceError("disk_low", short);
+  };
+};
