@@ -91,6 +91,8 @@ export const configFile = z.strictObject({
   /** Chromium, for visual checks and previews; default: the first one on PATH. */
   browser: z.string().refine(isAbsolute, "Expected an absolute path").optional(),
   web: z.strictObject({ fetch: z.boolean().optional(), http: z.boolean().optional() }).optional(),
+  /** Targets beside public https: `host`, `host:port`, an address or a network such as 10.0.0.0/8. */
+  webhooks: z.strictObject({ allow: z.array(z.string().min(1).max(300)).max(100).optional() }).optional(),
   /** Commands that `run codemod NAME` may run. */
   rules: z
     .strictObject({
@@ -158,6 +160,8 @@ export type Config = {
   setup: { run: string; network: boolean } | undefined;
   /** Whether agents may fetch pages of the public web, and without encryption. */
   web: { fetch: boolean; http: boolean };
+  /** What webhooks may be sent to beside public https; the entries are checked where targets are known. */
+  webhooks: { allow: string[] };
   browser: string | undefined;
   codemods: Record<string, string>;
   limits: Limits;
@@ -335,6 +339,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
         ? undefined
         : { run: file.workspace.setup, network: file.workspace.setupNetwork ?? false },
     web: { fetch: offline === "0" && (file.web?.fetch ?? false), http: file.web?.http ?? false },
+    webhooks: { allow: file.webhooks?.allow ?? [] },
     browser: file.browser,
     codemods: file.rules?.codemods ?? {},
     limits: {

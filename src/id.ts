@@ -13,7 +13,7 @@ const random = (): number => {
 
 const next = monotonicFactory(random);
 
-export type IDKind = "task" | "ses" | "msg" | "call" | "ask" | "slice" | "art" | "evt" | "req";
+export type IDKind = "task" | "ses" | "msg" | "call" | "ask" | "slice" | "art" | "evt" | "req" | "hook" | "dlv";
 
 /** A server-made id: prefix, then a ULID in lower case (48 bits of time, 80 random), so that ids sort by creation. */
 export const newID = (kind: IDKind): string => `${kind}_${next().toLowerCase()}`;

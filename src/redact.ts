@@ -13,6 +13,8 @@ export interface Secrets {
   readonly all: (text: string) => string;
   /** The same for bytes, whatever they are. */
   bytes(bytes: Uint8Array): Uint8Array;
+  /** Values of this kind from now on, in the place of those before. */
+  learn(kind: string, values: readonly string[]): void;
   /** For text in pieces: what is not yet sure comes with the next piece, or with `end`. */
   stream(): Stream;
 }
@@ -128,6 +130,22 @@ const createFinder = (forms: readonly Form[], stride: number) => {
 };
 
 export const createSecrets = (secrets: readonly Secret[]): Secrets => {
+  const learned = new Map<string, readonly string[]>();
+  let now = build(secrets);
+  return {
+    known: (text) => now.known(text),
+    all: (text) => now.all(text),
+    bytes: (bytes) => now.bytes(bytes),
+    stream: () => now.stream(),
+    learn(kind, values) {
+      if (values.join("\n") === (learned.get(kind) ?? []).join("\n")) return;
+      learned.set(kind, values);
+      now = build([...secrets, ...[...learned].flatMap(([each, all]) => all.map((value) => ({ kind: each, value })))]);
+    },
+  };
+};
+
+const build = (secrets: readonly Secret[]): Omit<Secrets, "learn"> => {
   const forms = new Map<string, Form>();
   for (const secret of secrets)
     for (const text of secret.value.length < shortest ? [] : formsOf(secret)) {
@@ -224,6 +242,7 @@ const patterns: readonly (readonly [kind: string, form: RegExp])[] = [
   ["aws-key", /()A[KS]IA[A-Z0-9]{16}(?![A-Z0-9])/g],
   ["google-key", /()AIza[\w-]{35}/g],
   ["slack-token", /()xox[abeoprs]-[\w-]{10,250}/g],
+  ["webhook-secret", /()whsec_[A-Za-z0-9+/]{32,100}={0,2}/g],
   ["npm-token", /()npm_[A-Za-z0-9]{36}/g],
   ["authorization", /(\b(?:Bearer|Basic) {1,3})[\w.~+/-]{16,4000}={0,2}/gi],
   ["url-password", /(:\/\/[^\s/:@'"\\]{0,64}:)[^\s/@'"\\]{1,256}(?=@)/g],

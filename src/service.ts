@@ -34,6 +34,8 @@ import { createRetainer } from "./task/retain.ts";
 import { problemIn } from "./task/rules.ts";
 import { createRunTask } from "./task/run.ts";
 import { createTasks, type Tasks } from "./task/tasks.ts";
+import { parseAllowed } from "./webhook/target.ts";
+import { callbackTo, createWebhooks, hearing, type Webhooks } from "./webhook/webhooks.ts";
 import { createWorkspaces } from "./workspace/workspaces.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
@@ -67,13 +69,18 @@ export const createService = async (
     const problem = problemIn(list, permissions[list]);
     if (problem !== undefined) throw new StartError(78, `${config.configPath}: permissions.${problem}.`);
   }
+  const allowed = parseAllowed(config.webhooks.allow);
+  if (typeof allowed === "string") throw new StartError(78, `${config.configPath}: webhooks.allow: ${allowed}.`);
   const secrets = createSecrets(secretsOf(config));
   const log = guardLog(openLog, secrets);
 
   const scope = new AsyncDisposableStack();
   try {
     const data = scope.use(await openData(config, log));
-    const store = guardStore(data.store, secrets);
+    const worker = `${data.instance}/${randomUUID()}`;
+    /** Made once the projects can be read; nothing is committed before. */
+    let webhooks: Webhooks | undefined;
+    const store = hearing(guardStore(data.store, secrets), (events) => webhooks?.heard(events));
     const sandbox = await sandboxOf(config);
     const processes = createProcesses({
       folder: join(dataDir, "processes"),
@@ -98,6 +105,19 @@ export const createService = async (
       log,
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
     });
+    webhooks = scope.use(
+      await createWebhooks({
+        store,
+        allowed,
+        project: (directory) => workspaces.inspect(directory),
+        learn: (values) => secrets.learn("webhook-secret", values),
+        redact: secrets.all,
+        instance: `${data.instance}/`,
+        worker,
+        log,
+        now: () => new Date(),
+      }),
+    );
     const catalog = catalogOf(config, dataDir);
     const squads = createSquads(store.blobs, catalog);
     const manager = createManager({
@@ -143,6 +163,7 @@ export const createService = async (
       resolveModel: (ref) => registry.resolve(ref),
       archive: archiver.ofTask,
       checkDisk,
+      callback: (url) => callbackTo(url, allowed),
       captures: { browser, slots, network: sandbox.network },
       defaults: { squad: config.squad, landing: config.landing },
       limits,
@@ -164,7 +185,6 @@ export const createService = async (
       now,
     });
     const running = { tier: sandbox.tier, name: sandbox.name, network: sandbox.network };
-    const worker = `${data.instance}/${randomUUID()}`;
     const heard = (events: readonly Recorded[]) => {
       metrics.recorded(events);
       for (const event of events) if (event.type === "task.settled") void settled(event.stream);
@@ -218,6 +238,7 @@ export const createService = async (
     const app = createApp({
       tasks,
       missions,
+      webhooks,
       squads: { catalog, manager, admit: async (directory) => (await workspaces.inspect(directory)).directory },
       store,
       limits,

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
  */
 
 const layers =
-  "disposable errors redact log id protocol domain store engine process workspace model tool squad agent check task archive mission http".split(
+  "disposable errors redact log id protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
     " ",
   );
 

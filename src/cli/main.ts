@@ -8,6 +8,7 @@ import { Exit, exit } from "./exit.ts";
 import { clean, createScreen } from "./print.ts";
 import type { RunOptions } from "./run.ts";
 import { addTaskCommands } from "./tasks.ts";
+import { addWebhookCommands } from "./webhooks.ts";
 
 /** The command `sortie`. Parses, loads the command's own file, and turns every outcome into an exit code. */
 
@@ -152,6 +153,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
         new Option("--landing <where>", "the project's branch, or sortie/<task>").choices(["commit", "branch"]),
       )
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code"))
+      .option("--callback <url>", "is told when the Task ends or asks, signed")
       .option("--detach", "print the Task's id and return"),
   ).action(async (request: string, options: RunOptions & Shared) => {
     const { runTask } = await import("./run.ts");
@@ -161,6 +163,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
 
   addTaskCommands(program, { speaking, context, finish });
   addMissionCommands(program, { speaking, context, finish });
+  addWebhookCommands(program, { speaking, context, finish });
 
   const squad = program.command("squad").description("which squads there are, and packages of them");
   const squads = () => import("./squad.ts");

@@ -15,6 +15,7 @@ export type RunOptions = {
   title?: string;
   landing?: "commit" | "branch";
   pillar: "code" | "work";
+  callback?: string;
   json?: true;
   detach?: true;
 };
@@ -28,7 +29,7 @@ export const runTask = async (
   emit: (value: object) => void,
 ): Promise<number> => {
   const service = connect(target);
-  const { check, attach, squad, model, priority, title, landing, pillar } = options;
+  const { check, attach, squad, model, priority, title, landing, pillar, callback } = options;
   const body = {
     request: request === "-" ? await readStdin() : request,
     productPillar: pillar,
@@ -40,6 +41,7 @@ export const runTask = async (
     ...(priority === undefined ? {} : { priority }),
     ...(title === undefined ? {} : { title }),
     ...(landing === undefined ? {} : { landing }),
+    ...(callback === undefined ? {} : { callbackURL: callback }),
   };
   const created = need(await service.task.create({ body }), target.url);
   const { taskID, directory } = created;

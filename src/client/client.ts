@@ -2,7 +2,7 @@ import type { Frame } from "../protocol/frame.ts";
 import type { TaskStatus } from "../protocol/status.ts";
 import { type CallError, errorOf, openEvents, type Result, type StreamFrame } from "./events.ts";
 import { createClient } from "./gen/client/index.ts";
-import { Mission, type Options, Project, Service, Squad, Task } from "./gen/sdk.gen.ts";
+import { Mission, type Options, Project, Service, Squad, Task, Webhook } from "./gen/sdk.gen.ts";
 import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
 
 export type { CallError, Result, StreamFrame } from "./events.ts";
@@ -56,6 +56,7 @@ export const createServiceClient = (options: ClientOptions) => {
   const squad = new Squad({ client });
   const project = new Project({ client });
   const service = new Service({ client });
+  const webhook = new Webhook({ client });
 
   /** The same operation, with the client's directory unless the call names one. */
   const inProject = <Call extends (call: never) => unknown>(operation: Call): Call =>
@@ -225,6 +226,20 @@ export const createServiceClient = (options: ClientOptions) => {
       install: inProject(squad.install.bind(squad)),
       remove: inProject(squad.remove.bind(squad)),
       recommend: inProject(squad.recommend.bind(squad)),
+    },
+    /** Of all projects; `query.directory` narrows a new one to its project. */
+    webhook: {
+      create: webhook.create.bind(webhook),
+      list: webhook.list.bind(webhook),
+      get: webhook.get.bind(webhook),
+      update: webhook.update.bind(webhook),
+      delete: webhook.delete.bind(webhook),
+      test: webhook.test.bind(webhook),
+      rotate: webhook.rotate.bind(webhook),
+      callbackSecret: webhook.callbackSecret.bind(webhook),
+      deliveries: webhook.deliveries.bind(webhook),
+      redeliver: webhook.redeliver.bind(webhook),
+      redeliverDead: webhook.redeliverDead.bind(webhook),
     },
     project: {
       list: project.list.bind(project),

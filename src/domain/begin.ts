@@ -33,6 +33,7 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     squad: data.squad,
     mission: data.mission ?? null,
     production: data.production ?? null,
+    callbackURL: data.callbackURL ?? null,
     staged: null,
     installing: null,
     installed: null,

@@ -50,6 +50,7 @@ export const commonOf = (state: TaskState) => {
     directory: state.directory,
     ...(state.mission === null ? {} : { missionID: state.mission.missionID }),
     ...(state.production === null ? {} : { production: state.production }),
+    ...(state.callbackURL === null ? {} : { callbackURL: state.callbackURL }),
     squad: state.squad,
     model: state.model as string,
     attempt: state.attempt,

@@ -82,6 +82,8 @@ export type TaskState = {
   mission: NonNullable<EventData["task.created"]["mission"]> | null;
   /** Set of a Task that makes a squad: its package is installed when it lands. */
   production: NonNullable<EventData["task.created"]["production"]> | null;
+  /** Where its ends and asks are told, without the query. */
+  callbackURL: string | null;
   staged: EventData["squad.staged"] | null;
   /** The digest of the package whose install was begun. */
   installing: string | null;

@@ -9,6 +9,7 @@ import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
 import { createAnswered } from "./answered.ts";
+import type { Webhooks } from "../webhook/webhooks.ts";
 import { type Auth, createAuth, unauthorized } from "./auth.ts";
 import { createBodies } from "./body.ts";
 import type { Handler } from "./call.ts";
@@ -35,6 +36,7 @@ import {
 import { createMcpFace, mcpPath } from "./mcp.ts";
 import { createMissionHandlers } from "./missions.ts";
 import { createTaskHandlers } from "./tasks.ts";
+import { createWebhookHandlers } from "./webhooks.ts";
 
 /**
  * The HTTP face: guards, then the router, then one handler for each route of the table. The guards run before the
@@ -46,6 +48,7 @@ export type AppDeps = {
   tasks: Tasks;
   missions: Missions;
   squads: SquadDeps;
+  webhooks: Webhooks;
   store: Store;
   limits: Limits;
   routes: Routes;
@@ -243,6 +246,7 @@ const createHandlers = (
   return {
     ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),
     ...createMissionHandlers({ missions: deps.missions, runOnce, streams, limits, log }),
+    ...createWebhookHandlers({ webhooks: deps.webhooks, answered }),
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
     "project.list": async ({ entry, query }) => {
       const [known, here] = await Promise.all([store.projects(query.limit ?? 50), deps.startedIn()]);

@@ -36,6 +36,7 @@ export const eventData = {
     sessionID: z.string().describe("The Orchestrator's session"),
     agent: z.string(),
     mission: taskMission.exactOptional(),
+    callbackURL: z.string().exactOptional().describe("Without its query, which may be a secret"),
     production: production.exactOptional(),
   }),
   "task.updated": z.object({

@@ -5,6 +5,7 @@ import { missionRoutes } from "./routes/mission.ts";
 import { serviceRoutes } from "./routes/service.ts";
 import { squadRoutes } from "./routes/squad.ts";
 import { taskRoutes } from "./routes/task.ts";
+import { webhookRoutes } from "./routes/webhook.ts";
 import { createRequests } from "./task.ts";
 
 /**
@@ -17,6 +18,7 @@ export const createRoutes = (limits: Limits = defaultLimits) => {
     ...taskRoutes(tasks),
     ...missionRoutes(createMissionRequests(limits), tasks),
     ...squadRoutes,
+    ...webhookRoutes,
     ...serviceRoutes,
   } as const satisfies Record<string, Route>;
 };

@@ -190,6 +190,7 @@ const common = {
   directory: z.string(),
   missionID: z.string().optional().describe("The Mission that dispatched it"),
   production: production.optional().describe("Only of a Task that produces a squad"),
+  callbackURL: z.string().optional().describe("Where its ends and asks are told; without its query"),
   squad: squadRef,
   model: z.string(),
   attempt: z.number().int(),

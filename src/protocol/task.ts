@@ -90,6 +90,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         budget: budget.optional(),
         isolation: z.enum(["worktree", "directory"]).optional(),
         landing: z.enum(["commit", "branch"]).optional(),
+        callbackURL: z.string().min(1).max(2000).optional().describe("Is told the Task's ends and asks, signed"),
       })
       .meta({ id: "TaskCreate" }),
     taskMessage: z

@@ -32,6 +32,8 @@ export type Changes = {
   /** Streams whose title is new, or changed. */
   titles: Set<StreamID>;
   answers: Map<string, Answer>;
+  /** Where Tasks' own ends are told to. */
+  callbacks: Map<StreamID, string>;
   /** Taken before everything else of the batch. */
   erased: Set<StreamID>;
   /** Streams that were taken from their holder. */
@@ -50,6 +52,7 @@ export const noChanges = (position: Position): Changes => ({
   snapshots: new Set(),
   titles: new Set(),
   answers: new Map(),
+  callbacks: new Map(),
   erased: new Set(),
   revoked: new Set(),
 });
@@ -80,6 +83,7 @@ export const runMember = <T>(member: Member<T>, base: Base, batch: Changes, now:
     batch.states.delete(stream);
     batch.snapshots.delete(stream);
     batch.titles.delete(stream);
+    batch.callbacks.delete(stream);
     batch.events = batch.events.filter((event) => event.stream !== stream);
     for (const [name, owner] of batch.names) if (owner === stream) batch.names.delete(name);
   }
@@ -87,6 +91,7 @@ export const runMember = <T>(member: Member<T>, base: Base, batch: Changes, now:
   for (const [stream, state] of own.states) batch.states.set(stream, state);
   for (const [name, stream] of own.names) batch.names.set(name, stream);
   for (const [id, answer] of own.answers) batch.answers.set(id, answer);
+  for (const [stream, url] of own.callbacks) batch.callbacks.set(stream, url);
   for (const stream of own.snapshots) batch.snapshots.add(stream);
   for (const stream of own.titles) batch.titles.add(stream);
   for (const stream of own.revoked) batch.revoked.add(stream);
@@ -121,6 +126,7 @@ export const commitMember =
         return refuse(changes, { ok: false, reason: "version", stream, version });
       append(world, changes, stream, events, now);
     }
+    for (const { stream, url } of write.callbacks ?? []) changes.callbacks.set(stream, url);
     for (const { stream, due } of write.due ?? []) {
       const head = world.head(stream);
       if (head === undefined) continue;

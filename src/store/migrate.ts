@@ -1,4 +1,4 @@
-import { type Kysely, sql } from "kysely";
+import { type Kysely, sql, type SqlBool } from "kysely";
 import { StartError } from "../errors.ts";
 import type { Tables } from "./schema.ts";
 
@@ -156,6 +156,82 @@ const migrations: readonly Migration[] = [
         .on("missions")
         .columns(["project", "updated", "stream"])
         .execute();
+    },
+  },
+  {
+    name: "0003-webhooks",
+    async up(db) {
+      await db.schema
+        .createTable("webhook_log")
+        .addColumn("id", "integer", (column) => column.primaryKey())
+        .addColumn("position", "bigint", (column) => column.notNull())
+        .addColumn("secrets", "text", (column) => column.notNull())
+        .execute();
+      const { position } = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
+      await db.insertInto("webhook_log").values({ id: 1, position, secrets: "[]" }).execute();
+      await db.schema
+        .createTable("webhooks")
+        .addColumn("id", "text", (column) => column.primaryKey())
+        .addColumn("url", "text", (column) => column.notNull())
+        .addColumn("events", "text", (column) => column.notNull())
+        .addColumn("project", "text")
+        .addColumn("directory", "text")
+        .addColumn("description", "text", (column) => column.notNull())
+        .addColumn("state", "text", (column) => column.notNull())
+        .addColumn("reason", "text")
+        .addColumn("secrets", "text", (column) => column.notNull())
+        .addColumn("since", "bigint", (column) => column.notNull())
+        .addColumn("failing_since", "bigint")
+        .addColumn("created", "bigint", (column) => column.notNull())
+        .addColumn("updated", "bigint", (column) => column.notNull())
+        .execute();
+      await db.schema
+        .createTable("callbacks")
+        .addColumn("stream", "text", (column) => column.primaryKey())
+        .addColumn("url", "text", (column) => column.notNull())
+        .execute();
+      await db.schema
+        .createTable("deliveries")
+        .addColumn("id", "text", (column) => column.primaryKey())
+        .addColumn("webhook", "text", (column) => column.notNull())
+        .addColumn("target", "text", (column) => column.notNull())
+        .addColumn("stream", "text", (column) => column.notNull())
+        .addColumn("message", "text", (column) => column.notNull())
+        .addColumn("type", "text", (column) => column.notNull())
+        .addColumn("position", "bigint", (column) => column.notNull())
+        .addColumn("body", "text", (column) => column.notNull())
+        .addColumn("state", "text", (column) => column.notNull())
+        .addColumn("attempts", "integer", (column) => column.notNull())
+        .addColumn("due_at", "bigint", (column) => column.notNull())
+        .addColumn("holder", "text")
+        .addColumn("lease_until", "bigint")
+        .addColumn("status", "integer")
+        .addColumn("reason", "text")
+        .addColumn("duration", "integer")
+        .addColumn("created", "bigint", (column) => column.notNull())
+        .addColumn("updated", "bigint", (column) => column.notNull())
+        .execute();
+      // A fact is told once to each, however often the log is looked through.
+      await db.schema
+        .createIndex("deliveries_once")
+        .unique()
+        .on("deliveries")
+        .columns(["webhook", "message"])
+        .execute();
+      await db.schema
+        .createIndex("deliveries_due")
+        .on("deliveries")
+        .columns(["due_at", "position"])
+        .where(sql<SqlBool>`state = 'pending'`)
+        .execute();
+      await db.schema
+        .createIndex("deliveries_target")
+        .on("deliveries")
+        .columns(["target", "lease_until"])
+        .where(sql<SqlBool>`state = 'pending'`)
+        .execute();
+      await db.schema.createIndex("deliveries_state").on("deliveries").columns(["state", "id"]).execute();
+      await db.schema.createIndex("deliveries_stream").on("deliveries").column("stream").execute();
     },
   },
 ];

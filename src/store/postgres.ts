@@ -32,6 +32,7 @@ import { createReads } from "./reads.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./rows.ts";
 import type { Tables } from "./schema.ts";
 import type { Store, Write } from "./store.ts";
+import { createWebhooks } from "./hooks.ts";
 
 type Options = {
   url: string;
@@ -218,6 +219,11 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     kind: "postgres",
     blobs: createBlobs(join(dataDir, "blobs")),
     live: createLive(),
+    webhooks: createWebhooks(db, (queries) =>
+      db.transaction().execute(async (trx) => {
+        for (const query of queries) await trx.executeQuery(query);
+      }),
+    ),
     redact: (text) => text,
     ...reads,
     state,

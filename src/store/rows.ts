@@ -14,7 +14,7 @@ import {
 } from "./fold.ts";
 import { type Fold, isMissionFold, isTaskFold, streamOf } from "./folds.ts";
 import { clock } from "./lease.ts";
-import type { Head, Tables } from "./schema.ts";
+import { type Head, ofStreams, type Tables } from "./schema.ts";
 import type { Json } from "./store.ts";
 
 /** What a batch loads under its locks, and how it is written, on PostgreSQL. */
@@ -104,8 +104,7 @@ export const loadState = async (
 export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void> => {
   const erased = [...changes.erased];
   if (erased.length > 0)
-    for (const table of ["events", "streams", "tasks", "missions", "texts", "metadata", "snapshots"] as const)
-      await trx.deleteFrom(table).where("stream", "in", erased).execute();
+    for (const table of ofStreams) await trx.deleteFrom(table).where("stream", "in", erased).execute();
 
   const states = [...changes.states.values()];
   const fresh = new Set(changes.events.filter((event) => event.type === "task.created").map((event) => event.stream));
@@ -135,6 +134,8 @@ export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void>
       at: now.getTime(),
     })),
   );
+  const callbacks = [...changes.callbacks].map(([stream, url]) => ({ stream, url }));
+  await put(trx, "callbacks", callbacks);
   if (changes.events.length > 0) await trx.updateTable("log").set({ position: changes.position }).execute();
 };
 

@@ -46,6 +46,48 @@ export type Tables = {
   snapshots: { stream: string; version: number; revision: number; state: string };
   /** `id` is the SHA-256 of scope and key. */
   answers: { id: string; body_hash: string; status: number; body: string; at: number };
+  /** One row, id 1: how far the log was looked through for deliveries, and the secrets that callbacks are signed with. */
+  webhook_log: { id: number; position: number; secrets: string };
+  webhooks: {
+    id: string;
+    url: string;
+    events: string;
+    project: string | null;
+    directory: string | null;
+    description: string;
+    state: string;
+    reason: string | null;
+    secrets: string;
+    /** The position in the log that it was made at: later facts are its own. */
+    since: number;
+    failing_since: number | null;
+    created: number;
+    updated: number;
+  };
+  /** Where a Task's own end is told to, whole; the log has it without its query. */
+  callbacks: { stream: string; url: string };
+  deliveries: {
+    id: string;
+    /** `callback`: the Task's own. */
+    webhook: string;
+    /** What takes one request at a time: a webhook's id, or the origin of callbacks. */
+    target: string;
+    stream: string;
+    message: string;
+    type: string;
+    position: number;
+    body: string;
+    state: string;
+    attempts: number;
+    due_at: number;
+    holder: string | null;
+    lease_until: number | null;
+    status: number | null;
+    reason: string | null;
+    duration: number | null;
+    created: number;
+    updated: number;
+  };
 };
 
 /** What is known of a stream beside its events: how far it is, who moves it, when it wants to run. */
@@ -63,3 +105,16 @@ export type Head = {
   fruitless: number;
   lifecycle: LifecycleStatus;
 };
+
+/** What goes with a stream that is erased. */
+export const ofStreams = [
+  "events",
+  "streams",
+  "tasks",
+  "missions",
+  "texts",
+  "metadata",
+  "snapshots",
+  "callbacks",
+  "deliveries",
+] as const satisfies (keyof Tables)[];

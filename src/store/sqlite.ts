@@ -30,6 +30,7 @@ import type { Tables } from "./schema.ts";
 import { prepare } from "./statements.ts";
 import type { Store } from "./store.ts";
 import { quickCheck } from "./verify.ts";
+import { type Atomically, createWebhooks } from "./hooks.ts";
 
 export type SqliteStore = Store & {
   /** After an unclean stop: reads the whole file, in a thread of its own. Damage is a `StartError` with exit code 70. */
@@ -159,6 +160,18 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     }
   };
 
+  const atomically: Atomically = async (queries) => {
+    if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
+    rows.begin();
+    try {
+      for (const { sql, parameters } of queries) database.prepare(sql).run(...parameters);
+      rows.commit();
+    } catch (error) {
+      if (database.inTransaction) rows.rollback();
+      throw unavailable(error);
+    }
+  };
+
   /** A full disk must not leave a stream held by nobody: tried until it is done. After a stop the next start does it. */
   const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
     try {
@@ -183,6 +196,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     kind: "sqlite",
     blobs: createBlobs(join(dataDir, "blobs")),
     live: createLive(),
+    webhooks: createWebhooks(db, atomically),
     redact: (text) => text,
     ...reads,
     // What followers, the engine and every POST ask again and again.

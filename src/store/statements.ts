@@ -13,7 +13,7 @@ import {
   taskRow,
 } from "./fold.ts";
 import { type Fold, isMissionFold, streamOf } from "./folds.ts";
-import type { Head, Tables } from "./schema.ts";
+import { type Head, ofStreams, type Tables } from "./schema.ts";
 import type { DueStream, Json } from "./store.ts";
 
 /** SQLite's hot statements, prepared once. Ten times quicker than a query builder, which does the rest. */
@@ -76,9 +76,8 @@ export const prepare = (database: Database.Database) => {
   const putSnapshot = put<Tables["snapshots"]>("snapshots", "stream", ["stream", "version", "revision", "state"]);
   const putAnswer = put<Tables["answers"]>("answers", undefined, ["id", "body_hash", "status", "body", "at"]);
   const putPosition = run("update log set position = ?");
-  const erasures = ["events", "streams", "tasks", "missions", "texts", "metadata", "snapshots"].map((table) =>
-    run(`delete from ${table} where stream = ?`),
-  );
+  const putCallback = put<Tables["callbacks"]>("callbacks", undefined, ["stream", "url"]);
+  const erasures = ofStreams.map((table) => run(`delete from ${table} where stream = ?`));
 
   const getHead = database.prepare<[string], Head>("select * from streams where stream = ?");
   const getNamed = database.prepare<[string], { stream: string }>("select stream from missions where name = ?");
@@ -173,6 +172,7 @@ export const prepare = (database: Database.Database) => {
           body: JSON.stringify(stored.body),
           at: at.getTime(),
         });
+      for (const [stream, url] of changes.callbacks) putCallback({ stream, url });
       if (changes.events.length > 0) putPosition(changes.position);
     },
   };

@@ -6,6 +6,7 @@ import type { BlobRef } from "../protocol/text.ts";
 import type { LiveFrame } from "../protocol/frame.ts";
 import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/status.ts";
 import type { Project } from "../protocol/board.ts";
+import type { Webhooks } from "./webhooks.ts";
 
 /**
  * The log and what stands beside it. One port, two implementations (`sqlite.ts`, `postgres.ts`), one contract suite
@@ -45,6 +46,8 @@ export type Write = {
   fence?: Fence;
   /** Takes the stream from its holder: raises the epoch, so that every later write of that claim is refused. */
   revoke?: readonly StreamID[];
+  /** Where a new Task's own end is told to; beside the log, for its query may be a secret. */
+  callbacks?: readonly { stream: StreamID; url: string }[];
 };
 
 /** Refusals are values: the caller decides again. Nothing of a refused write is kept. */
@@ -118,6 +121,7 @@ export interface Store extends AsyncDisposable {
   readonly kind: "sqlite" | "postgres";
   readonly blobs: Blobs;
   readonly live: Live;
+  readonly webhooks: Webhooks;
   /** The text as it will stand in an event; see guarded.ts. */
   readonly redact: (text: string) => string;
 

@@ -68,6 +68,7 @@ export const createTask =
   (deps: TasksDeps): Tasks["create"] =>
   async (directory, body, once, origin) => {
     const { store, engine, workspaces, limits } = deps;
+    const callback = body.callbackURL === undefined ? undefined : deps.callback(body.callbackURL);
     const project = await workspaces.inspect(directory);
     const place = placeOf(project, body, deps.defaults.landing);
     const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
@@ -121,6 +122,7 @@ export const createTask =
         sessionID: newID("ses"),
         agent: orchestrator.name,
         ...(origin === undefined ? {} : { mission: origin.mission }),
+        ...(callback === undefined ? {} : { callbackURL: callback.shown }),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },
     };
@@ -155,6 +157,7 @@ export const createTask =
         ...(also === undefined ? [] : [also.append]),
       ],
       due: [{ stream: taskID, due }],
+      ...(callback === undefined ? {} : { callbacks: [{ stream: taskID, url: callback.url }] }),
       ...(also === undefined ? {} : { fence: also.fence }),
       ...(once === undefined ? {} : { once: onceOf(once, 202, reply, false) }),
     });

@@ -101,6 +101,8 @@ export type TasksDeps = {
   archive: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
   /** Refuses new Tasks while the disk is nearly full. */
   checkDisk: () => Promise<void>;
+  /** Where a callback goes, and how much of it everybody may see; refuses what may not be told. */
+  callback: (url: string) => { url: string; shown: string };
   defaults: { squad: string; landing: "commit" | "branch" };
   limits: Limits;
   captures: CapturesDeps;

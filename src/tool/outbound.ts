@@ -17,6 +17,8 @@ export class OutboundRefused extends Error {}
 export type OutboundOptions = {
   /** Plain http, too. */
   http?: boolean;
+  /** Hosts that the operator vouches for: plain http, any port, names of the inside. Their addresses are judged all the same. */
+  vouched?: (url: URL) => boolean;
   /** Every address of a name. */
   resolve?: (host: string) => Promise<readonly string[]>;
   /** Which addresses may be spoken to; default: public ones. */
@@ -81,22 +83,25 @@ const insideName =
   /^(?:metadata|instance-data)(?:\.|$)|(?:^|\.)(?:localhost|local|internal|intranet|lan|corp|home|home\.arpa)$/;
 
 /** The URL, if it may be asked at all. Throws OutboundRefused. */
-export const checkURL = (text: string, { http = false }: OutboundOptions): URL => {
+export const checkURL = (text: string, options: OutboundOptions): URL => {
   const url = URL.parse(text);
   const refuse = (expected: string, got: string) => {
     throw new OutboundRefused(`Expected ${expected}, got ${got}`);
   };
   if (url === null) return refuse("an absolute URL", JSON.stringify(text.slice(0, 200)));
+  const vouched = /^https?:$/.test(url.protocol) && options.vouched?.(url) === true;
+  const http = vouched || options.http === true;
   if (url.protocol !== "https:" && !(http && url.protocol === "http:"))
     refuse(http ? "https or http" : "https", JSON.stringify(url.protocol.slice(0, 20)));
   if (url.username !== "" || url.password !== "") refuse("a URL without a user and password", "one with");
+  if (vouched) return url;
   if (!["", "443", "80"].includes(url.port)) refuse("port 443 or 80", url.port);
   const host = hostOf(url);
   if (isIP(host) === 0 && (!host.includes(".") || insideName.test(host))) refuse("a public host", JSON.stringify(host));
   return url;
 };
 
-const hostOf = (url: URL): string => {
+export const hostOf = (url: URL): string => {
   let host = url.hostname.replace(/^\[|\]$/g, "");
   while (host.endsWith(".")) host = host.slice(0, -1);
   return host;
@@ -114,14 +119,53 @@ const addressesOf = async (host: string, options: OutboundOptions): Promise<read
 const resolveAll = async (host: string): Promise<string[]> =>
   (await lookup(host, { all: true })).map(({ address }) => address);
 
-/** A GET without cookies or credentials. Each redirect is judged like the first address. */
-export const fetchOut = async (text: string, options: OutboundOptions, signal: AbortSignal): Promise<Page> => {
-  const { timeoutMs = 20_000 } = options;
+/** What ends a request: whoever wanted it, or its time. */
+const endOf = (signal: AbortSignal, { timeoutMs = 20_000 }: OutboundOptions) => {
   const stop = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   const ended = new Promise<never>((_, reject) => {
+    if (stop.aborted) reject(stop.reason);
     stop.addEventListener("abort", () => reject(stop.reason), { once: true });
   });
   ended.catch(() => undefined);
+  return { stop, ended };
+};
+
+/** What is sent; a GET without a body is what pages are asked with. */
+type Sent = { method: "GET" | "POST"; headers: Record<string, string>; body?: string };
+
+const page: Sent = {
+  method: "GET",
+  headers: {
+    accept: "text/html, text/markdown, text/plain, application/json, */*;q=0.1",
+    "accept-encoding": "gzip, br",
+  },
+};
+
+export type Posted = { status: number; retryAfter: string | undefined; body: Buffer };
+
+/** A POST without cookies or credentials. Nothing is followed; of what a refusal says, the first `maxBytes` are read. */
+export const postOut = async (
+  text: string,
+  headers: Record<string, string>,
+  body: string,
+  options: OutboundOptions,
+  signal: AbortSignal,
+): Promise<Posted> => {
+  const { stop, ended } = endOf(signal, options);
+  const url = checkURL(text, options);
+  const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
+  const answer = await ask(url, addresses, { method: "POST", headers, body }, options, stop);
+  const { statusCode: status = 0, headers: sent } = answer;
+  const taken = status >= 200 && status < 300;
+  // Whatever becomes of the rest, this was the answer.
+  const read = taken ? undefined : await Promise.race([bodyOf(answer, options), ended]).catch(() => undefined);
+  answer.destroy();
+  return { status, retryAfter: sent["retry-after"], body: read?.body ?? Buffer.alloc(0) };
+};
+
+/** A GET without cookies or credentials. Each redirect is judged like the first address. */
+export const fetchOut = async (text: string, options: OutboundOptions, signal: AbortSignal): Promise<Page> => {
+  const { stop, ended } = endOf(signal, options);
   let next = text;
   for (let hop = 0; hop <= maxRedirects; hop += 1) {
     const url = checkURL(next, options);
@@ -131,7 +175,7 @@ export const fetchOut = async (text: string, options: OutboundOptions, signal: A
         `Expected ${hop === 0 ? "a host" : "to be redirected to a host"} that may be asked, got ${url.hostname} (rule ${rule})`,
       );
     const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
-    const answer = await ask(url, addresses, options, stop);
+    const answer = await ask(url, addresses, page, options, stop);
     const { statusCode: status = 0, headers } = answer;
     if ([301, 302, 303, 307, 308].includes(status) && headers.location !== undefined) {
       answer.destroy();
@@ -150,13 +194,14 @@ export const fetchOut = async (text: string, options: OutboundOptions, signal: A
 const ask = async (
   url: URL,
   addresses: readonly string[],
+  sent: Sent,
   options: OutboundOptions,
   signal: AbortSignal,
 ): Promise<IncomingMessage> => {
   let failure: unknown;
   for (const address of addresses.slice(0, 4))
     try {
-      return await askAt(url, address, options, signal);
+      return await askAt(url, address, sent, options, signal);
     } catch (error) {
       signal.throwIfAborted();
       failure = error;
@@ -164,7 +209,13 @@ const ask = async (
   throw failure;
 };
 
-const askAt = (url: URL, address: string, options: OutboundOptions, signal: AbortSignal): Promise<IncomingMessage> =>
+const askAt = (
+  url: URL,
+  address: string,
+  { method, headers, body }: Sent,
+  options: OutboundOptions,
+  signal: AbortSignal,
+): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     const { dial = (host, port) => connect({ host, port }), ca } = options;
     const secure = url.protocol === "https:";
@@ -182,17 +233,13 @@ const askAt = (url: URL, address: string, options: OutboundOptions, signal: Abor
         // No `agent`, not even false: an agent would look the name up again and connect by itself.
         createConnection: open,
         signal,
-        headers: {
-          host: url.host,
-          "user-agent": "sortie",
-          accept: "text/html, text/markdown, text/plain, application/json, */*;q=0.1",
-          "accept-encoding": "gzip, br",
-        },
+        method,
+        headers: { host: url.host, "user-agent": "sortie", ...headers },
       },
       resolve,
     );
     sent.once("error", reject);
-    sent.end();
+    sent.end(body);
   });
 
 /** The decoded body up to the bound, which also bounds what a small packed answer unpacks to. */

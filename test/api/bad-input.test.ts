@@ -221,6 +221,7 @@ const goodBodies: Record<string, Record<string, unknown>> = {
     budget,
     isolation: "worktree",
     landing: "branch",
+    callbackURL: "https://nowhere.invalid/hook",
   },
   "task.update": { title: "New", priority: "low", archived: false, budget },
   "task.message": { source: "test", text: "run the checks", attachments, onBusy: "auto" },
@@ -247,7 +248,34 @@ const goodBodies: Record<string, Record<string, unknown>> = {
   "mission.answer": { decision: "allow", answer: "yes", source: "test" },
   "squad.validate": { ...sources, scope: "user" },
   "squad.install": { ...sources, scope: "user", expectedDigest: "0".repeat(64) },
+  "webhook.create": { url: "https://nowhere.invalid/hook", events: ["task.completed"], description: "A hook" },
+  "webhook.update": {
+    url: "https://nowhere.invalid/hook",
+    events: ["task.completed"],
+    description: "A hook",
+    state: "paused",
+  },
+  "webhook.rotate": { keepHours: 1 },
+  "webhook.callbackSecret": { rotate: true, keepHours: 1 },
+  "webhook.redeliverDead": { since: "2026-01-01T00:00:00.000Z", webhookID: "callback" },
 };
+
+/** What webhooks may not be sent to; the control is the good bodies' own. */
+const wrongTargets = [
+  "nowhere.invalid/hook",
+  "http://nowhere.invalid/hook",
+  "ftp://nowhere.invalid/hook",
+  "https://user:password@nowhere.invalid/hook",
+  "https://nowhere.invalid:8443/hook",
+  "https://nowhere.invalid/hook#part",
+  "https://localhost/hook",
+  "https://127.0.0.1/hook",
+  "https://2130706433/hook",
+  "https://[::1]/hook",
+  "https://10.0.0.7/hook",
+  "https://169.254.169.254/latest",
+  "https://metadata.google.internal/",
+];
 
 /** A body that the route takes: of an answer's two forms and a package's three sources only one at a time. */
 const goodBody = (id: string) => {
@@ -392,7 +420,9 @@ describe("every field of every body", () => {
         "body.checks[0].matches",
         { ...create, checks: [{ kind: "file", path: "a", exists: false, matches: "a" }] },
       ],
-      ["task.create", "body.callbackURL", { ...create, callbackURL: "https://example.org" }],
+      ...wrongTargets.map((url) => ["task.create", "body.callbackURL", { ...create, callbackURL: url }] as const),
+      ...wrongTargets.map((url) => ["webhook.create", "body.url", { url }] as const),
+      ["webhook.update", "body", {}],
     ] as const) {
       const route = routeOf(id);
       const body = id.startsWith("squad.") ? ofOneSource(value, path) : value;
@@ -757,7 +787,9 @@ describe("attachments", () => {
 describe("ids, directories, choices", () => {
   test.each(
     operations
-      .filter(({ parameters }) => parameters?.some(({ name }) => name === "taskID"))
+      .filter(({ parameters }) =>
+        parameters?.some((parameter) => parameter.in === "path" && parameter.name === "taskID"),
+      )
       .map(({ operationId }) => [operationId]),
   )("%s of a Task that is not", async (id) => {
     const route = routeOf(id);

@@ -10,6 +10,7 @@ import type { TaskStatus } from "../../src/protocol/status.ts";
 import type { Store, StoredAnswer } from "../../src/store/store.ts";
 import type { Missions } from "../../src/mission/missions.ts";
 import type { Tasks } from "../../src/task/tasks.ts";
+import type { Webhooks } from "../../src/webhook/webhooks.ts";
 
 /**
  * The HTTP face alone, on a real port: what stands behind it only counts and remembers. For what is HTTP's own
@@ -129,9 +130,42 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     },
   } as unknown as Missions;
 
+  const hook = {
+    id: "hook_01jd0000000000000000000000",
+    url: "https://example.org/hook",
+    events: ["task.completed"],
+    project: null,
+    directory: null,
+    description: "",
+    state: "enabled",
+    reason: null,
+    secrets: [{ secret: "whsec_none", until: null }],
+    since: 0,
+    failingSince: null,
+    created: 0,
+    updated: 0,
+  };
+  const noHook = async () => {
+    throw new ServiceError("webhook_not_found", "no such webhook");
+  };
+  const webhooks = {
+    list: async () => [hook],
+    get: noHook,
+    create: async () => ({ webhook: hook, secret: "whsec_none" }),
+    update: noHook,
+    remove: noHook,
+    test: noHook,
+    rotate: noHook,
+    callbackSecret: async () => ({ webhookID: "callback", secret: "whsec_none", until: null }),
+    deliveries: async () => [],
+    redeliver: noHook,
+    redeliverSince: async () => 0,
+  } as unknown as Webhooks;
+
   const app = createApp({
     tasks,
     missions,
+    webhooks,
     squads: {
       catalog: {
         find: async () => undefined,

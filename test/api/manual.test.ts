@@ -92,7 +92,14 @@ beforeAll(async () => {
   root = temporary("sortie-manual-");
   // The tier that every machine has.
   const config = join(root.path, "config.jsonc");
-  writeFileSync(config, JSON.stringify({ sandbox: { tier: 3 }, permissions: { ask: ["write(RELEASE)"] } }));
+  writeFileSync(
+    config,
+    JSON.stringify({
+      sandbox: { tier: 3 },
+      permissions: { ask: ["write(RELEASE)"] },
+      webhooks: { allow: ["127.0.0.1:9000"] },
+    }),
+  );
   service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
   directory = makeProject(join(root.path, "sum"), {
     "package.json": `${JSON.stringify({ type: "module", scripts: { test: "node --test" } })}\n`,

@@ -125,7 +125,7 @@ const shapeOf = (text: string, places: Record<string, string>): string => {
   for (const [path, name] of Object.entries(places)) shape = shape.replaceAll(path, name);
   return shape
     .replace(/req_[0-9a-z]{26}-\d+/g, "<req>")
-    .replace(/(task|ses|msg|call|ask|slice|art)_[0-9a-hjkmnp-tv-z]{26}/g, "<$1>")
+    .replace(/(task|ses|msg|call|ask|slice|art|hook|dlv|evt)_[0-9a-hjkmnp-tv-z]{26}/g, "<$1>")
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "<time>")
     .replace(/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, "<uuid>")
     .replace(/\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g, "<hash>")

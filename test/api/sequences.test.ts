@@ -91,6 +91,7 @@ const open = async (folder: string) => {
     resolveModel: () => model.ref,
     archive: () => Promise.reject(new Error("not part of this test")),
     checkDisk: () => Promise.resolve(),
+    callback: (url) => ({ url, shown: url }),
     defaults: { squad: "base", landing: "commit" },
     captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true },
     limits: defaultLimits,

@@ -136,6 +136,7 @@ export const playMonth = async (
       resolveModel: () => model,
       archive: () => Promise.reject(new Error("not part of this")),
       checkDisk: () => Promise.resolve(),
+      callback: (url) => ({ url, shown: url }),
       defaults: { squad: "base", landing: "commit" },
       captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true },
       limits: defaultLimits,

@@ -3,7 +3,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, ServiceTestModelData, ServiceTestModelErrors, ServiceTestModelResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses } from './types.gen.ts';
+import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, ServiceTestModelData, ServiceTestModelErrors, ServiceTestModelResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses, WebhookCallbackSecretData, WebhookCallbackSecretErrors, WebhookCallbackSecretResponses, WebhookCreateData, WebhookCreateErrors, WebhookCreateResponses, WebhookDeleteData, WebhookDeleteErrors, WebhookDeleteResponses, WebhookDeliveriesData, WebhookDeliveriesErrors, WebhookDeliveriesResponses, WebhookGetData, WebhookGetErrors, WebhookGetResponses, WebhookListData, WebhookListErrors, WebhookListResponses, WebhookRedeliverData, WebhookRedeliverDeadData, WebhookRedeliverDeadErrors, WebhookRedeliverDeadResponses, WebhookRedeliverErrors, WebhookRedeliverResponses, WebhookRotateData, WebhookRotateErrors, WebhookRotateResponses, WebhookTestData, WebhookTestErrors, WebhookTestResponses, WebhookUpdateData, WebhookUpdateErrors, WebhookUpdateResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -539,6 +539,149 @@ export class Squad extends HeyApiClient {
     }
 }
 
+export class Webhook extends HeyApiClient {
+    /**
+     * Have another service told of Tasks and Missions, of one project's if a directory is given
+     */
+    public create<ThrowOnError extends boolean = false>(options: Options<WebhookCreateData, ThrowOnError>): RequestResult<WebhookCreateResponses, WebhookCreateErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<WebhookCreateResponses, WebhookCreateErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * The webhooks
+     */
+    public list<ThrowOnError extends boolean = false>(options?: Options<WebhookListData, ThrowOnError>): RequestResult<WebhookListResponses, WebhookListErrors, ThrowOnError> {
+        return (options?.client ?? this.client).get<WebhookListResponses, WebhookListErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhooks',
+            ...options
+        });
+    }
+    
+    /**
+     * What is to be told, was told, and could not be
+     */
+    public deliveries<ThrowOnError extends boolean = false>(options?: Options<WebhookDeliveriesData, ThrowOnError>): RequestResult<WebhookDeliveriesResponses, WebhookDeliveriesErrors, ThrowOnError> {
+        return (options?.client ?? this.client).get<WebhookDeliveriesResponses, WebhookDeliveriesErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/deliveries',
+            ...options
+        });
+    }
+    
+    /**
+     * Show or replace the secret that messages to a callbackURL are signed with
+     */
+    public callbackSecret<ThrowOnError extends boolean = false>(options?: Options<WebhookCallbackSecretData, ThrowOnError>): RequestResult<WebhookCallbackSecretResponses, WebhookCallbackSecretErrors, ThrowOnError> {
+        return (options?.client ?? this.client).post<WebhookCallbackSecretResponses, WebhookCallbackSecretErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/secret',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options?.headers
+            }
+        });
+    }
+    
+    /**
+     * Tell again all that could not be told since a time
+     */
+    public redeliverDead<ThrowOnError extends boolean = false>(options: Options<WebhookRedeliverDeadData, ThrowOnError>): RequestResult<WebhookRedeliverDeadResponses, WebhookRedeliverDeadErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<WebhookRedeliverDeadResponses, WebhookRedeliverDeadErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/redeliver',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Tell one again, with the same webhook-id
+     */
+    public redeliver<ThrowOnError extends boolean = false>(options: Options<WebhookRedeliverData, ThrowOnError>): RequestResult<WebhookRedeliverResponses, WebhookRedeliverErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<WebhookRedeliverResponses, WebhookRedeliverErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/delivery/{deliveryID}/redeliver',
+            ...options
+        });
+    }
+    
+    /**
+     * Delete a webhook with all that was to be told to it
+     */
+    public delete<ThrowOnError extends boolean = false>(options: Options<WebhookDeleteData, ThrowOnError>): RequestResult<WebhookDeleteResponses, WebhookDeleteErrors, ThrowOnError> {
+        return (options.client ?? this.client).delete<WebhookDeleteResponses, WebhookDeleteErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/{webhookID}',
+            ...options
+        });
+    }
+    
+    /**
+     * A webhook
+     */
+    public get<ThrowOnError extends boolean = false>(options: Options<WebhookGetData, ThrowOnError>): RequestResult<WebhookGetResponses, WebhookGetErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<WebhookGetResponses, WebhookGetErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/{webhookID}',
+            ...options
+        });
+    }
+    
+    /**
+     * Change its address or events, pause it, put it back to work
+     */
+    public update<ThrowOnError extends boolean = false>(options: Options<WebhookUpdateData, ThrowOnError>): RequestResult<WebhookUpdateResponses, WebhookUpdateErrors, ThrowOnError> {
+        return (options.client ?? this.client).patch<WebhookUpdateResponses, WebhookUpdateErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/{webhookID}',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Send a message of the type webhook.test now, and say what came of it
+     */
+    public test<ThrowOnError extends boolean = false>(options: Options<WebhookTestData, ThrowOnError>): RequestResult<WebhookTestResponses, WebhookTestErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<WebhookTestResponses, WebhookTestErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/{webhookID}/test',
+            ...options
+        });
+    }
+    
+    /**
+     * Replace its secret; for a while both sign
+     */
+    public rotate<ThrowOnError extends boolean = false>(options: Options<WebhookRotateData, ThrowOnError>): RequestResult<WebhookRotateResponses, WebhookRotateErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<WebhookRotateResponses, WebhookRotateErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/webhook/{webhookID}/secret',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+}
+
 export class Event_ extends HeyApiClient {
     /**
      * The events of all Tasks and Missions, of one directory if given
@@ -653,6 +796,11 @@ export class Api extends HeyApiClient {
     private _squad?: Squad;
     get squad(): Squad {
         return this._squad ??= new Squad({ client: this.client });
+    }
+    
+    private _webhook?: Webhook;
+    get webhook(): Webhook {
+        return this._webhook ??= new Webhook({ client: this.client });
     }
     
     private _event?: Event_;

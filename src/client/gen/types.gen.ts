@@ -30,6 +30,10 @@ export type TaskCreate = {
     budget?: Budget;
     isolation?: 'worktree' | 'directory';
     landing?: 'commit' | 'branch';
+    /**
+     * Is told the Task's ends and asks, signed
+     */
+    callbackURL?: string;
 };
 
 export type Attachment = {
@@ -331,6 +335,60 @@ export type SquadInstall = {
     expectedDigest?: string;
 };
 
+export type WebhookCreate = {
+    /**
+     * https; other targets by the operator's `webhooks.allow`
+     */
+    url: string;
+    /**
+     * Default: all
+     */
+    events?: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted'>;
+    description?: string;
+};
+
+export type CallbackSecretRequest = {
+    /**
+     * Make a new one
+     */
+    rotate?: boolean;
+    /**
+     * With rotate; default 24
+     */
+    keepHours?: number;
+};
+
+export type WebhookRedeliver = {
+    /**
+     * Dead deliveries made since then
+     */
+    since: string;
+    /**
+     * Only of this webhook, or `callback`
+     */
+    webhookID?: string;
+};
+
+export type WebhookPatch = {
+    /**
+     * https; other targets by the operator's `webhooks.allow`
+     */
+    url?: string;
+    events?: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted'>;
+    description?: string;
+    /**
+     * enabled also puts a disabled one back to work
+     */
+    state?: 'enabled' | 'paused';
+};
+
+export type WebhookRotate = {
+    /**
+     * Hours that messages are signed with the old one too; default 24
+     */
+    keepHours?: number;
+};
+
 export type ModelTest = {
     /**
      * Default: the model in use
@@ -378,6 +436,10 @@ export type TaskSummary = {
      * Only of a Task that produces a squad
      */
     production?: Production;
+    /**
+     * Where its ends and asks are told; without its query
+     */
+    callbackURL?: string;
     squad: SquadRef;
     model: string;
     attempt: number;
@@ -582,6 +644,10 @@ export type TaskDetail = {
      * Only of a Task that produces a squad
      */
     production?: Production;
+    /**
+     * Where its ends and asks are told; without its query
+     */
+    callbackURL?: string;
     squad: SquadRef;
     model: string;
     attempt: number;
@@ -863,6 +929,10 @@ export type TaskStatus = {
      * Only of a Task that produces a squad
      */
     production?: Production;
+    /**
+     * Where its ends and asks are told; without its query
+     */
+    callbackURL?: string;
     squad: SquadRef;
     model: string;
     attempt: number;
@@ -1181,6 +1251,10 @@ export type TaskEvent = {
              */
             phase: string;
         };
+        /**
+         * Without its query, which may be a secret
+         */
+        callbackURL?: string;
         production?: Production;
     };
 } | {
@@ -3165,6 +3239,176 @@ export type SquadInstalled = {
     replaced: string | null;
 };
 
+export type WebhookCreated = {
+    webhookID: string;
+    /**
+     * Without its query, which may be a secret
+     */
+    url: string;
+    events: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted'>;
+    /**
+     * Only of this project; null = of all
+     */
+    directory: string | null;
+    description: string;
+    /**
+     * disabled: by the service, for `reason`
+     */
+    state: 'enabled' | 'paused' | 'disabled';
+    reason: string | null;
+    /**
+     * Newest first; more than one while the old ones still sign
+     */
+    secrets: Array<{
+        /**
+         * Its last characters
+         */
+        hint: string;
+        until: string | null;
+    }>;
+    /**
+     * No attempt has succeeded since then
+     */
+    failingSince: string | null;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    createdAt: string;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    updatedAt: string;
+    /**
+     * whsec_…; shown this once
+     */
+    secret: string;
+};
+
+export type Webhook = {
+    webhookID: string;
+    /**
+     * Without its query, which may be a secret
+     */
+    url: string;
+    events: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted'>;
+    /**
+     * Only of this project; null = of all
+     */
+    directory: string | null;
+    description: string;
+    /**
+     * disabled: by the service, for `reason`
+     */
+    state: 'enabled' | 'paused' | 'disabled';
+    reason: string | null;
+    /**
+     * Newest first; more than one while the old ones still sign
+     */
+    secrets: Array<{
+        /**
+         * Its last characters
+         */
+        hint: string;
+        until: string | null;
+    }>;
+    /**
+     * No attempt has succeeded since then
+     */
+    failingSince: string | null;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    createdAt: string;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    updatedAt: string;
+};
+
+export type DeliveryPage = {
+    deliveries: Array<Delivery>;
+    nextCursor: string | null;
+};
+
+export type Delivery = {
+    deliveryID: string;
+    /**
+     * `callback`: of the Task's own callbackURL
+     */
+    webhookID: string;
+    /**
+     * The header webhook-id
+     */
+    messageID: string;
+    type: 'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted';
+    taskID: string | null;
+    /**
+     * Of the Mission that it speaks of
+     */
+    sessionID: string | null;
+    /**
+     * The fact in the log
+     */
+    eventID: number;
+    state: 'pending' | 'delivered' | 'dead';
+    attempts: number;
+    /**
+     * Of a pending one
+     */
+    nextAt: string | null;
+    last: {
+        status: number | null;
+        /**
+         * With the beginning of what was answered
+         */
+        reason: string | null;
+        durationMs: number;
+    } | null;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    createdAt: string;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    updatedAt: string;
+};
+
+export type WebhookSecret = {
+    webhookID: string;
+    /**
+     * whsec_…; shown this once
+     */
+    secret: string;
+    /**
+     * Until when the old one signs, too
+     */
+    until: string | null;
+};
+
+export type Redelivered = {
+    /**
+     * They are due now
+     */
+    redelivered: number;
+};
+
+export type WebhookDeleted = {
+    webhookID: string;
+    deleted: true;
+};
+
+export type WebhookTested = {
+    webhookID: string;
+    delivered: boolean;
+    /**
+     * Of the answer; null = none came
+     */
+    status: number | null;
+    durationMs: number;
+    reason: string | null;
+};
+
 export type Health = {
     healthy: boolean;
     version: string;
@@ -3265,7 +3509,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -6008,6 +6252,776 @@ export type SquadInstallResponses = {
 };
 
 export type SquadInstallResponse = SquadInstallResponses[keyof SquadInstallResponses];
+
+export type WebhookCreateData = {
+    body: WebhookCreate;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Only this project's events: an absolute path; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/webhook';
+};
+
+export type WebhookCreateErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookCreateError = WebhookCreateErrors[keyof WebhookCreateErrors];
+
+export type WebhookCreateResponses = {
+    /**
+     * It is told from now on; the secret is shown this once
+     */
+    200: WebhookCreated;
+};
+
+export type WebhookCreateResponse = WebhookCreateResponses[keyof WebhookCreateResponses];
+
+export type WebhookListData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhooks';
+};
+
+export type WebhookListErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookListError = WebhookListErrors[keyof WebhookListErrors];
+
+export type WebhookListResponses = {
+    /**
+     * Oldest first
+     */
+    200: Array<Webhook>;
+};
+
+export type WebhookListResponse = WebhookListResponses[keyof WebhookListResponses];
+
+export type WebhookDeliveriesData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query?: {
+        state?: 'pending' | 'delivered' | 'dead';
+        /**
+         * A webhook's, or `callback`
+         */
+        webhookID?: string;
+        taskID?: string;
+        /**
+         * Default 50
+         */
+        limit?: number;
+        /**
+         * `nextCursor` of the page before
+         */
+        cursor?: string;
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/deliveries';
+};
+
+export type WebhookDeliveriesErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookDeliveriesError = WebhookDeliveriesErrors[keyof WebhookDeliveriesErrors];
+
+export type WebhookDeliveriesResponses = {
+    /**
+     * Newest first
+     */
+    200: DeliveryPage;
+};
+
+export type WebhookDeliveriesResponse = WebhookDeliveriesResponses[keyof WebhookDeliveriesResponses];
+
+export type WebhookCallbackSecretData = {
+    body?: CallbackSecretRequest;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/secret';
+};
+
+export type WebhookCallbackSecretErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookCallbackSecretError = WebhookCallbackSecretErrors[keyof WebhookCallbackSecretErrors];
+
+export type WebhookCallbackSecretResponses = {
+    /**
+     * The secret
+     */
+    200: WebhookSecret;
+};
+
+export type WebhookCallbackSecretResponse = WebhookCallbackSecretResponses[keyof WebhookCallbackSecretResponses];
+
+export type WebhookRedeliverDeadData = {
+    body: WebhookRedeliver;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/redeliver';
+};
+
+export type WebhookRedeliverDeadErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookRedeliverDeadError = WebhookRedeliverDeadErrors[keyof WebhookRedeliverDeadErrors];
+
+export type WebhookRedeliverDeadResponses = {
+    /**
+     * Their number
+     */
+    200: Redelivered;
+};
+
+export type WebhookRedeliverDeadResponse = WebhookRedeliverDeadResponses[keyof WebhookRedeliverDeadResponses];
+
+export type WebhookRedeliverData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        deliveryID: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/delivery/{deliveryID}/redeliver';
+};
+
+export type WebhookRedeliverErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookRedeliverError = WebhookRedeliverErrors[keyof WebhookRedeliverErrors];
+
+export type WebhookRedeliverResponses = {
+    /**
+     * It is due now
+     */
+    200: Redelivered;
+};
+
+export type WebhookRedeliverResponse = WebhookRedeliverResponses[keyof WebhookRedeliverResponses];
+
+export type WebhookDeleteData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        webhookID: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/{webhookID}';
+};
+
+export type WebhookDeleteErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookDeleteError = WebhookDeleteErrors[keyof WebhookDeleteErrors];
+
+export type WebhookDeleteResponses = {
+    /**
+     * Deleted
+     */
+    200: WebhookDeleted;
+};
+
+export type WebhookDeleteResponse = WebhookDeleteResponses[keyof WebhookDeleteResponses];
+
+export type WebhookGetData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        webhookID: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/{webhookID}';
+};
+
+export type WebhookGetErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookGetError = WebhookGetErrors[keyof WebhookGetErrors];
+
+export type WebhookGetResponses = {
+    /**
+     * The webhook; its secret is not shown again
+     */
+    200: Webhook;
+};
+
+export type WebhookGetResponse = WebhookGetResponses[keyof WebhookGetResponses];
+
+export type WebhookUpdateData = {
+    body: WebhookPatch;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        webhookID: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/{webhookID}';
+};
+
+export type WebhookUpdateErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookUpdateError = WebhookUpdateErrors[keyof WebhookUpdateErrors];
+
+export type WebhookUpdateResponses = {
+    /**
+     * The webhook after the change
+     */
+    200: Webhook;
+};
+
+export type WebhookUpdateResponse = WebhookUpdateResponses[keyof WebhookUpdateResponses];
+
+export type WebhookTestData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        webhookID: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/{webhookID}/test';
+};
+
+export type WebhookTestErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookTestError = WebhookTestErrors[keyof WebhookTestErrors];
+
+export type WebhookTestResponses = {
+    /**
+     * What came of it
+     */
+    200: WebhookTested;
+};
+
+export type WebhookTestResponse = WebhookTestResponses[keyof WebhookTestResponses];
+
+export type WebhookRotateData = {
+    body?: WebhookRotate;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        webhookID: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/webhook/{webhookID}/secret';
+};
+
+export type WebhookRotateErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Not in the Task's present state, or the Idempotency-Key clashes
+     */
+    409: Error;
+    /**
+     * Body or attachment too large
+     */
+    413: Error;
+    /**
+     * Not JSON
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type WebhookRotateError = WebhookRotateErrors[keyof WebhookRotateErrors];
+
+export type WebhookRotateResponses = {
+    /**
+     * The new secret, shown this once
+     */
+    200: WebhookSecret;
+};
+
+export type WebhookRotateResponse = WebhookRotateResponses[keyof WebhookRotateResponses];
 
 export type EventStreamData = {
     body?: never;

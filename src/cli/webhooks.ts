@@ -1,0 +1,72 @@
+import type { Command } from "commander";
+import { InvalidArgumentError, Option } from "commander";
+import type { Parts, Shared } from "./missions.ts";
+import { count } from "./tasks.ts";
+import type { AddOptions, LogOptions, RedeliverOptions, SecretOptions } from "./webhook.ts";
+
+/** `sortie webhook …`: what each command understands. What it does is loaded with it. */
+
+const collect = (value: string, before: string[] = []) => [...before, value];
+
+const hours = (text: string): number => {
+  if (!/^\d{1,3}$/.test(text)) throw new InvalidArgumentError("Expected a whole number of hours.");
+  return Number(text);
+};
+
+export const addWebhookCommands = (program: Command, { speaking, context, finish }: Parts): void => {
+  const webhook = program.command("webhook").description("who else is told of Tasks and Missions, signed");
+  const load = () => import("./webhook.ts");
+
+  speaking(webhook.command("ls").description("the webhooks, and whether they work")).action(async (options: Shared) =>
+    finish(await (await load()).list(await context(options))),
+  );
+  speaking(
+    webhook
+      .command("add <url>")
+      .description("tell this address; prints the secret once")
+      .option("--event <type>", "only of this, such as task.completed; repeatable", collect)
+      .option("--description <text>", "what it is for")
+      .option("--project", "only of the project of --directory"),
+  ).action(async (url: string, options: Shared & AddOptions) =>
+    finish(await (await load()).add(url, options, await context(options))),
+  );
+  speaking(
+    webhook.command("remove <webhook>").alias("rm").description("delete it with all that was to be told to it"),
+  ).action(async (id: string, options: Shared) => finish(await (await load()).remove(id, await context(options))));
+  speaking(webhook.command("pause <webhook>").description("tell it nothing for a while")).action(
+    async (id: string, options: Shared) => finish(await (await load()).setState(id, "paused", await context(options))),
+  );
+  speaking(webhook.command("resume <webhook>").description("tell it again, also when it was disabled")).action(
+    async (id: string, options: Shared) => finish(await (await load()).setState(id, "enabled", await context(options))),
+  );
+  speaking(webhook.command("test <webhook>").description("send a message now and say what came of it")).action(
+    async (id: string, options: Shared) => finish(await (await load()).test(id, await context(options))),
+  );
+  speaking(
+    webhook
+      .command("log [webhook]")
+      .description("what was told, newest first; callback: to callbackURLs")
+      .addOption(new Option("--state <word>").choices(["pending", "delivered", "dead"]))
+      .option("--limit <n>", "how many", count, 20),
+  ).action(async (id: string | undefined, options: Shared & LogOptions) =>
+    finish(await (await load()).log(id, options, await context(options))),
+  );
+  speaking(
+    webhook
+      .command("redeliver [delivery]")
+      .description("tell one again, or with --since all that could not be told")
+      .option("--since <time>", "such as 2026-01-31T00:00:00Z, or 24h")
+      .option("--webhook <id>", "only of this one"),
+  ).action(async (id: string | undefined, options: Shared & RedeliverOptions) =>
+    finish(await (await load()).redeliver(id, options, await context(options))),
+  );
+  speaking(
+    webhook
+      .command("secret [webhook]")
+      .description("print the secret of callbackURLs; with --rotate replace it, or a webhook's")
+      .option("--rotate", "make a new one")
+      .option("--keep <hours>", "how long the old one signs too (default: 24)", hours),
+  ).action(async (id: string | undefined, options: Shared & SecretOptions) =>
+    finish(await (await load()).secret(id, options, await context(options))),
+  );
+};

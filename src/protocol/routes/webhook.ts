@@ -1,0 +1,105 @@
+import { z } from "zod";
+import { count, json, type Route } from "../route.ts";
+import * as webhook from "../webhook.ts";
+
+const params = z.object({ webhookID: z.string() });
+
+export const webhookRoutes = {
+  "webhook.create": {
+    method: "POST",
+    path: "/webhook",
+    summary: "Have another service told of Tasks and Missions, of one project's if a directory is given",
+    directory: "filter",
+    body: webhook.webhookCreate,
+    answers: [json(webhook.webhookCreated, "It is told from now on; the secret is shown this once")],
+  },
+  "webhook.list": {
+    method: "GET",
+    path: "/webhooks",
+    summary: "The webhooks",
+    directory: "accepted",
+    answers: [json(z.array(webhook.webhook), "Oldest first")],
+  },
+  "webhook.deliveries": {
+    method: "GET",
+    path: "/webhook/deliveries",
+    summary: "What is to be told, was told, and could not be",
+    directory: "accepted",
+    query: z.object({
+      state: webhook.deliveryState.optional(),
+      webhookID: z.string().min(1).max(64).optional().describe("A webhook's, or `callback`"),
+      taskID: z.string().min(1).max(64).optional(),
+      limit: count(1, 200).optional().describe("Default 50"),
+      cursor: z.string().min(1).max(64).optional().describe("`nextCursor` of the page before"),
+    }),
+    answers: [json(webhook.deliveryPage, "Newest first")],
+  },
+  "webhook.callbackSecret": {
+    method: "POST",
+    path: "/webhook/secret",
+    summary: "Show or replace the secret that messages to a callbackURL are signed with",
+    directory: "accepted",
+    body: webhook.callbackSecretRequest,
+    bodyOptional: true,
+    answers: [json(webhook.webhookSecret, "The secret")],
+  },
+  "webhook.redeliverDead": {
+    method: "POST",
+    path: "/webhook/redeliver",
+    summary: "Tell again all that could not be told since a time",
+    directory: "accepted",
+    body: webhook.webhookRedeliver,
+    answers: [json(webhook.redelivered, "Their number")],
+  },
+  "webhook.redeliver": {
+    method: "POST",
+    path: "/webhook/delivery/{deliveryID}/redeliver",
+    summary: "Tell one again, with the same webhook-id",
+    directory: "accepted",
+    params: z.object({ deliveryID: z.string() }),
+    answers: [json(webhook.redelivered, "It is due now")],
+  },
+  "webhook.get": {
+    method: "GET",
+    path: "/webhook/{webhookID}",
+    summary: "A webhook",
+    directory: "accepted",
+    params,
+    answers: [json(webhook.webhook, "The webhook; its secret is not shown again")],
+  },
+  "webhook.update": {
+    method: "PATCH",
+    path: "/webhook/{webhookID}",
+    summary: "Change its address or events, pause it, put it back to work",
+    directory: "accepted",
+    params,
+    body: webhook.webhookPatch,
+    answers: [json(webhook.webhook, "The webhook after the change")],
+  },
+  "webhook.delete": {
+    method: "DELETE",
+    path: "/webhook/{webhookID}",
+    summary: "Delete a webhook with all that was to be told to it",
+    directory: "accepted",
+    params,
+    answers: [json(webhook.webhookDeleted, "Deleted")],
+  },
+  "webhook.test": {
+    method: "POST",
+    path: "/webhook/{webhookID}/test",
+    summary: "Send a message of the type webhook.test now, and say what came of it",
+    directory: "accepted",
+    params,
+    answers: [json(webhook.webhookTested, "What came of it")],
+  },
+  "webhook.rotate": {
+    method: "POST",
+    path: "/webhook/{webhookID}/secret",
+    summary: "Replace its secret; for a while both sign",
+    directory: "accepted",
+    params,
+    body: webhook.webhookRotate,
+    bodyOptional: true,
+    answers: [json(webhook.webhookSecret, "The new secret, shown this once")],
+  },
+} as const satisfies Record<string, Route>;

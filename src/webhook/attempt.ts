@@ -1,0 +1,54 @@
+import { messageOf } from "../errors.ts";
+import { plain } from "../store/fold.ts";
+import type { Attempt, SigningSecret } from "../store/webhooks.ts";
+import { OutboundRefused, type Posted, postOut } from "../tool/outbound.ts";
+import { headersFor } from "./sign.ts";
+import { type Allowed, optionsFor, type Way } from "./target.ts";
+
+/** One attempt: signed, sent, and put into words. Never throws but for the caller's own signal. */
+
+export type Post = { url: string; message: string; body: string; secrets: readonly SigningSecret[] };
+export type Attempted = Attempt & { delivered: boolean; answer: Posted | undefined };
+
+export type AttemptDeps = { allowed: Allowed; way?: Way; redact: (text: string) => string; now: () => number };
+
+const longestReason = 1024;
+
+export const attempt = async (
+  { url, message, body, secrets }: Post,
+  { allowed, way, redact, now }: AttemptDeps,
+  signal: AbortSignal,
+): Promise<Attempted> => {
+  const begun = performance.now();
+  const after = (): number => Math.round(performance.now() - begun);
+  const options = optionsFor(url, allowed, way);
+  try {
+    const answer = await postOut(url, headersFor(message, body, secrets, now()), body, options, signal);
+    const delivered = answer.status >= 200 && answer.status < 300;
+    const reason = delivered ? null : bounded(redact(wordsFor(answer)));
+    return { delivered, status: answer.status, reason, duration: after(), answer };
+  } catch (error) {
+    signal.throwIfAborted();
+    const reason = bounded(redact(whyNot(error, options.timeoutMs)));
+    return { delivered: false, status: null, reason, duration: after(), answer: undefined };
+  }
+};
+
+const wordsFor = ({ status, body }: Posted): string => {
+  const said = body.toString("utf8").trim();
+  if (status >= 300 && status < 400)
+    return `Redirected (${status}), which is not followed: set the address it leads to`;
+  return said === "" ? `Answered ${status}` : `Answered ${status}: ${said}`;
+};
+
+const whyNot = (error: unknown, timeoutMs: number | undefined): string => {
+  if (error instanceof OutboundRefused) return `${error.message}; webhooks.allow lists what else may be asked`;
+  if (error instanceof Error && error.name === "TimeoutError") return `No answer within ${(timeoutMs ?? 0) / 1000} s`;
+  const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+  return `No connection: ${messageOf(error)}${code}`;
+};
+
+const bounded = (text: string): string => {
+  const clean = plain(text);
+  return clean.length <= longestReason ? clean : `${clean.slice(0, longestReason - 1).toWellFormed()}…`;
+};

@@ -1,0 +1,172 @@
+import { isMission, type Position, type Recorded } from "../domain/event.ts";
+import { evolve } from "../domain/evolve.ts";
+import { evolveMission } from "../domain/mission/evolve.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import type { TaskState } from "../domain/task.ts";
+import { messageOf } from "../errors.ts";
+import { newID } from "../id.ts";
+import type { Log } from "../log.ts";
+import { callbackTypes, type MessageType, type WebhookMessage } from "../protocol/webhook.ts";
+import type { Store } from "../store/store.ts";
+import { callback, type NewDelivery, type Webhook } from "../store/webhooks.ts";
+import { isTold, messageID, missionMessage, taskMessage, toldTypes, typeOf, type Told } from "./message.ts";
+
+/**
+ * From the log to what is to be delivered. A fact that is told makes it look; between two of them a Task's steps cost
+ * nothing. The deliveries and how far it looked are one transaction, so that nothing is missed, and nothing told twice.
+ */
+
+export type FollowerDeps = {
+  store: Pick<Store, "webhooks" | "position" | "since" | "state" | "mission" | "read">;
+  /** The webhooks as they are now. */
+  webhooks: () => Promise<readonly Webhook[]>;
+  /** Whether there was a webhook at work when they were last read. */
+  subscribed: () => boolean;
+  /** There is something to send. */
+  told: () => void;
+  log: Log;
+  now: () => number;
+};
+
+const pageSize = 200;
+/** So many events without anything to tell are looked through again after a crash. */
+const unwritten = 1000;
+
+export const createFollower = (deps: FollowerDeps) => {
+  const { store, log, now } = deps;
+  let seen: Position = 0;
+  let asked = false;
+  let looking: Promise<void> | undefined;
+  let stopped = false;
+  const goesOn = () => !stopped;
+
+  const look = async (): Promise<void> => {
+    const written = await store.webhooks.position();
+    seen = Math.max(seen, written);
+    for (let unsaved = seen - written; goesOn(); ) {
+      const head = await store.position();
+      if (head <= seen) return;
+      const page = await store.since(seen, pageSize, { types: toldTypes });
+      const full = page.length === pageSize;
+      const through = Math.max(page.at(-1)?.position ?? 0, full ? 0 : head);
+      // Read after the page: who came before a fact is told of it.
+      const deliveries = page.length === 0 ? [] : await deliveriesOf(page.filter(isTold), await deps.webhooks());
+      unsaved += through - seen;
+      if (deliveries.length > 0 || unsaved >= unwritten) {
+        await store.webhooks.record(deliveries, through, now());
+        unsaved = 0;
+      }
+      seen = through;
+      if (deliveries.length > 0) deps.told();
+      if (!full) return;
+    }
+  };
+
+  const deliveriesOf = async (events: readonly Told[], webhooks: readonly Webhook[]): Promise<NewDelivery[]> => {
+    const enabled = webhooks.filter(({ state }) => state === "enabled");
+    const all: NewDelivery[] = [];
+    for (const event of events)
+      try {
+        all.push(...(await deliveriesFor(event, enabled)));
+      } catch (error) {
+        // One that cannot be told must not keep back the others; a store that is away is asked again.
+        await store.position();
+        log.error({ stream: event.stream, position: event.position, error: messageOf(error) }, "a fact was not told");
+      }
+    return all;
+  };
+
+  const deliveriesFor = async (event: Told, enabled: readonly Webhook[]): Promise<NewDelivery[]> => {
+    const type = typeOf(event);
+    if (type === undefined) return [];
+    const wanting = enabled.filter(({ events, since }) => events.includes(type) && since < event.position);
+    const mission = isMission(event.stream);
+    const own = !mission && callbackTypes.includes(type);
+    if (wanting.length === 0 && !own) return [];
+    const newest = mission ? await store.mission(event.stream) : await store.state(event.stream);
+    if (newest === undefined) return [];
+    const address = "callbackURL" in newest && own ? newest.callbackURL : null;
+    const hooks = wanting.filter(({ project }) => project === null || project === newest.project);
+    if (hooks.length === 0 && address === null) return [];
+    const made = mission
+      ? missionMessage(event, await missionAt(event, newest as MissionState))
+      : taskMessage(event, await taskAt(event, newest as TaskState));
+    return made === undefined ? [] : addressed(event, type, made, hooks, address);
+  };
+
+  /** The fold as the fact left it: somebody may have gone on since. */
+  const taskAt = async ({ stream, version }: Told, newest: TaskState): Promise<TaskState> => {
+    if (newest.version === version) return newest;
+    const events = await store.read(stream, { limit: version });
+    return events.reduce<TaskState | undefined>(evolve, undefined) ?? newest;
+  };
+  const missionAt = async ({ stream, version }: Told, newest: MissionState): Promise<MissionState> => {
+    if (newest.version === version) return newest;
+    const events = await store.read(stream, { limit: version });
+    return events.reduce<MissionState | undefined>(evolveMission, undefined) ?? newest;
+  };
+
+  const run = async (): Promise<void> => {
+    while (asked && goesOn()) {
+      asked = false;
+      try {
+        await look();
+      } catch (error) {
+        // What is not written is found again, by the next fact or the next look.
+        if (!stopped) log.warn({ error: messageOf(error) }, "the log could not be looked through for webhooks");
+      }
+    }
+  };
+
+  const ask = (): void => {
+    asked = true;
+    if (stopped) return;
+    looking ??= run().finally(() => {
+      looking = undefined;
+      if (asked) ask();
+    });
+  };
+
+  const hasCallback = async ({ stream }: Recorded): Promise<boolean> =>
+    (await store.state(stream))?.callbackURL != null;
+
+  return {
+    ask,
+    /** What was just committed here. */
+    heard(events: readonly Recorded[]): void {
+      const found = events.filter(isTold);
+      if (found.length === 0 || stopped) return;
+      if (deps.subscribed()) return ask();
+      for (const event of found) {
+        const type = typeOf(event);
+        if (type !== undefined && callbackTypes.includes(type))
+          void hasCallback(event).then(
+            (has) => has && ask(),
+            () => ask(),
+          );
+      }
+    },
+    async stop(): Promise<void> {
+      stopped = true;
+      await looking;
+    },
+  };
+};
+
+const addressed = (
+  event: Told,
+  type: MessageType,
+  message: WebhookMessage,
+  hooks: readonly Webhook[],
+  address: string | null,
+): NewDelivery[] => {
+  const body = JSON.stringify(message);
+  const { stream, position } = event;
+  const common = { stream, message: messageID(event), type, position, body };
+  return [
+    ...hooks.map(({ id }) => ({ ...common, id: newID("dlv"), webhook: id, target: id })),
+    ...(address === null
+      ? []
+      : [{ ...common, id: newID("dlv"), webhook: callback, target: `${callback} ${new URL(address).origin}` }]),
+  ];
+};

@@ -1,0 +1,124 @@
+import { pendingOf } from "../domain/ask.ts";
+import { isMission, type Recorded } from "../domain/event.ts";
+import type { MissionState } from "../domain/mission/mission.ts";
+import type { TaskState } from "../domain/task.ts";
+import type { LongText } from "../protocol/text.ts";
+import type { MessageType, MissionMessageData, TaskMessageData, WebhookMessage } from "../protocol/webhook.ts";
+
+/** Which fact is which message. Pure: a fact, and the fold as that fact left it. */
+
+/** Facts that may be told; `run.started` only where it begins an attempt. */
+export const toldTypes = [
+  "run.started",
+  "ask.opened",
+  "task.settled",
+  "mission.finished",
+  "mission.paused",
+  "mission.aborted",
+] as const satisfies readonly Recorded["type"][];
+
+export type Told = Recorded & { type: (typeof toldTypes)[number] };
+
+const told: ReadonlySet<string> = new Set(toldTypes);
+export const isTold = (event: Recorded): event is Told => told.has(event.type);
+
+/** What the message would be of; undefined: of nothing. Without the fold, `run.started` may turn out to be none. */
+export const typeOf = (event: Told): MessageType | undefined => {
+  const mission = isMission(event.stream);
+  switch (event.type) {
+    case "run.started":
+      return mission ? undefined : "task.started";
+    case "ask.opened":
+      return mission ? "mission.asked" : "task.asked";
+    case "task.settled":
+      return `task.${event.data.lifecycleStatus}`;
+    case "mission.finished":
+    case "mission.paused":
+    case "mission.aborted":
+      return event.type;
+  }
+};
+
+/** One for each fact, whoever is told and however often; no full stop may be in it. */
+export const messageID = ({ stream, version }: Recorded): string => `evt_${stream.replace(/^[a-z]+_/, "")}_${version}`;
+
+/** The first run of an attempt; those after a wait or a restart go on with it. */
+const beginsAttempt = (event: Told, state: TaskState): boolean =>
+  event.type !== "run.started" || state.attemptStartedAt === event.at;
+
+export const taskMessage = (event: Told, state: TaskState): WebhookMessage | undefined => {
+  const type = typeOf(event);
+  if (type === undefined || !isOfTask(type) || !beginsAttempt(event, state)) return undefined;
+  const path = `/task/${state.taskID}`;
+  const data: TaskMessageData = {
+    taskID: state.taskID,
+    ...(state.mission === null ? {} : { missionID: state.mission.missionID }),
+    directory: state.directory,
+    title: state.title,
+    source: state.source,
+    status: state.lifecycle === "active" ? "running" : "inactive",
+    lifecycleStatus: state.lifecycle,
+    attempt: state.attempt,
+    ...(event.type === "task.settled" ? { summary: beginningOf(event.data.summary) } : {}),
+    ...(state.error === null ? {} : { error: state.error }),
+    ...(state.errorInfo === null ? {} : { errorInfo: state.errorInfo }),
+    ...askOf(event, state),
+    landedCommit: state.landed?.commit ?? null,
+    branch: state.workspace?.branch ?? null,
+    costUSD: state.usage.costUSD,
+    metadata: state.metadata,
+    eventID: event.position,
+    links: { status: `${path}/status`, board: `${path}/board`, archive: `${path}/project-archive` },
+  };
+  return { type, timestamp: event.at, data };
+};
+
+export const missionMessage = (event: Told, state: MissionState): WebhookMessage | undefined => {
+  const type = typeOf(event);
+  if (type === undefined || isOfTask(type)) return undefined;
+  const path = `/mission/${state.missionID}`;
+  const data: MissionMessageData = {
+    missionID: state.missionID,
+    sessionID: state.sessionID,
+    directory: state.directory,
+    title: state.title,
+    ...wordsOf(event),
+    ...askOf(event, state),
+    costUSD: state.usage.costUSD,
+    eventID: event.position,
+    links: { status: `${path}/status`, messages: `${path}/messages` },
+  };
+  return { type, timestamp: event.at, data };
+};
+
+type TaskType = Extract<MessageType, `task.${string}`>;
+
+const isOfTask = (type: MessageType): type is TaskType => type.startsWith("task.");
+
+const wordsOf = (event: Told): Pick<MissionMessageData, "outcome" | "summary" | "wakeAt" | "reason"> => {
+  switch (event.type) {
+    case "mission.finished":
+      return { outcome: event.data.outcome, summary: beginningOf(event.data.summary), wakeAt: event.data.wakeAt };
+    case "mission.paused":
+      return { reason: `${event.data.name} is reached: ${event.data.used} of ${event.data.cap}` };
+    case "mission.aborted":
+      return { reason: event.data.reason };
+    case "run.started":
+    case "ask.opened":
+    case "task.settled":
+      return {};
+  }
+};
+
+const askOf = (event: Told, state: TaskState | MissionState): Pick<TaskMessageData, "ask"> => {
+  const ask = event.type === "ask.opened" ? pendingOf(state).find(({ id }) => id === event.data.askID) : undefined;
+  return ask === undefined ? {} : { ask };
+};
+
+/** A message is a hint: the whole is on the board. */
+const longest = 1000;
+
+const beginningOf = (text: LongText): string => {
+  const characters = Array.from(typeof text === "string" ? text : text.head);
+  return characters.length <= longest ? characters.join("") : `${characters.slice(0, longest - 1).join("")}…`;
+};

@@ -1,0 +1,157 @@
+import { messageOf } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { ClaimedDelivery, SigningSecret, Webhook, Webhooks } from "../store/webhooks.ts";
+import { attempt, type AttemptDeps, type Attempted } from "./attempt.ts";
+import { afterFailure, longestFailing } from "./schedule.ts";
+import { shownURL } from "./target.ts";
+
+/**
+ * Sends what is due. The queue is in the store: here are only the requests under way, one for each target and so many in
+ * all, each leased before it is sent. A target that is down costs its own retries and nobody else anything.
+ */
+
+export type SenderDeps = AttemptDeps & {
+  store: Webhooks;
+  /** The webhooks as they are now. */
+  webhooks: () => Promise<readonly Webhook[]>;
+  callbackSecrets: () => Promise<readonly SigningSecret[]>;
+  worker: string;
+  log: Log;
+  random?: () => number;
+};
+
+/** Requests under way. */
+const most = 16;
+/** Longer than an attempt and the writing of what it came to. */
+const leaseMs = 60_000;
+/** How long a nudge that was lost can delay a delivery. */
+const longestWaitMs = 30_000;
+const stopMs = 2_000;
+
+export const createSender = (deps: SenderDeps) => {
+  const { store, worker, log, now, random = Math.random } = deps;
+  const flying = new Set<Promise<void>>();
+  const stop = new AbortController();
+  let stopped = false;
+  let asked = false;
+  let pumping: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const wanted = () => asked && !stopped;
+
+  const askIn = (ms: number): void => {
+    clearTimeout(timer);
+    if (stopped) return;
+    timer = setTimeout(ask, Math.min(ms, longestWaitMs));
+    timer.unref();
+  };
+
+  const pump = async (): Promise<void> => {
+    while (wanted()) {
+      asked = false;
+      const room = most - flying.size;
+      if (room <= 0) return;
+      try {
+        const claimed = await store.claim({ now: now(), worker, leaseMs, limit: room });
+        if (claimed.length > 0) await begin(claimed);
+        const next = claimed.length === room ? undefined : await store.nextDue();
+        // What is due and was not given is behind one of its own target: whoever has that asks again.
+        if (next !== undefined) askIn(Math.max(1000, next - now()));
+      } catch (error) {
+        if (stopped) return;
+        log.warn({ error: messageOf(error) }, "what is to be told to webhooks could not be read");
+        askIn(1000);
+      }
+    }
+  };
+
+  const begin = async (claimed: readonly ClaimedDelivery[]): Promise<void> => {
+    const webhooks = new Map((await deps.webhooks()).map((webhook) => [webhook.id, webhook]));
+    const callbackSecrets = claimed.some(({ url }) => url !== null) ? await deps.callbackSecrets() : [];
+    for (const delivery of claimed) {
+      const webhook = webhooks.get(delivery.webhook);
+      const to =
+        webhook === undefined
+          ? { url: delivery.url, secrets: callbackSecrets }
+          : { url: webhook.url, secrets: webhook.secrets };
+      const flight = deliver(delivery, webhook, to)
+        .catch((error: unknown) => {
+          // Its lease ends, and it is sent again.
+          if (!stopped) log.warn({ delivery: delivery.id, error: messageOf(error) }, "a delivery was not recorded");
+        })
+        .finally(() => {
+          flying.delete(flight);
+          ask();
+        });
+      flying.add(flight);
+    }
+  };
+
+  const deliver = async (
+    delivery: ClaimedDelivery,
+    webhook: Webhook | undefined,
+    { url, secrets }: { url: string | null; secrets: readonly SigningSecret[] },
+  ): Promise<void> => {
+    // Removed or erased since it was claimed.
+    if (url === null) return;
+    const { message, body } = delivery;
+    const tried = await attempt({ url, message, body, secrets }, deps, stop.signal);
+    const at = now();
+    const verdict = tried.delivered
+      ? { state: "delivered" as const, dueAt: at }
+      : afterFailure(delivery.attempts + 1, tried.answer, at, random);
+    const { status, reason, duration } = tried;
+    await store.conclude(delivery.id, worker, { ...verdict, status, reason, duration }, at);
+    if (!tried.delivered && verdict.state === "dead")
+      log.warn({ delivery: delivery.id, reason }, "a webhook was not told; `sortie webhook redeliver` tells it again");
+    if (webhook !== undefined) await judge(webhook, tried, at);
+  };
+
+  /** Whether the webhook itself is at its end. */
+  const judge = async (webhook: Webhook, { delivered, status, reason }: Attempted, at: number): Promise<void> => {
+    const { id, url, failingSince } = webhook;
+    if (delivered) {
+      if (failingSince !== null) await store.change(id, { failingSince: null });
+      return;
+    }
+    const since = failingSince ?? at;
+    if (failingSince === null) await store.change(id, { failingSince: since });
+    const why =
+      status === 410
+        ? "The target answered 410: it is gone for good."
+        : at - since >= longestFailing
+          ? `No attempt has succeeded since ${new Date(since).toISOString()}. The last one: ${reason}`
+          : undefined;
+    if (why === undefined) return;
+    await store.change(id, { state: "disabled", reason: why, updated: at });
+    await store.bury(id, "The webhook was disabled.", at);
+    log.warn(
+      { webhook: id, url: shownURL(url), reason: why },
+      `a webhook is disabled; mend its target, then \`sortie webhook resume ${id}\` and \`sortie webhook redeliver --since\``,
+    );
+  };
+
+  function ask(): void {
+    asked = true;
+    if (stopped) return;
+    pumping ??= pump().finally(() => {
+      pumping = undefined;
+      if (asked && flying.size < most) ask();
+    });
+  }
+
+  return {
+    /** Something may be due. */
+    ask,
+    flying: () => flying.size,
+    /** What is under way gets a moment; the rest is due again for whoever comes next. */
+    async stop(): Promise<void> {
+      stopped = true;
+      clearTimeout(timer);
+      await pumping;
+      const over = setTimeout(() => stop.abort(new Error("The service is stopping")), stopMs);
+      await Promise.allSettled(flying);
+      clearTimeout(over);
+      await store.free(worker);
+    },
+  };
+};

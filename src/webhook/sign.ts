@@ -1,0 +1,47 @@
+import { createHmac, randomBytes } from "node:crypto";
+import type { SigningSecret } from "../store/webhooks.ts";
+
+/** Signatures as Standard Webhooks 1.0 has them: HMAC-SHA256 over id, time and body. */
+
+const prefix = "whsec_";
+
+export const newSecret = (): string => `${prefix}${randomBytes(32).toString("base64")}`;
+
+/** Those that sign at a time, newest first. */
+export const good = (secrets: readonly SigningSecret[], now: number): SigningSecret[] =>
+  secrets.filter(({ until }) => until === null || until > now);
+
+/** A new secret ahead of the others, which sign for so long. At most three at once. */
+export const rotated = (
+  secrets: readonly SigningSecret[],
+  secret: string,
+  { now, keepHours = 24 }: { now: number; keepHours?: number | undefined },
+): SigningSecret[] => {
+  const until = now + keepHours * 3_600_000;
+  const old = good(secrets, now).map((one) => ({ ...one, until: Math.min(one.until ?? until, until) }));
+  return [{ secret, until: null }, ...good(old, now).slice(0, 2)];
+};
+
+const signature = (secret: string, signed: string): string => {
+  const key = Buffer.from(secret.slice(prefix.length), "base64");
+  return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`;
+};
+
+/** The headers of one attempt: the id stays the same, the time does not. */
+export const headersFor = (
+  message: string,
+  body: string,
+  secrets: readonly SigningSecret[],
+  now: number,
+): Record<string, string> => {
+  const timestamp = String(Math.floor(now / 1000));
+  return {
+    "content-type": "application/json",
+    "content-length": String(Buffer.byteLength(body)),
+    "webhook-id": message,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": good(secrets, now)
+      .map(({ secret }) => signature(secret, `${message}.${timestamp}.${body}`))
+      .join(" "),
+  };
+};

@@ -1,0 +1,252 @@
+import { ServiceError } from "../errors.ts";
+import { newID } from "../id.ts";
+import type { Log } from "../log.ts";
+import type { Recorded } from "../domain/event.ts";
+import {
+  messageTypes,
+  mostWebhooks,
+  type WebhookCreate,
+  type WebhookMessage,
+  type WebhookPatch,
+  type WebhookSecret,
+  type WebhookTested,
+} from "../protocol/webhook.ts";
+import type { Store } from "../store/store.ts";
+import { callback, type Delivery, type DeliveryQuery, type SigningSecret, type Webhook } from "../store/webhooks.ts";
+import { attempt } from "./attempt.ts";
+import { createFollower } from "./follower.ts";
+import { createSender } from "./sender.ts";
+import { good, newSecret, rotated } from "./sign.ts";
+import { type Allowed, checkTarget, shownURL, type Way } from "./target.ts";
+
+/** Webhooks: who is told of what, and the two that do it: `follower.ts` reads the log, `sender.ts` sends. */
+
+export type WebhooksDeps = {
+  store: Store;
+  /** What else than public https may be told. */
+  allowed: Allowed;
+  way?: Way;
+  /** The project of a directory; refuses with directory_*. */
+  project: (directory: string) => Promise<{ directory: string; project: string }>;
+  /** The signing secrets as they are now: nothing that is written may hold one. */
+  learn: (secrets: readonly string[]) => void;
+  redact: (text: string) => string;
+  /** What this process and those before it call themselves; the beginning of `worker`. */
+  instance: string;
+  worker: string;
+  log: Log;
+  now: () => Date;
+  random?: () => number;
+};
+
+export type Webhooks = Awaited<ReturnType<typeof createWebhooks>>;
+
+/** How long the log can wait for a look that nobody asked for: another process's facts, a store that was away. */
+const lookMs = 30_000;
+const hour = 3_600_000;
+const day = 24 * hour;
+
+export const createWebhooks = async (deps: WebhooksDeps) => {
+  const { store, allowed, log, project } = deps;
+  const rows = store.webhooks;
+  const now = () => deps.now().getTime();
+  let known: readonly Webhook[] = [];
+  let callbackSecrets: readonly SigningSecret[] = [];
+
+  const learn = () =>
+    deps.learn([...callbackSecrets, ...known.flatMap(({ secrets }) => secrets)].map(({ secret }) => secret));
+  const read = async (): Promise<readonly Webhook[]> => {
+    known = await rows.list();
+    learn();
+    return known;
+  };
+  const readCallbackSecrets = async (first?: string): Promise<readonly SigningSecret[]> => {
+    callbackSecrets = await rows.secrets(first);
+    learn();
+    return callbackSecrets;
+  };
+  const one = async (id: string): Promise<Webhook> => {
+    const found = (await read()).find((webhook) => webhook.id === id);
+    if (found === undefined) throw notFound(id);
+    return found;
+  };
+  const targetOf = (text: string): string => {
+    const url = checkTarget(text, allowed);
+    if (typeof url === "string") throw refusedTarget("body.url", url);
+    return url.href;
+  };
+
+  const sender = createSender({
+    ...deps,
+    store: rows,
+    webhooks: read,
+    // Whoever signs first makes it.
+    callbackSecrets: () => readCallbackSecrets(newSecret()),
+    now,
+  });
+  const follower = createFollower({
+    store,
+    webhooks: read,
+    subscribed: () => known.some(({ state }) => state === "enabled"),
+    told: sender.ask,
+    log,
+    now,
+  });
+
+  const purge = () =>
+    rows
+      .purge({ delivered: now() - 7 * day, keep: 10_000, rest: now() - 30 * day })
+      .catch((error: unknown) => log.warn({ error: String(error) }, "old deliveries could not be removed"));
+
+  const timers = [setInterval(follower.ask, lookMs), setInterval(() => void purge(), hour)];
+  for (const timer of timers) timer.unref();
+  await rows.free(deps.instance);
+  await read();
+  await readCallbackSecrets();
+  follower.ask();
+  sender.ask();
+  void purge();
+
+  return {
+    /** Every commit of this process is heard; what is told of it is in the log. */
+    heard: (events: readonly Recorded[]): void => follower.heard(events),
+    /** Something may be due; for tests, whose clock does not wake anybody. */
+    wake: (): void => {
+      follower.ask();
+      sender.ask();
+    },
+
+    list: async (): Promise<Webhook[]> => [...(await read())],
+    get: one,
+
+    async create(body: WebhookCreate, directory: string | undefined): Promise<{ webhook: Webhook; secret: string }> {
+      const url = targetOf(body.url);
+      const place = directory === undefined ? undefined : await project(directory);
+      const secret = newSecret();
+      const at = now();
+      const id = newID("hook");
+      const made = {
+        id,
+        url,
+        events: body.events === undefined ? [...messageTypes] : [...new Set(body.events)],
+        project: place?.project ?? null,
+        directory: place?.directory ?? null,
+        description: body.description ?? "",
+        state: "enabled" as const,
+        reason: null,
+        secrets: [{ secret, until: null }],
+        created: at,
+        updated: at,
+      };
+      if (!(await rows.add(made, mostWebhooks)))
+        throw new ServiceError(
+          "webhook_limit",
+          `Expected fewer than ${mostWebhooks} webhooks, got ${mostWebhooks}. Delete one that is not needed.`,
+        );
+      return { webhook: await one(id), secret };
+    },
+
+    async update(id: string, { url, ...patch }: WebhookPatch): Promise<Webhook> {
+      const { events, description, state } = patch;
+      const found = await rows.change(id, {
+        ...(url === undefined ? {} : { url: targetOf(url) }),
+        ...(events === undefined ? {} : { events: [...new Set(events)] }),
+        ...(description === undefined ? {} : { description }),
+        ...(state === undefined ? {} : { state, reason: null, failingSince: null }),
+        updated: now(),
+      });
+      if (!found) throw notFound(id);
+      const changed = await one(id);
+      sender.ask();
+      return changed;
+    },
+
+    async remove(id: string): Promise<void> {
+      if (!(await rows.remove(id))) throw notFound(id);
+      await read();
+    },
+
+    async rotate(id: string, keepHours: number | undefined): Promise<WebhookSecret> {
+      const secret = newSecret();
+      const secrets = rotated((await one(id)).secrets, secret, { now: now(), keepHours });
+      if (!(await rows.change(id, { secrets, updated: now() }))) throw notFound(id);
+      await read();
+      return { webhookID: id, secret, until: iso(secrets[1]?.until) };
+    },
+
+    /** What `callbackURL`s are signed with; made when it is first wanted. */
+    async callbackSecret(rotate: boolean, keepHours: number | undefined): Promise<WebhookSecret> {
+      const before = await readCallbackSecrets(newSecret());
+      if (rotate) {
+        await rows.setSecrets(rotated(before, newSecret(), { now: now(), keepHours }));
+        await readCallbackSecrets();
+      }
+      const [newest, older] = good(callbackSecrets, now());
+      return { webhookID: callback, secret: newest?.secret ?? "", until: iso(older?.until) };
+    },
+
+    /** Sends one message now, whatever the webhook's state, and says what came of it. */
+    async test(id: string, signal: AbortSignal): Promise<WebhookTested> {
+      const { url, secrets } = await one(id);
+      const message: WebhookMessage = {
+        type: "webhook.test",
+        timestamp: deps.now().toISOString(),
+        data: { webhookID: id },
+      };
+      const post = { url, message: newID("evt"), body: JSON.stringify(message), secrets };
+      const { delivered, status, duration, reason } = await attempt(post, { ...deps, now }, signal);
+      return { webhookID: id, delivered, status, durationMs: duration, reason };
+    },
+
+    deliveries: (query: DeliveryQuery): Promise<Delivery[]> => rows.deliveries(query),
+
+    async redeliver(id: string): Promise<void> {
+      if ((await rows.redeliver({ id }, now())) === 1) return sender.ask();
+      throw new ServiceError(
+        "delivery_not_found",
+        `Expected a delivery that is delivered or dead, got none named ${id}.`,
+      );
+    },
+    async redeliverSince(since: Date, webhook: string | undefined): Promise<number> {
+      const count = await rows.redeliver(
+        { since: since.getTime(), ...(webhook === undefined ? {} : { webhook }) },
+        now(),
+      );
+      sender.ask();
+      return count;
+    },
+
+    counts: () => rows.counts(),
+
+    async [Symbol.asyncDispose](): Promise<void> {
+      for (const timer of timers) clearInterval(timer);
+      await follower.stop();
+      await sender.stop();
+    },
+  };
+};
+
+/** A Task's own `callbackURL`. */
+export const callbackTo = (text: string, allowed: Allowed): { url: string; shown: string } => {
+  const url = checkTarget(text, allowed);
+  if (typeof url === "string") throw refusedTarget("body.callbackURL", url);
+  return { url: url.href, shown: shownURL(url.href) };
+};
+
+/** A store whose commits are heard. */
+export const hearing = <S extends Store>(store: S, heard: (events: readonly Recorded[]) => void): S => ({
+  ...store,
+  async commit(write) {
+    const done = await store.commit(write);
+    if (done.ok && done.recorded.length > 0) heard(done.recorded);
+    return done;
+  },
+});
+
+const refusedTarget = (path: string, message: string): ServiceError =>
+  new ServiceError("invalid_request", `${path}: ${message}.`, { issues: [{ path, message, code: "custom" }] });
+
+const iso = (at: number | null | undefined): string | null => (at == null ? null : new Date(at).toISOString());
+
+const notFound = (id: string): ServiceError =>
+  new ServiceError("webhook_not_found", `Expected the id of a webhook, got ${JSON.stringify(id.slice(0, 100))}.`);
