@@ -5,9 +5,11 @@ import { pausedText, reachedOf, shareOf } from "../domain/mission/budget.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import { blockersOf, failuresOf, outcomeText, phaseState, retries, workOf } from "../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../errors.ts";
+import { isID } from "../id.ts";
 import { checkRequest, commandText } from "../protocol/check.ts";
 import type { MissionBudget, PlannedPhase } from "../protocol/mission.ts";
 import type { TaskCreate } from "../protocol/task.ts";
+import type { AttachmentRef } from "../protocol/text.ts";
 import { ClaimLost } from "../store/mover.ts";
 import { type Origin, Overtaken } from "../task/create.ts";
 import { asData, failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
@@ -38,12 +40,12 @@ const input = z.strictObject({
     .array(z.union([commandText, checkRequest]))
     .max(20)
     .optional()
-    .describe("Commands (or checks) that must pass before the Task can be completed"),
+    .describe("What must pass before it can be completed: commands, or checks of another kind"),
   attachments: z
     .array(z.string().min(1).max(255))
     .max(16)
     .optional()
-    .describe("Names of files that the user sent you, for this Task; it gets no others"),
+    .describe("Files for this Task, which gets no others: the user's by name, artifacts of earlier Tasks by id"),
   priority: z.enum(["critical", "high", "normal", "low"]).optional(),
   budget: z
     .strictObject({
@@ -62,9 +64,9 @@ export const dispatchTool = (run: MissionRun): Tool<Input> => ({
   name: "dispatch",
   description:
     "Has a phase done: creates one Task for it, fixed to one revision of a squad. It works in a copy of the project, is checked by the service, and lands by itself. " +
-    "Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. " +
-    `What the phases before it left is handed over by the service, the phase's objective and acceptance too. A phase whose Task failed may be dispatched ${retries} times more, each time with a brief that takes up why it failed. ` +
-    "Dispatch all phases that are ready in one reply; then answer without a call, you are woken when a Task ends.",
+    "The service tells it the phase's objective and acceptance, and what the phases before it left; add what only you know. " +
+    `Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. A phase whose Task failed may be dispatched ${retries} times more, each time with a brief that takes up why it failed. ` +
+    "Dispatch all phases that are ready in one reply.",
   input,
   effect: "log",
   run: (request, { callID }) => run.inOrder(() => dispatch(run, request, callID)),
@@ -76,13 +78,16 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     return failed(
       `Expected the id of a phase of the plan (${idsOf(run.state())}), got ${JSON.stringify(given.phase)}. Nothing was dispatched.`,
     );
-  const attachments = [...new Set(given.attachments)];
+  // Found again after a restart: it has its files.
+  const known = run.state().tasks.some((task) => task.callID === callID);
+  const attachments = known ? [] : await filesOf(run, [...new Set(given.attachments)]);
+  if (typeof attachments === "string") return failed(`${attachments} Nothing was dispatched.`);
   return makeTask(run, {
     callID,
     phase,
     attachments,
     brief: hash("sha256", given.request),
-    bar: (state) => barOf(state, phase, hash("sha256", given.request)) ?? missingOf(run, state, attachments),
+    bar: (state) => barOf(state, phase, hash("sha256", given.request)),
     squad: async () => {
       const chosen = await choose(run, phase, given);
       if (!chosen.ok) return chosen.why;
@@ -119,21 +124,29 @@ const barOf = (state: MissionState, phase: PlannedPhase, brief: string): string 
   return undefined;
 };
 
-/** What stands against giving it these files. */
-const missingOf = (
-  { limits }: MissionRun,
-  { attachments }: MissionState,
-  names: readonly string[],
-): string | undefined => {
-  const lost = names.find((name) => attachments.every(({ filename }) => filename !== name));
-  if (lost !== undefined) {
-    const there = attachments.map(({ filename }) => JSON.stringify(filename)).join(", ");
-    return `Expected names of files that the user sent (${there || "there are none"}), got ${JSON.stringify(lost)}.`;
+/** The files that are named: the user's by their names, artifacts of Tasks by their ids. Text: why not. */
+const filesOf = async (run: MissionRun, names: readonly string[]): Promise<AttachmentRef[] | string> => {
+  const { attachments, tasks } = run.state();
+  const folds = names.some((name) => isID("art", name))
+    ? await Promise.all(tasks.map(({ taskID }) => run.store.state(taskID)))
+    : [];
+  const kept = folds.flatMap((task) => task?.artifacts ?? []);
+  const files: AttachmentRef[] = [];
+  for (const name of names) {
+    const file =
+      attachments.find(({ filename }) => filename === name) ?? kept.find(({ artifactID }) => artifactID === name);
+    if (file === undefined) {
+      const there = attachments.map(({ filename }) => JSON.stringify(filename)).join(", ");
+      return `Expected names of files that the user sent (${there || "there are none"}) or ids of artifacts of your Tasks, got ${JSON.stringify(name)}.`;
+    }
+    const { filename, mime, bytes, sha256 } = file;
+    files.push({ filename, mime, bytes, sha256 });
   }
-  const bytes = attachments.reduce((sum, file) => sum + (names.includes(file.filename) ? file.bytes : 0), 0);
-  if (names.length > limits.attachments || bytes > limits.attachmentsBytes)
-    return `Expected at most ${limits.attachments} attachments of ${limits.attachmentsBytes} bytes together, got ${names.length} of ${bytes}.`;
-  return undefined;
+  const { attachments: most, attachmentsBytes } = run.limits;
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  return files.length > most || bytes > attachmentsBytes
+    ? `Expected at most ${most} files of ${attachmentsBytes} bytes together, got ${files.length} of ${bytes}.`
+    : files;
 };
 
 /** What the phases before this one left, and how it is judged. Words of the service, beside the agent's brief. */
@@ -175,8 +188,7 @@ export type Making = {
   /** Text: why there is none. */
   squad: () => Promise<Chosen | string>;
   body: Omit<TaskCreate, "productPillar" | "attachments">;
-  /** Names of files that came with the Mission's wakes. */
-  attachments: readonly string[];
+  attachments: readonly AttachmentRef[];
   budget: MissionBudget | undefined;
   handover: string | undefined;
   production: Origin["production"];
@@ -221,7 +233,7 @@ const create = async (
     mission: { missionID, sessionID: run.stream, callID, phase: phase.id },
     production,
     expected: squad,
-    attachments: state.attachments.filter(({ filename }) => attachments.includes(filename)),
+    attachments,
     handover,
     also: ({ taskID, title, squad: pinned }) => ({
       append: {
@@ -241,7 +253,7 @@ const create = async (
               production: production === undefined ? null : { identity: production.identity, squad: production.squad },
               reserved: budget,
               ...(general === undefined ? {} : { general }),
-              ...(attachments.length === 0 ? {} : { attachments: [...attachments] }),
+              ...(attachments.length === 0 ? {} : { attachments: attachments.map(({ filename }) => filename) }),
             },
           },
         ],

@@ -238,7 +238,10 @@ export const missionEvents = {
       .nullable(),
     reserved: budgetShare.nullable(),
     general: z.string().exactOptional().describe("No squad owns the phase: why a general one does it all the same"),
-    attachments: z.array(z.string()).exactOptional().describe("Names of the files of the Mission's that it was given"),
+    attachments: z
+      .array(z.string())
+      .exactOptional()
+      .describe("Names of the files it was given: of wakes, or artifacts of other Tasks"),
   }),
   /** The Mission wrote to a Task that had ended: it is at work again. */
   "task.reopened": z.object({ sessionID, callID: z.string(), taskID: z.string() }),

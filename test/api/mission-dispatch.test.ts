@@ -161,7 +161,7 @@ describe("files that came with a wake", () => {
       type === "tool.finished" && data["tool"] === "dispatch" ? [String(data["output"])] : [],
     );
     expect(said[2]).toBe(
-      'Expected names of files that the user sent ("colours.txt", "spec.md"), got "other.md". Nothing was dispatched.',
+      'Expected names of files that the user sent ("colours.txt", "spec.md") or ids of artifacts of your Tasks, got "other.md". Nothing was dispatched.',
     );
     expect(shown).toContain("the spec says seven");
     // Its agent has no working directory, and is told of none.

@@ -2617,7 +2617,7 @@ export type TaskEvent = {
          */
         general?: string;
         /**
-         * Names of the files of the Mission's that it was given
+         * Names of the files it was given: of wakes, or artifacts of other Tasks
          */
         attachments?: Array<string>;
     };
