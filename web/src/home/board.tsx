@@ -1,14 +1,23 @@
 import { Link } from "@tanstack/react-router";
+import type { CSSProperties } from "react";
 import type { TaskSummary } from "../../../src/protocol/status.ts";
 import { StateBadge, StateIcon } from "../parts/state.tsx";
 import { groupOf, groups, groupWords } from "../words.ts";
 import { Facts } from "./list.tsx";
 
+const widthOf = (cards: number): string => (cards === 0 ? "minmax(7.5rem, 1fr)" : "minmax(0, 2.4fr)");
+
 /** Each column by what it asks of the reader, the first one the most. */
 export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
   const columns = Map.groupBy(tasks, groupOf);
   return (
-    <div className="grid grid-cols-1 gap-4 md:grid-cols-2 xl:grid-cols-5">
+    // What is empty needs room for its name alone.
+    <div
+      className="grid grid-cols-1 gap-3 md:grid-cols-2 xl:grid-cols-(--columns)"
+      style={
+        { "--columns": groups.map((group) => widthOf(columns.get(group)?.length ?? 0)).join(" ") } as CSSProperties
+      }
+    >
       {groups.map((group) => {
         const cards = columns.get(group) ?? [];
         return (
@@ -28,8 +37,8 @@ export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
                   <Link
                     to="/ui/task/$taskID"
                     params={{ taskID: task.taskID }}
-                    data-task={task.taskID}
-                    className="card flex animate-rise flex-col gap-2.5 p-3.5 transition-[border-color] hover:border-edge"
+                    data-row={task.taskID}
+                    className="card flex flex-col gap-2.5 p-3.5 transition-[border-color] hover:border-edge"
                   >
                     <span className="line-clamp-3 font-semibold" dir="auto" title={task.title}>
                       {task.title}

@@ -20,7 +20,7 @@ const Choice = <T extends string>({
 }) => (
   <select
     aria-label={label}
-    className="field w-auto max-w-40 text-sm"
+    className="field w-full text-sm sm:w-auto sm:max-w-40"
     value={value ?? ""}
     onChange={({ target }) => onChange(options.find(([option]) => option === target.value)?.[0])}
   >
@@ -61,7 +61,7 @@ export const FilterBar = ({
   }, [late]);
   const board = search.view === "board";
   return (
-    <div className="flex flex-wrap items-center gap-2">
+    <div className="grid grid-cols-2 items-center gap-2 sm:flex sm:flex-wrap">
       <h1 className="mr-auto flex items-baseline gap-2 text-md font-semibold">
         Tasks
         {total !== undefined && (
@@ -72,7 +72,7 @@ export const FilterBar = ({
           </span>
         )}
       </h1>
-      <div className="relative w-full sm:w-56">
+      <div className="relative col-span-2 row-start-2 sm:w-52">
         <Search size={15} aria-hidden="true" className="pointer-events-none absolute top-2.5 left-2.5 text-faint" />
         <input
           id="filter"
@@ -112,7 +112,7 @@ export const FilterBar = ({
         ]}
         onChange={(priority) => set({ priority })}
       />
-      <label className="field flex w-auto items-center gap-2 text-sm">
+      <label className="field flex w-full items-center sm:w-auto gap-2 text-sm">
         <input
           type="checkbox"
           className="accent-accent"
@@ -121,7 +121,11 @@ export const FilterBar = ({
         />
         Archived
       </label>
-      <div role="group" aria-label="View" className="flex rounded-lg border border-line bg-card p-0.5">
+      <div
+        role="group"
+        aria-label="View"
+        className="col-start-2 row-start-1 flex justify-self-end rounded-lg border border-line bg-card p-0.5"
+      >
         {(
           [
             ["List", Rows3, false],

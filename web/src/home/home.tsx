@@ -1,12 +1,14 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { FolderX } from "lucide-react";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { type Filters, projects, tasksOf, wordsOf } from "../api.ts";
 import { useFollow } from "../live.ts";
-import { Failure, Waiting } from "../parts/empty.tsx";
+import { Empty, Failure, Waiting } from "../parts/empty.tsx";
 import { useKeys } from "../shell/keys.ts";
+import { useRows } from "../shell/rows.ts";
 import { recentProjects, rememberProject } from "../settings.ts";
-import { nameOf } from "../words.ts";
+import { nameOf, stateOf } from "../words.ts";
 import { Board } from "./board.tsx";
 import { Composer } from "./composer.tsx";
 import { FilterBar } from "./filters.tsx";
@@ -22,8 +24,8 @@ export const Home = () => {
   const search = useSearch({ from: "/" });
   const navigate = useNavigate({ from: "/" });
   const [remembered] = useState(() => recentProjects()[0]);
-  const { data: known } = useQuery({ ...projects, enabled: search.project === undefined && remembered === undefined });
-  const project = search.project ?? remembered ?? known?.[0]?.directory;
+  const { data: known } = useQuery({ ...projects });
+  const project = search.project ?? remembered ?? known?.find(({ tasks }) => tasks > 0)?.directory;
   const [draft, setDraft] = useState<string | undefined>();
   const filters: Filters = {
     search: search.q,
@@ -41,9 +43,11 @@ export const Home = () => {
   });
   const tasks = useMemo(() => data?.pages.flat() ?? [], [data]);
   const works = data !== undefined;
+  const waiting = tasks.filter((task) => stateOf(task) === "need").length;
   useEffect(() => {
-    document.title = project === undefined ? "Sortie" : `${nameOf(project)} · Sortie`;
-  }, [project]);
+    const title = project === undefined ? "Sortie" : `${nameOf(project)} · Sortie`;
+    document.title = waiting === 0 ? title : `(${waiting}) ${title}`;
+  }, [project, waiting]);
   useEffect(() => {
     if (works && project !== undefined) rememberProject(project);
   }, [works, project]);
@@ -66,15 +70,8 @@ export const Home = () => {
     onOpen: refresh,
   });
 
-  const list = useRef<HTMLDivElement>(null);
-  const move = (step: number) => {
-    const rows = [...(list.current?.querySelectorAll<HTMLElement>("a[data-task]") ?? [])];
-    const at = rows.indexOf(document.activeElement as HTMLElement);
-    rows[Math.max(0, Math.min(rows.length - 1, at + step))]?.focus();
-  };
+  const list = useRows();
   useKeys({
-    j: () => move(1),
-    k: () => move(-1),
     f: (event) => {
       event.preventDefault();
       document.getElementById("filter")?.focus();
@@ -83,6 +80,7 @@ export const Home = () => {
 
   const setProject = (directory: string) =>
     void navigate({ search: (now) => ({ ...now, project: directory }), replace: project === undefined });
+  const elsewhere = known?.find(({ directory }) => directory !== project)?.directory;
   const unreachable = project !== undefined && error !== null && !works;
   return (
     <div
@@ -97,34 +95,44 @@ export const Home = () => {
       />
       {project === undefined || (works && tasks.length === 0 && !narrowed) ? (
         <Welcome project={project} onTry={setDraft} />
+      ) : unreachable ? (
+        <Empty icon={FolderX} title="No Tasks to show" first>
+          <p>
+            Give the absolute path of a Git project on the machine that the service runs on. A folder becomes one by{" "}
+            <code className="typed">git init</code>.
+          </p>
+          {elsewhere !== undefined && (
+            <button type="button" className="button" onClick={() => setProject(elsewhere)}>
+              Go to {nameOf(elsewhere)}
+            </button>
+          )}
+        </Empty>
       ) : (
-        !unreachable && (
-          <section aria-label="Tasks" className="flex flex-col gap-4">
-            <FilterBar search={search} total={works ? tasks.length : undefined} more={hasNextPage} />
-            {error !== null && works && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
-            <div ref={list}>
-              {isPending ? (
-                <Waiting lines={6} label="Loading the Tasks" />
-              ) : tasks.length === 0 ? (
-                <NothingFound onClear={() => void navigate({ search: project === undefined ? {} : { project } })} />
-              ) : search.view === "board" ? (
-                <Board tasks={tasks} />
-              ) : (
-                <TaskList tasks={tasks} />
-              )}
-            </div>
-            {hasNextPage && (
-              <button
-                type="button"
-                className="button self-center"
-                disabled={isFetchingNextPage}
-                onClick={() => void fetchNextPage()}
-              >
-                {isFetchingNextPage ? "Loading" : "Show older Tasks"}
-              </button>
+        <section aria-label="Tasks" className="flex flex-col gap-4">
+          <FilterBar search={search} total={works ? tasks.length : undefined} more={hasNextPage} />
+          {error !== null && works && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
+          <div ref={list}>
+            {isPending ? (
+              <Waiting lines={6} label="Loading the Tasks" />
+            ) : tasks.length === 0 ? (
+              <NothingFound onClear={() => void navigate({ search: project === undefined ? {} : { project } })} />
+            ) : search.view === "board" ? (
+              <Board tasks={tasks} />
+            ) : (
+              <TaskList tasks={tasks} />
             )}
-          </section>
-        )
+          </div>
+          {hasNextPage && (
+            <button
+              type="button"
+              className="button self-center"
+              disabled={isFetchingNextPage}
+              onClick={() => void fetchNextPage()}
+            >
+              {isFetchingNextPage ? "Loading" : "Show older Tasks"}
+            </button>
+          )}
+        </section>
       )}
     </div>
   );

@@ -1,8 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import type { TaskSummary } from "../../../src/protocol/status.ts";
-import { CheckIcon, StateBadge } from "../parts/state.tsx";
+import { Inline } from "../parts/inline.tsx";
+import { CheckIcon, StateBadge, StateIcon } from "../parts/state.tsx";
 import { Ago, Elapsed } from "../parts/time.tsx";
-import { costWords, count } from "../words.ts";
+import { costWords, count, stateOf } from "../words.ts";
 
 const checksIcon = ({ total, passed, failed, error }: TaskSummary["checkCounts"]) =>
   failed > 0 ? "failed" : error > 0 ? "error" : passed === total ? "passed" : "pending";
@@ -36,40 +37,64 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
   );
 };
 
-export const TaskList = ({ tasks }: { tasks: readonly TaskSummary[] }) => (
-  <ul className="card divide-y divide-line overflow-hidden">
+const Row = ({ task }: { task: TaskSummary }) => (
+  <Link
+    to="/ui/task/$taskID"
+    params={{ taskID: task.taskID }}
+    data-row={task.taskID}
+    className="group flex flex-col gap-1.5 px-4 py-3.5 -outline-offset-2 transition-colors hover:bg-hover sm:px-5"
+  >
+    <span className="flex items-start justify-between gap-4">
+      <span className="line-clamp-2 min-w-0 font-semibold" dir="auto" title={task.title}>
+        {task.title}
+      </span>
+      <StateBadge task={task} />
+    </span>
+    {task.pending[0] !== undefined && (
+      <span className="line-clamp-2 text-need" dir="auto">
+        {task.pending[0].prompt}
+      </span>
+    )}
+    {task.error !== undefined && task.lifecycleStatus === "failed" && (
+      <span className="line-clamp-1 text-sm text-fail" dir="auto" title={task.error}>
+        <Inline text={task.error} />
+      </span>
+    )}
+    <span className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
+      <Facts task={task} />
+      <span className="text-sm text-faint">
+        <Ago at={task.updated} />
+      </span>
+    </span>
+  </Link>
+);
+
+const Rows = ({ tasks, tone }: { tasks: readonly TaskSummary[]; tone: string }) => (
+  <ul className={`card divide-y divide-line overflow-hidden ${tone}`}>
     {tasks.map((task) => (
       <li key={task.taskID}>
-        <Link
-          to="/ui/task/$taskID"
-          params={{ taskID: task.taskID }}
-          data-task={task.taskID}
-          className="group flex flex-col gap-1.5 px-4 py-3.5 -outline-offset-2 transition-colors hover:bg-hover sm:px-5"
-        >
-          <span className="flex items-start justify-between gap-4">
-            <span className="line-clamp-2 min-w-0 font-semibold" dir="auto" title={task.title}>
-              {task.title}
-            </span>
-            <StateBadge task={task} />
-          </span>
-          <span className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
-            <Facts task={task} />
-            <span className="text-sm text-faint">
-              <Ago at={task.updated} />
-            </span>
-          </span>
-          {task.error !== undefined && task.lifecycleStatus === "failed" && (
-            <span className="line-clamp-1 text-sm text-fail" dir="auto">
-              {task.error}
-            </span>
-          )}
-          {task.pending[0] !== undefined && (
-            <span className="line-clamp-2 text-sm text-need" dir="auto">
-              {task.pending[0].prompt}
-            </span>
-          )}
-        </Link>
+        <Row task={task} />
       </li>
     ))}
   </ul>
 );
+
+/** What waits for the reader comes before the rest. */
+export const TaskList = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
+  const waiting = tasks.filter((task) => stateOf(task) === "need");
+  const rest = tasks.filter((task) => stateOf(task) !== "need");
+  return (
+    <div className="flex flex-col gap-4">
+      {waiting.length > 0 && (
+        <section aria-label="Needs you" className="flex flex-col gap-2">
+          <h2 className="flex items-center gap-2 text-sm font-semibold text-need">
+            <StateIcon state="need" size={15} />
+            {waiting.length === 1 ? "One Task waits for you" : `${waiting.length} Tasks wait for you`}
+          </h2>
+          <Rows tasks={waiting} tone="border-need/40" />
+        </section>
+      )}
+      {rest.length > 0 && <Rows tasks={rest} tone="" />}
+    </div>
+  );
+};

@@ -65,9 +65,9 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
           ))}
         </ul>
       </div>
-      <div className="grid gap-6 md:grid-cols-2">
+      <div className="grid gap-8 md:grid-cols-2 md:gap-6">
         {rules && (
-          <div className="flex flex-col gap-2">
+          <div className="flex min-w-0 flex-col gap-2">
             <h2 className="flex items-center gap-2 font-semibold">
               <Sparkles size={16} aria-hidden="true" className="text-accent" />
               For requests in your own words: a model
@@ -83,7 +83,7 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
             </p>
           </div>
         )}
-        <div className="flex flex-col gap-2">
+        <div className="flex min-w-0 flex-col gap-2">
           <h2 className="flex items-center gap-2 font-semibold">
             <Terminal size={16} aria-hidden="true" className="text-accent" />
             The same from a shell

@@ -1,5 +1,6 @@
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
+import { Milestone } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { MissionSummary } from "../../../src/protocol/mission.ts";
 import { ask, client, wordsOf } from "../api.ts";
@@ -8,6 +9,7 @@ import { Empty, Failure, Waiting } from "../parts/empty.tsx";
 import { Screen } from "../parts/screen.tsx";
 import { StateMark } from "../parts/state.tsx";
 import { Ago, useLate } from "../parts/time.tsx";
+import { useRows } from "../shell/rows.ts";
 import { useProject } from "../squads/squads.tsx";
 import { count, nameOf } from "../words.ts";
 import { missionState } from "./state.ts";
@@ -89,7 +91,8 @@ const Row = ({ mission }: { mission: MissionSummary }) => {
       to="/ui/mission/$missionID"
       params={{ missionID: mission.missionID }}
       search={{ project: mission.directory }}
-      className="flex flex-col gap-1.5 px-5 py-3.5 -outline-offset-2 transition-colors hover:bg-hover"
+      data-row={mission.missionID}
+      className="flex flex-col gap-1.5 px-4 py-3.5 sm:px-5 -outline-offset-2 transition-colors hover:bg-hover"
     >
       <span className="flex items-start justify-between gap-4">
         <span className="line-clamp-2 min-w-0 font-semibold" dir="auto">
@@ -156,6 +159,7 @@ export const Missions = () => {
     onOpen: refresh,
   });
   const missions = data?.pages.flat() ?? [];
+  const list = useRows();
   if (project === undefined)
     return (
       <Screen title="Missions">
@@ -172,40 +176,49 @@ export const Missions = () => {
       about={`Long goals in ${nameOf(project)}: planned, divided, and handed out as Tasks. A Mission writes no code itself.`}
     >
       <Wake project={project} />
-      <div className="flex flex-wrap items-center gap-2">
-        <input
-          type="search"
-          aria-label="Search the Missions"
-          placeholder="Search"
-          className="field w-full text-sm sm:w-56"
-          value={text}
-          onChange={({ target }) => setText(target.value)}
-        />
-        <label className="field flex w-auto items-center gap-2 text-sm">
+      {(missions.length > 0 || search !== "" || archived) && (
+        <div className="grid grid-cols-[1fr_auto] items-center gap-2 sm:flex">
           <input
-            type="checkbox"
-            className="accent-accent"
-            checked={archived}
-            onChange={({ target }) => setArchived(target.checked)}
+            type="search"
+            aria-label="Search the Missions"
+            placeholder="Search"
+            className="field w-full text-sm sm:w-56"
+            value={text}
+            onChange={({ target }) => setText(target.value)}
           />
-          Archived
-        </label>
-      </div>
+          <label className="field flex w-auto items-center gap-2 text-sm">
+            <input
+              type="checkbox"
+              className="accent-accent"
+              checked={archived}
+              onChange={({ target }) => setArchived(target.checked)}
+            />
+            Archived
+          </label>
+        </div>
+      )}
       {error !== null && data === undefined && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
       {error === null && data === undefined && <Waiting lines={4} label="Loading the Missions" />}
       {data !== undefined && missions.length === 0 && (
-        <Empty title={search === "" ? "No Mission yet" : "No Mission of that name"}>
-          {search === "" && <p>Write a goal above. It needs a language model.</p>}
+        <Empty icon={Milestone} title={search === "" ? "No Mission yet" : "No Mission of that name"}>
+          {search === "" && (
+            <p>
+              Write a goal above. Its agent plans phases, hands each to a squad as a Task, hears how it ended, and goes
+              on until the whole is done. It needs a language model.
+            </p>
+          )}
         </Empty>
       )}
       {missions.length > 0 && (
-        <ul className="card divide-y divide-line overflow-hidden">
-          {missions.map((mission) => (
-            <li key={mission.sessionID}>
-              <Row mission={mission} />
-            </li>
-          ))}
-        </ul>
+        <div ref={list}>
+          <ul className="card divide-y divide-line overflow-hidden">
+            {missions.map((mission) => (
+              <li key={mission.sessionID}>
+                <Row mission={mission} />
+              </li>
+            ))}
+          </ul>
+        </div>
       )}
       {hasNextPage && (
         <button type="button" className="button self-center" onClick={() => void fetchNextPage()}>

@@ -5,7 +5,7 @@ import { DropdownMenu } from "radix-ui";
 import { useCallback, useEffect, useState } from "react";
 import type { MissionStatus } from "../../../src/protocol/mission.ts";
 import { ask, client, wordsOf } from "../api.ts";
-import { Failure, Waiting } from "../parts/empty.tsx";
+import { Gone, Waiting } from "../parts/empty.tsx";
 import { StateMark } from "../parts/state.tsx";
 import { copy, say } from "../parts/toast.tsx";
 import { useKeys } from "../shell/keys.ts";
@@ -185,14 +185,12 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
     if (mission !== undefined) document.title = `${words}: ${mission.title} · Sortie`;
   }, [mission, words]);
   if (mission === undefined)
-    return (
+    return error === null ? (
       <div className="mx-auto max-w-5xl px-4 py-10 sm:px-8">
-        {error === null ? (
-          <Waiting lines={6} label="Loading the Mission" />
-        ) : (
-          <Failure words={wordsOf(error)} onRetry={() => void refetch()} />
-        )}
+        <Waiting lines={6} label="Loading the Mission" />
       </div>
+    ) : (
+      <Gone what="This Mission cannot be shown" words={wordsOf(error)} onRetry={() => void refetch()} />
     );
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -200,7 +198,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
       <Header mission={mission} onChanged={refresh} />
       <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
         <Plan mission={mission} />
-        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+        <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:peer-data-[open=true]:hidden">
           <div className="min-h-0 flex-1">
             <Conversation log={log} read={read} active={mission.agentStatus === "running"} />
           </div>

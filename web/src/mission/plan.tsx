@@ -10,11 +10,13 @@ import {
   LoaderCircle,
   type LucideIcon,
 } from "lucide-react";
-import { useState } from "react";
 import type { MissionPhase, MissionStatus } from "../../../src/protocol/mission.ts";
 import type { TaskSummary } from "../../../src/protocol/status.ts";
+import { Aside } from "../parts/aside.tsx";
+import { Progress } from "../parts/progress.tsx";
 import { StateIcon } from "../parts/state.tsx";
 import { stateOf, stateWord } from "../words.ts";
+import { sharesOf } from "./state.ts";
 
 /** The plan: each phase with what it waits for, who does it, and the Task that is it. */
 
@@ -56,14 +58,20 @@ const Phase = ({
   const made = tasks.get(phase.productionTaskID ?? "");
   const done = tasks.get(phase.taskID ?? "");
   return (
-    <li className="flex items-start gap-2.5 rounded-lg px-2 py-2.5">
-      <Icon size={17} aria-hidden="true" className={`mt-0.5 shrink-0 ${tone}`} />
-      <div className="flex min-w-0 flex-1 flex-col gap-1.5">
+    <li className="group/phase flex items-stretch gap-2.5 px-2">
+      <span className="flex w-[17px] shrink-0 flex-col items-center">
+        <Icon size={17} aria-hidden="true" className={`mt-0.5 shrink-0 ${tone}`} />
+        <span
+          aria-hidden="true"
+          className={`my-1 w-0.5 flex-1 rounded-full group-last/phase:hidden ${phase.state === "done" ? "bg-done/45" : "bg-line"}`}
+        />
+      </span>
+      <div className="flex min-w-0 flex-1 flex-col gap-1.5 pb-5">
         <p>
           <span className="font-medium" dir="auto">
             {phase.title}
           </span>
-          <span className="block text-xs text-soft">
+          <span className={`block text-xs ${tone.replace("animate-turn", "")}`}>
             {words}
             {phase.squad !== null && `, squad ${phase.squad.id}`}
             {phase.attempts > 1 && `, attempt ${phase.attempts}`}
@@ -82,7 +90,7 @@ const Phase = ({
         <details className="group text-sm">
           <summary className="flex list-none items-center gap-1 text-xs text-faint hover:text-ink">
             <ChevronDown size={13} aria-hidden="true" className="transition-transform group-open:rotate-180" />
-            Objective
+            What it is to reach
           </summary>
           <p className="mt-1 whitespace-pre-wrap text-soft" dir="auto">
             {phase.objective}
@@ -126,7 +134,6 @@ const List = ({ mission }: { mission: MissionStatus }) => {
 };
 
 export const Plan = ({ mission }: { mission: MissionStatus }) => {
-  const [open, setOpen] = useState(false);
   const done = mission.plan.filter(({ state }) => state === "done").length;
   const title = (
     <>
@@ -139,37 +146,13 @@ export const Plan = ({ mission }: { mission: MissionStatus }) => {
     </>
   );
   return (
-    <>
-      <section
-        aria-label="Plan"
-        className="hidden w-96 shrink-0 overflow-y-auto border-r border-line px-3 py-4 xl:block"
-        tabIndex={0}
-      >
-        <h2 className="mb-1 flex items-baseline gap-2 px-2 text-sm font-semibold">{title}</h2>
-        <List mission={mission} />
-      </section>
-      <section aria-label="Plan" className="shrink-0 border-b border-line px-3 xl:hidden">
-        <h2>
-          <button
-            type="button"
-            aria-expanded={open}
-            onClick={() => setOpen(!open)}
-            className="flex w-full items-center gap-2 px-1 py-2 text-sm font-semibold sm:px-3"
-          >
-            <span className="flex flex-1 items-baseline gap-2">{title}</span>
-            <ChevronDown
-              size={16}
-              aria-hidden="true"
-              className={`text-faint transition-transform ${open ? "rotate-180" : ""}`}
-            />
-          </button>
-        </h2>
-        {open && (
-          <div className="max-h-[45vh] overflow-y-auto pb-3">
-            <List mission={mission} />
-          </div>
-        )}
-      </section>
-    </>
+    <Aside label="Plan" title={title}>
+      {mission.plan.length > 0 && (
+        <div className="mb-4 px-2">
+          <Progress label="Phases" shares={sharesOf(mission)} />
+        </div>
+      )}
+      <List mission={mission} />
+    </Aside>
   );
 };

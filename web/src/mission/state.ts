@@ -1,5 +1,23 @@
-import type { MissionStatus, MissionSummary } from "../../../src/protocol/mission.ts";
+import type { MissionPhase, MissionStatus, MissionSummary } from "../../../src/protocol/mission.ts";
+import type { Share } from "../parts/progress.tsx";
 import type { State } from "../words.ts";
+
+/** How its phases stand; where nothing is planned, its Tasks. */
+export const sharesOf = ({ plan, taskCounts }: Pick<MissionStatus, "plan" | "taskCounts">): Share[] => {
+  if (plan.length === 0)
+    return [
+      { words: "running", count: taskCounts.running, tone: "bg-run" },
+      { words: "ended", count: taskCounts.inactive, tone: "bg-edge" },
+    ];
+  const count = (...states: MissionPhase["state"][]) => plan.filter(({ state }) => states.includes(state)).length;
+  return [
+    { words: "done", count: count("done"), tone: "bg-done" },
+    { words: "under way", count: count("running", "producing"), tone: "bg-run" },
+    { words: "failed", count: count("failed"), tone: "bg-fail" },
+    { words: "cancelled", count: count("cancelled"), tone: "bg-edge" },
+    { words: "to come", count: count("ready", "waiting"), tone: "bg-line" },
+  ];
+};
 
 /** Whether its agent thinks, its Tasks run, or it sleeps; what the reader is asked for comes first. */
 export const missionState = (

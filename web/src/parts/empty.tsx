@@ -1,11 +1,27 @@
 import { Link } from "@tanstack/react-router";
+import { CircleHelp, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 
 /** What stands where there is nothing yet, with what can be done about it. */
-export const Empty = ({ title, first = false, children }: { title: string; first?: boolean; children?: ReactNode }) => {
+export const Empty = ({
+  title,
+  first = false,
+  icon: Icon,
+  children,
+}: {
+  title: string;
+  first?: boolean;
+  icon?: LucideIcon;
+  children?: ReactNode;
+}) => {
   const Level = first ? "h1" : "h2";
   return (
     <div className="mx-auto flex max-w-lg flex-col items-center gap-3 px-4 py-14 text-center">
+      {Icon !== undefined && (
+        <span aria-hidden="true" className="mb-1 grid size-11 place-items-center rounded-2xl bg-hover text-faint">
+          <Icon size={21} />
+        </span>
+      )}
       <Level className="text-md font-semibold">{title}</Level>
       {children !== undefined && <div className="flex flex-col items-center gap-3 text-soft">{children}</div>}
     </div>
@@ -13,7 +29,7 @@ export const Empty = ({ title, first = false, children }: { title: string; first
 };
 
 export const Missing = () => (
-  <Empty first title="There is no such screen">
+  <Empty first icon={CircleHelp} title="There is no such screen">
     <p>The address may be of an older version.</p>
     <Link to="/" className="button">
       To the Tasks
@@ -29,6 +45,19 @@ export const Failure = ({ words, onRetry }: { words: string; onRetry?: () => voi
         Try again
       </button>
     )}
+  </div>
+);
+
+/** A screen whose subject is not there. */
+export const Gone = ({ what, words, onRetry }: { what: string; words: string; onRetry: () => void }) => (
+  <div className="mx-auto flex max-w-2xl flex-col gap-4 px-4 py-10 sm:px-8 sm:py-16">
+    <h1 className="text-xl font-semibold tracking-tight">{what}</h1>
+    <Failure words={words} onRetry={onRetry} />
+    <p>
+      <Link to="/" className="button">
+        To the Tasks
+      </Link>
+    </p>
   </div>
 );
 

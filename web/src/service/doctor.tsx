@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleX } from "lucide-react";
 import { health, models, wordsOf } from "../api.ts";
 import { Failure, Waiting } from "../parts/empty.tsx";
+import { Inline } from "../parts/inline.tsx";
 import { Fact, Screen } from "../parts/screen.tsx";
 import { duration } from "../words.ts";
 
@@ -70,7 +71,7 @@ export const Doctor = () => {
         ? {}
         : {
             remedy:
-              "Install bubblewrap (Debian: apt-get install bubblewrap) and restart the service: commands then see the project and nothing else.",
+              "Install bubblewrap (Debian: `apt-get install bubblewrap`) and restart the service: commands then see the project and nothing else.",
           }),
     });
     const rules = state.model.ref.startsWith("builtin/");
@@ -80,7 +81,8 @@ export const Doctor = () => {
       words: rules ? "Built-in rules: exact instructions only" : `${state.model.ref} (${state.model.source})`,
       ...(rules
         ? {
-            remedy: "Start the service with ANTHROPIC_API_KEY or another provider's key, or run `sortie model detect`.",
+            remedy:
+              "Start the service with `ANTHROPIC_API_KEY` or another provider's key, or run `sortie model detect`.",
           }
         : {}),
     });
@@ -129,7 +131,9 @@ export const Doctor = () => {
   return (
     <Screen
       title="Doctor"
-      about="What the running service says of itself. `sortie doctor` looks at the machine as well: Git, disk, port, what was left behind."
+      about={
+        <Inline text="What the running service says of itself. `sortie doctor` looks at the machine as well: Git, disk, port, what was left behind." />
+      }
     >
       {error !== null && state === undefined && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
       {state === undefined && error === null && <Waiting lines={5} />}
@@ -146,7 +150,11 @@ export const Doctor = () => {
                     <span className={`text-sm ${tone}`}>{word}</span>
                   </p>
                   <p className="text-soft">{finding.words}</p>
-                  {finding.remedy !== undefined && <p className="mt-1 text-sm text-soft">{finding.remedy}</p>}
+                  {finding.remedy !== undefined && (
+                    <p className="mt-1 text-sm text-soft">
+                      <Inline text={finding.remedy} />
+                    </p>
+                  )}
                 </div>
               </li>
             );
@@ -154,7 +162,7 @@ export const Doctor = () => {
         </ul>
       )}
       {metrics !== undefined && (
-        <dl className="tabular grid grid-cols-2 gap-5 sm:grid-cols-3 lg:grid-cols-6">
+        <dl className="card tabular grid grid-cols-2 gap-5 p-5 sm:grid-cols-3 lg:grid-cols-6">
           {figures.map(([label, words]) =>
             words === undefined ? null : (
               <Fact key={label} label={label}>

@@ -1,13 +1,143 @@
 import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed } from "lucide-react";
-import { models, wordsOf } from "../api.ts";
+import { type FormEvent, useState } from "react";
+import { type client, models, wordsOf } from "../api.ts";
 import { Failure, Waiting } from "../parts/empty.tsx";
+import { Inline } from "../parts/inline.tsx";
 import { Fact, Screen } from "../parts/screen.tsx";
-import { clock, count } from "../words.ts";
+import { clock } from "../words.ts";
+import { TestButton, TestResult, useTrial } from "./trial.tsx";
 
 /** Which model answers and why, and what else is there. A key is named by where it came from, never shown. */
+
+type Known = NonNullable<Awaited<ReturnType<typeof client.service.models>>["data"]>;
+type Provider = Known["providers"][number];
+
+const isRules = (ref: string): boolean => ref.startsWith("builtin/");
+
+const Active = ({ known: { active, failover } }: { known: Known }) => {
+  const trial = useTrial();
+  const rules = isRules(active.ref);
+  return (
+    <section aria-label="Active model" className="card flex flex-col gap-4 p-5">
+      <div className="flex flex-wrap items-start gap-x-10 gap-y-4">
+        <dl className="flex min-w-0 flex-1 flex-wrap gap-x-10 gap-y-4">
+          <Fact label="Active">
+            <span className="text-lg font-semibold">{rules ? "Built-in rules" : active.ref}</span>
+          </Fact>
+          <Fact label="Why">
+            <span className="leading-7 text-soft">{active.source}</span>
+          </Fact>
+          {failover.length > 0 && (
+            <Fact label="When it cannot answer">
+              <span className="leading-7">{failover.join(", then ")}</span>
+            </Fact>
+          )}
+        </dl>
+        {!rules && active.ref !== "none" && <TestButton trial={trial} model={active.ref} />}
+      </div>
+      <TestResult trial={trial} />
+      {rules && (
+        <div className="flex flex-col gap-2 rounded-xl bg-accent-tint p-4">
+          <p>
+            No language model is set up. The rules carry out exactly what a request spells out and refuse the rest. For
+            requests in your own words, start the service with a key, or look for a model server on this machine:
+          </p>
+          <pre className="code overflow-x-auto">ANTHROPIC_API_KEY=… npm start{"\n"}sortie model detect</pre>
+        </div>
+      )}
+    </section>
+  );
+};
+
+const ModelLine = ({ model }: { model: string }) => {
+  const trial = useTrial();
+  return (
+    <li className="flex flex-col gap-2 py-1.5">
+      <div className="flex items-center gap-3">
+        <code className="min-w-0 flex-1 font-mono text-xs text-soft">{model}</code>
+        <TestButton trial={trial} model={model} />
+      </div>
+      <TestResult trial={trial} />
+    </li>
+  );
+};
+
+const ProviderRow = ({ provider }: { provider: Provider }) => {
+  const { configured, keySource, baseURL, breaker } = provider;
+  const open = breaker.state !== "closed";
+  const callable = configured && provider.kind !== "builtin";
+  return (
+    <li className="flex items-start gap-3.5 px-4 py-4 sm:px-5">
+      <span className="mt-0.5 shrink-0">
+        {open ? (
+          <CircleAlert size={18} aria-hidden="true" className="text-need" />
+        ) : configured ? (
+          <CircleCheck size={18} aria-hidden="true" className="text-done" />
+        ) : (
+          <CircleDashed size={18} aria-hidden="true" className="text-faint" />
+        )}
+      </span>
+      <div className="min-w-0 flex-1">
+        <p className="font-medium">
+          {provider.name} <span className="text-sm font-normal text-faint">{provider.id}</span>
+        </p>
+        <p className="text-sm text-soft">
+          {configured ? (keySource === null ? "Ready, needs no key" : `Ready, key from ${keySource}`) : "No key"}
+          {baseURL !== null && ` · ${baseURL}`}
+        </p>
+        {open && (
+          <p className="text-sm text-need">
+            Left alone after {breaker.failures} failures in a row
+            {breaker.retryAt !== null && `, tried again at ${clock(breaker.retryAt)}`}
+          </p>
+        )}
+        {callable && provider.models.length > 0 && (
+          <ul aria-label={`Models of ${provider.name}`} className="mt-2 divide-y divide-line border-t border-line">
+            {provider.models.map((name) => (
+              <ModelLine key={name} model={`${provider.id}/${name}`} />
+            ))}
+          </ul>
+        )}
+      </div>
+    </li>
+  );
+};
+
+const Other = () => {
+  const trial = useTrial();
+  const [name, setName] = useState("");
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (name.trim() !== "" && !trial.isPending) trial.mutate(name.trim());
+  };
+  return (
+    <section aria-label="Another model" className="flex flex-col gap-3">
+      <h2 className="font-semibold">Another model</h2>
+      <p className="max-w-2xl text-soft">
+        <Inline text="A provider that is ready answers for models beyond those it lists here. A test is one real call, which may be charged for: it says how fast the model answers and whether it can use tools. `sortie model use` chooses what answers from the next start on." />
+      </p>
+      <form className="flex max-w-xl gap-2" onSubmit={submit}>
+        <input
+          aria-label="Name of a model"
+          className="field font-mono text-sm"
+          placeholder="provider/model"
+          spellCheck={false}
+          autoCapitalize="off"
+          value={name}
+          onChange={({ target }) => setName(target.value)}
+        />
+        <TestButton trial={trial} model={name.trim()} />
+      </form>
+      <TestResult trial={trial} />
+    </section>
+  );
+};
+
 export const Models = () => {
   const { data, error, refetch } = useQuery({ ...models, refetchInterval: 15_000 });
+  const ready = data?.providers.filter(({ configured }) => configured) ?? [];
+  const others = data?.providers.filter(({ configured }) => !configured) ?? [];
   return (
     <Screen
       title="Models"
@@ -17,85 +147,26 @@ export const Models = () => {
         (error === null ? <Waiting lines={6} /> : <Failure words={wordsOf(error)} onRetry={() => void refetch()} />)}
       {data !== undefined && (
         <>
-          <section aria-label="Active model" className="card flex flex-col gap-4 p-5">
-            <dl className="flex flex-wrap gap-x-10 gap-y-4">
-              <Fact label="Active">
-                <span className="text-lg font-semibold">
-                  {data.active.ref.startsWith("builtin/") ? "Built-in rules" : data.active.ref}
-                </span>
-              </Fact>
-              <Fact label="Why">
-                <span className="text-soft">{data.active.source}</span>
-              </Fact>
-              {data.failover.length > 0 && <Fact label="When it cannot answer">{data.failover.join(", then ")}</Fact>}
-            </dl>
-            {data.active.ref.startsWith("builtin/") && (
-              <div className="flex flex-col gap-2 rounded-xl bg-accent-tint p-4">
-                <p>
-                  No language model is set up. The rules carry out exactly what a request spells out and refuse the
-                  rest. For requests in your own words, start the service with a key, or look for a model server on this
-                  machine:
-                </p>
-                <pre className="code overflow-x-auto">ANTHROPIC_API_KEY=… npm start{"\n"}sortie model detect</pre>
-              </div>
-            )}
-          </section>
-          <section aria-label="Providers" className="flex flex-col gap-3">
-            <h2 className="font-semibold">Providers</h2>
-            <ul className="card divide-y divide-line">
-              {data.providers.map((provider) => {
-                const open = provider.breaker.state !== "closed";
-                return (
-                  <li key={provider.id} className="flex flex-wrap items-start gap-x-4 gap-y-2 px-5 py-4">
-                    <span className="mt-0.5">
-                      {open ? (
-                        <CircleAlert size={18} aria-hidden="true" className="text-need" />
-                      ) : provider.configured ? (
-                        <CircleCheck size={18} aria-hidden="true" className="text-done" />
-                      ) : (
-                        <CircleDashed size={18} aria-hidden="true" className="text-faint" />
-                      )}
-                    </span>
-                    <div className="min-w-0 flex-1 basis-56">
-                      <p className="font-medium">
-                        {provider.name} <span className="text-sm font-normal text-faint">{provider.id}</span>
-                      </p>
-                      <p className="text-sm text-soft">
-                        {provider.configured
-                          ? provider.keySource === null
-                            ? "Ready, needs no key"
-                            : `Ready, key from ${provider.keySource}`
-                          : "No key"}
-                        {provider.baseURL !== null && ` · ${provider.baseURL}`}
-                      </p>
-                      {open && (
-                        <p className="text-sm text-need">
-                          Left alone after {provider.breaker.failures} failures in a row
-                          {provider.breaker.retryAt !== null && `, tried again at ${clock(provider.breaker.retryAt)}`}
-                        </p>
-                      )}
-                    </div>
-                    {provider.models.length > 0 && (
-                      <details className="min-w-0 basis-full sm:basis-64">
-                        <summary className="text-sm text-soft">
-                          {count(provider.models.length, "name")} known here; others may work
-                        </summary>
-                        <ul className="mt-1 flex flex-col gap-0.5 font-mono text-xs text-soft">
-                          {provider.models.map((name) => (
-                            <li key={name}>{name}</li>
-                          ))}
-                        </ul>
-                      </details>
-                    )}
-                  </li>
-                );
-              })}
-            </ul>
-            <p className="text-sm text-soft">
-              <code className="font-mono text-xs">sortie model test</code> makes one real call and says how fast it
-              answers and whether it can use tools; <code className="font-mono text-xs">sortie model use</code> chooses.
-            </p>
-          </section>
+          <Active known={data} />
+          {(
+            [
+              ["Ready", ready],
+              ["Not set up", others],
+            ] as const
+          ).map(
+            ([words, providers]) =>
+              providers.length > 0 && (
+                <section key={words} aria-label={words} className="flex flex-col gap-3">
+                  <h2 className="font-semibold">{words}</h2>
+                  <ul className="card divide-y divide-line">
+                    {providers.map((provider) => (
+                      <ProviderRow key={provider.id} provider={provider} />
+                    ))}
+                  </ul>
+                </section>
+              ),
+          )}
+          {ready.some(({ kind }) => kind !== "builtin") && <Other />}
         </>
       )}
     </Screen>

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { ChartNoAxesColumn } from "lucide-react";
 import type { TaskSummary } from "../../../src/protocol/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Empty, Failure, Waiting } from "../parts/empty.tsx";
@@ -51,11 +52,20 @@ const sumOf = (name: string, tasks: readonly TaskSummary[]): Sum =>
   );
 
 /** A sum over what is partly unknown says so. */
-const money = ({ costUSD, unknown, calls, tasks }: Sum): string => {
-  if (unknown === tasks && tasks > 0) return "unknown";
-  const known = cost({ costUSD, modelCalls: Math.max(1, calls) });
-  return unknown > 0 ? `${known} + ${count(unknown, "Task")} unknown` : known;
+const Money = ({ sum: { costUSD, unknown, calls, tasks } }: { sum: Sum }) => {
+  if (unknown === tasks && tasks > 0) return <>unknown</>;
+  return (
+    <>
+      {cost({ costUSD, modelCalls: Math.max(1, calls) })}
+      {unknown > 0 && (
+        <span className="block text-xs font-normal text-faint">and of {count(unknown, "Task")} unknown</span>
+      )}
+    </>
+  );
 };
+
+/** What a telephone has no room for. */
+const minor = new Set(["Calls", "Output"]);
 
 const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {
   const widest = Math.max(1, ...sums.map(({ input, output }) => input + output));
@@ -63,14 +73,18 @@ const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {
     <section aria-label={label} className="flex flex-col gap-3">
       <h2 className="font-semibold">{label}</h2>
       <div className="card overflow-x-auto" tabIndex={0} role="region" aria-label={`Table: ${label}`}>
-        <table className="w-full min-w-140 text-left">
+        <table className="w-full text-left sm:min-w-140">
           <thead className="text-xs text-faint">
             <tr className="border-b border-line">
               <th scope="col" className="px-4 py-2 font-medium">
                 {label.replace(/^By /, "").replace(/^./, (first) => first.toUpperCase())}
               </th>
               {["Tasks", "Calls", "Input", "Output", "Cost"].map((name) => (
-                <th key={name} scope="col" className="px-4 py-2 text-right font-medium">
+                <th
+                  key={name}
+                  scope="col"
+                  className={`px-4 py-2 text-right font-medium ${minor.has(name) ? "max-sm:hidden" : ""}`}
+                >
                   {name}
                 </th>
               ))}
@@ -89,10 +103,12 @@ const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {
                   </span>
                 </th>
                 <td className="px-4 py-2.5 text-right">{sum.tasks}</td>
-                <td className="px-4 py-2.5 text-right">{sum.calls}</td>
+                <td className="px-4 py-2.5 text-right max-sm:hidden">{sum.calls.toLocaleString("en")}</td>
                 <td className="px-4 py-2.5 text-right">{tokens(sum.input)}</td>
-                <td className="px-4 py-2.5 text-right">{tokens(sum.output)}</td>
-                <td className="px-4 py-2.5 text-right">{money(sum)}</td>
+                <td className="px-4 py-2.5 text-right max-sm:hidden">{tokens(sum.output)}</td>
+                <td className="px-4 py-2.5 text-right">
+                  <Money sum={sum} />
+                </td>
               </tr>
             ))}
           </tbody>
@@ -134,7 +150,14 @@ export const Usage = () => {
       )}
       {error !== null && data === undefined && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
       {project !== undefined && data === undefined && error === null && <Waiting lines={6} />}
-      {data?.length === 0 && <Empty title="No Task has run here yet" />}
+      {data?.length === 0 && (
+        <Empty icon={ChartNoAxesColumn} title="No Task has run here yet">
+          <p>What its models read and write is added up here, by model, squad and day.</p>
+          <Link to="/" hash="new" className="button">
+            New Task
+          </Link>
+        </Empty>
+      )}
       {data !== undefined && data.length > 0 && (
         <>
           <dl className="card tabular grid grid-cols-2 gap-5 p-5 sm:grid-cols-5">
@@ -144,7 +167,7 @@ export const Usage = () => {
                 ["Model calls", total.calls.toLocaleString("en")],
                 ["Input tokens", tokens(total.input)],
                 ["Output tokens", tokens(total.output)],
-                ["Cost", money(total)],
+                ["Cost", <Money key="cost" sum={total} />],
               ] as const
             ).map(([label, value]) => (
               <Fact key={label} label={label}>

@@ -3,11 +3,13 @@ import { ArrowDownToLine, ChevronsDownUp, ChevronsUpDown, CircleAlert, Search } 
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { Topology } from "../../../src/protocol/status.ts";
 import { Waiting } from "../parts/empty.tsx";
+import { useAnchor } from "../parts/anchor.ts";
 import { useLate } from "../parts/time.tsx";
 import { useKeys } from "../shell/keys.ts";
 import { headOf, type Item, isError } from "./conversation.ts";
-import { type ReadMessage, Row, SayingRow } from "./item.tsx";
+import { Row, SayingRow } from "./item.tsx";
 import type { Log } from "./log.ts";
+import type { ReadMessage } from "./whole.tsx";
 
 /** The conversation, as long as it may be: only what is seen is there. */
 
@@ -94,12 +96,12 @@ export const Conversation = ({
   useEffect(() => setFollow(active), [active]);
   // A settled Task is opened at its end, where its result stands.
   const begun = useRef(false);
-  const loaded = log.older() !== "loading";
   useEffect(() => {
-    if (begun.current || !loaded || items.length === 0) return;
+    if (begun.current || items.length === 0) return;
     begun.current = true;
     rows.scrollToIndex(items.length - 1, { align: "end" });
-  }, [loaded, items.length, rows]);
+  }, [items.length, rows]);
+  useAnchor(rows, items[0]?.id);
 
   const found = useMemo(
     () =>

@@ -50,6 +50,10 @@ export type Item =
       sessionID: string | undefined;
       tone: Tone;
       words: string;
+      /** The same, so many times one after another. */
+      times: number;
+      /** How it all ended. */
+      end: boolean;
       detail?: LongText;
     };
 
@@ -206,7 +210,14 @@ export const createConversation = () => {
             : frame.type === "check.finished" && tone === "bad" && frame.data.tail !== ""
               ? { detail: `\`\`\`\n${frame.data.tail.trimEnd().split("\n").slice(-tailLines).join("\n")}\n\`\`\`` }
               : {};
-        items.push({ kind: "fact", ...base, sessionID: frame.sessionID, tone, words: wordsFor(frame), ...detail });
+        const words = wordsFor(frame);
+        const end = frame.type === "task.settled" || frame.type === "mission.finished";
+        const last = items.at(-1);
+        if (last?.kind === "fact" && last.words === words && !end && !("detail" in detail)) {
+          items[items.length - 1] = { ...last, times: last.times + 1 };
+          return;
+        }
+        items.push({ kind: "fact", ...base, sessionID: frame.sessionID, tone, words, times: 1, end, ...detail });
       }
     }
   };

@@ -3,6 +3,7 @@ import { Search } from "lucide-react";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Frame } from "../../../src/protocol/frame.ts";
 import { Waiting } from "../parts/empty.tsx";
+import { useAnchor } from "../parts/anchor.ts";
 import { useLate } from "../parts/time.tsx";
 import { useKeys } from "../shell/keys.ts";
 import { clock } from "../words.ts";
@@ -66,6 +67,7 @@ export const Events = ({ log }: { log: Log }) => {
     began.current = true;
     rows.scrollToIndex(frames.length - 1, { align: "end" });
   }, [frames.length, rows]);
+  useAnchor(rows, frames[0]?.id);
   useKeys({
     f: (event) => {
       event.preventDefault();
@@ -97,7 +99,9 @@ export const Events = ({ log }: { log: Log }) => {
           />
         </div>
         <span className="tabular text-xs text-faint">
-          {frames.length.toLocaleString("en")} {log.older() === "loading" ? "so far" : "events"}
+          {log.older() === "loading"
+            ? `${log.read().toLocaleString("en")} so far`
+            : `${frames.length.toLocaleString("en")} events`}
         </span>
       </div>
       <div

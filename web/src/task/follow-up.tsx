@@ -1,8 +1,9 @@
 import { useMutation } from "@tanstack/react-query";
-import { CornerDownRight, Paperclip, SendHorizontal, X } from "lucide-react";
+import { CornerDownRight, SendHorizontal } from "lucide-react";
 import { useState } from "react";
 import { wordsOf } from "../api.ts";
-import { type Attached, readFiles } from "../parts/attach.ts";
+import type { Attached } from "../parts/attach.ts";
+import { AttachButton, AttachedList, sentFiles } from "../parts/files.tsx";
 import { say } from "../parts/toast.tsx";
 import { headOf, type Item } from "./conversation.ts";
 
@@ -38,13 +39,7 @@ export const MessageBox = ({
   const [text, setText] = useState("");
   const [files, setFiles] = useState<Attached[]>([]);
   const send = useMutation({
-    mutationFn: () =>
-      onSend({
-        text,
-        ...(files.length === 0
-          ? {}
-          : { attachments: files.map(({ filename, mime, data }) => ({ filename, mime, data })) }),
-      }),
+    mutationFn: () => onSend({ text, ...sentFiles(files) }),
     onSuccess: (words) => {
       setText("");
       setFiles([]);
@@ -78,19 +73,7 @@ export const MessageBox = ({
         </ul>
       )}
       <div className="card flex items-end gap-1 p-1.5 focus-within:border-edge">
-        <label className="button button-quiet px-2 focus-within:outline-2 focus-within:outline-accent">
-          <Paperclip size={17} aria-hidden="true" />
-          <span className="sr-only">Attach files</span>
-          <input
-            type="file"
-            multiple
-            className="sr-only"
-            onChange={({ target }) => {
-              void readFiles(target.files).then((read) => setFiles((now) => [...now, ...read].slice(0, 16)));
-              target.value = "";
-            }}
-          />
-        </label>
+        <AttachButton files={files} onFiles={setFiles} />
         <textarea
           id="message"
           aria-label={label}
@@ -102,7 +85,7 @@ export const MessageBox = ({
           onKeyDown={(event) => {
             if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
           }}
-          className="field-sizing-content max-h-[30vh] min-h-8.5 min-w-0 flex-1 resize-none bg-transparent px-1.5 py-1.5 outline-none"
+          className="field-sizing-content max-h-[30vh] min-h-8.5 min-w-0 flex-1 resize-none bg-transparent px-1.5 py-1.5 outline-none max-sm:placeholder:text-sm"
         />
         <button type="submit" className="button button-primary" disabled={send.isPending || text.trim() === ""}>
           <SendHorizontal size={16} aria-hidden="true" />
@@ -110,21 +93,9 @@ export const MessageBox = ({
         </button>
       </div>
       {files.length > 0 && (
-        <ul aria-label="Attachments" className="mt-2 flex flex-wrap gap-2">
-          {files.map((file) => (
-            <li key={file.filename} className="flex items-center gap-1 rounded-lg bg-hover py-0.5 pr-1 pl-2.5 text-sm">
-              {file.filename}
-              <button
-                type="button"
-                className="rounded p-1"
-                aria-label={`Remove ${file.filename}`}
-                onClick={() => setFiles(files.filter((each) => each !== file))}
-              >
-                <X size={13} aria-hidden="true" />
-              </button>
-            </li>
-          ))}
-        </ul>
+        <div className="mt-2">
+          <AttachedList files={files} onFiles={setFiles} />
+        </div>
       )}
       {send.error !== null && (
         <p role="alert" className="mt-2 text-sm text-fail">

@@ -6,6 +6,7 @@ import { useState } from "react";
 import type { TaskBoard } from "../../../src/protocol/board.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Dialog } from "../parts/dialog.tsx";
+import { Inline } from "../parts/inline.tsx";
 import { StateBadge } from "../parts/state.tsx";
 import { Elapsed } from "../parts/time.tsx";
 import { copy, say } from "../parts/toast.tsx";
@@ -143,7 +144,7 @@ const Trouble = ({ task: { error = "", errorInfo, lifecycleStatus } }: { task: T
         dir="auto"
         tabIndex={open ? 0 : -1}
       >
-        {words}
+        <Inline text={words} />
       </p>
       {words.length > longError && (
         <button
@@ -220,7 +221,7 @@ export const Header = ({ board }: { board: TaskBoard }) => {
             </Fact>
           )}
           {git.landedCommit !== null ? (
-            <Fact label="Landed">
+            <Fact label="Landed" minor>
               <button
                 type="button"
                 className="inline-flex items-center gap-1 rounded font-mono text-xs hover:text-ink"
@@ -233,7 +234,7 @@ export const Header = ({ board }: { board: TaskBoard }) => {
             </Fact>
           ) : (
             git.branch !== null && (
-              <Fact label="Branch">
+              <Fact label="Branch" minor>
                 <button
                   type="button"
                   className="inline-flex max-w-52 items-center gap-1 rounded font-mono text-xs hover:text-ink"

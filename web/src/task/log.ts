@@ -18,6 +18,8 @@ export type Log = {
   output(callID: string): string | undefined;
   /** Whether older frames are still to come, and whether that failed. */
   older(): "loading" | "failed" | "none";
+  /** How many are read by now; older ones come in front all at once. */
+  read(): number;
   add(frames: readonly StreamFrame[]): void;
   /** Reads everything up to there. */
   load(last: number): Promise<void>;
@@ -38,6 +40,7 @@ export const createLog = (page: Page): Log => {
   let frames: Frame[] = [];
   let version = 0;
   let older: ReturnType<Log["older"]> = "loading";
+  let read = 0;
   let conversation = createConversation();
   const saying = new Map<string, Saying>();
   const outputs = new Map<string, string>();
@@ -68,13 +71,12 @@ export const createLog = (page: Page): Log => {
     if (frame.type === "task.settled") saying.clear();
   };
 
-  const range = async (from: number, to: number): Promise<void> => {
+  const range = async (from: number, to: number, take: (events: readonly Frame[]) => void): Promise<void> => {
     let after = from;
     while (after < to) {
       const { events, nextAfter, more } = await page(after, pageSize);
       if (!more) return;
-      put(events);
-      changed();
+      take(events);
       after = nextAfter;
     }
   };
@@ -90,6 +92,7 @@ export const createLog = (page: Page): Log => {
     saying: () => saying,
     output: (callID) => outputs.get(callID),
     older: () => older,
+    read: () => Math.max(read, frames.length),
     add(more) {
       const durable: Frame[] = [];
       for (const frame of more)
@@ -121,8 +124,20 @@ export const createLog = (page: Page): Log => {
     async load(last) {
       try {
         const begin = Math.max(0, last - tail);
-        await range(begin, last);
-        if (begin > 0) await range(0, begin);
+        const newest: Frame[] = [];
+        await range(begin, last, (events) => newest.push(...events));
+        put(newest);
+        if (begin > 0) {
+          changed();
+          // Put in front at once: each time makes the whole be folded anew.
+          const rest: Frame[] = [];
+          await range(0, begin, (events) => {
+            rest.push(...events);
+            read = rest.length + newest.length;
+            changed();
+          });
+          put(rest);
+        }
         older = "none";
       } catch {
         older = "failed";

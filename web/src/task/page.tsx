@@ -2,7 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useMemo } from "react";
 import { ask, boardOf, client, wordsOf } from "../api.ts";
-import { Failure, Waiting } from "../parts/empty.tsx";
+import { Gone, Waiting } from "../parts/empty.tsx";
 import { type Tab, tabs } from "../router.tsx";
 import { useKeys } from "../shell/keys.ts";
 import { stateWord } from "../words.ts";
@@ -83,14 +83,12 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
   );
 
   if (board === undefined || task === undefined)
-    return (
+    return error === null ? (
       <div className="mx-auto max-w-5xl px-4 py-10 sm:px-8">
-        {error === null ? (
-          <Waiting lines={6} label="Loading the Task" />
-        ) : (
-          <Failure words={wordsOf(error)} onRetry={() => void refetch()} />
-        )}
+        <Waiting lines={6} label="Loading the Task" />
       </div>
+    ) : (
+      <Gone what="This Task cannot be shown" words={wordsOf(error)} onRetry={() => void refetch()} />
     );
   const active = task.lifecycleStatus === "active";
   const session = task.sessionInvocationTopology.nodes.find(({ sessionID }) => sessionID === search.session);
@@ -103,7 +101,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
       <Header board={board} />
       <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
         <Slices task={task} />
-        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+        <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:peer-data-[open=true]:hidden">
           <TabBar
             tab={tab}
             onTab={go}

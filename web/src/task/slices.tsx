@@ -1,6 +1,8 @@
 import { ChevronDown, CircleCheck, CircleDashed, CircleSlash, LoaderCircle, type LucideIcon } from "lucide-react";
 import { useState } from "react";
 import type { Goal, TaskStatus } from "../../../src/protocol/status.ts";
+import { Aside } from "../parts/aside.tsx";
+import { Inline } from "../parts/inline.tsx";
 import { count, short } from "../words.ts";
 
 /** What is claimed, what is proved, and what the service says of it: three things, kept apart. */
@@ -88,7 +90,10 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
                 {evidence.map((piece) => (
                   <li key={piece.id} className={piece.stale ? "text-faint" : "text-soft"}>
                     <span className="mr-1.5 text-xs text-faint capitalize">{piece.kind}</span>
-                    <span dir="auto">{piece.summary}</span> {piece.stale && <Stale />}
+                    <span dir="auto">
+                      <Inline text={piece.summary} />
+                    </span>{" "}
+                    {piece.stale && <Stale />}
                   </li>
                 ))}
               </ul>
@@ -139,7 +144,6 @@ const shown = 40;
 export const Slices = ({ task }: { task: TaskStatus }) => {
   const { goals } = task;
   const [all, setAll] = useState(false);
-  const [open, setOpen] = useState(false);
   if (goals.length === 0) return null;
   const accepted = goals.filter(({ settlement }) => settlement.state === "accepted").length;
   const visible = all ? goals : goals.slice(0, shown);
@@ -166,33 +170,8 @@ export const Slices = ({ task }: { task: TaskStatus }) => {
     </>
   );
   return (
-    <>
-      <section
-        aria-label="Slices"
-        className="hidden w-84 shrink-0 overflow-y-auto border-r border-line px-3 py-4 xl:block"
-        tabIndex={0}
-      >
-        <h2 className="mb-2 flex items-baseline gap-2 px-2 text-sm font-semibold">{title}</h2>
-        {list}
-      </section>
-      <section aria-label="Slices" className="shrink-0 border-b border-line px-3 xl:hidden">
-        <h2>
-          <button
-            type="button"
-            aria-expanded={open}
-            onClick={() => setOpen(!open)}
-            className="flex w-full items-center gap-2 px-1 py-2 text-sm font-semibold sm:px-3"
-          >
-            <span className="flex flex-1 items-baseline gap-2">{title}</span>
-            <ChevronDown
-              size={16}
-              aria-hidden="true"
-              className={`text-faint transition-transform ${open ? "rotate-180" : ""}`}
-            />
-          </button>
-        </h2>
-        {open && <div className="max-h-[40vh] overflow-y-auto pb-3">{list}</div>}
-      </section>
-    </>
+    <Aside label="Slices" title={title}>
+      {list}
+    </Aside>
   );
 };

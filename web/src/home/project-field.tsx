@@ -1,0 +1,98 @@
+import { useQuery } from "@tanstack/react-query";
+import { FolderGit2 } from "lucide-react";
+import { useEffect, useId, useRef, useState } from "react";
+import { projects } from "../api.ts";
+import { recentProjects } from "../settings.ts";
+import { nameOf } from "../words.ts";
+
+/** Which project: typed, taken from those that are known, or the one that the service was started in. */
+
+export const ProjectField = ({
+  project,
+  onProject,
+  error,
+}: {
+  project: string | undefined;
+  onProject: (directory: string) => void;
+  error: string | undefined;
+}) => {
+  const [text, setText] = useState(project ?? "");
+  const list = useId();
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    // What somebody is typing stands above what the page finds out meanwhile.
+    if (document.activeElement !== field.current) setText(project ?? "");
+  }, [project]);
+  const take = (value: string) => {
+    const path = value.trim().replace(/(?<=.)\/+$/, "");
+    if (path !== "" && path !== project) onProject(path);
+  };
+  const { data: found } = useQuery(projects);
+  const known = [...new Set([...recentProjects(), ...(found ?? []).map(({ directory }) => directory)])];
+  const offered = project === undefined && text.trim() === "" ? known.slice(0, 3) : [];
+  return (
+    <div className="flex flex-col gap-1">
+      <div className="flex items-center gap-2 px-4 pt-3">
+        <FolderGit2 size={16} aria-hidden="true" className="shrink-0 text-faint" />
+        <label htmlFor="project" className="sr-only">
+          Project directory
+        </label>
+        <input
+          id="project"
+          ref={field}
+          list={list}
+          value={text}
+          spellCheck={false}
+          autoComplete="off"
+          placeholder="/absolute/path/of/a/git/project on the service's machine"
+          aria-invalid={error !== undefined}
+          aria-describedby={error === undefined ? undefined : "project-error"}
+          onChange={({ target, nativeEvent }) => {
+            setText(target.value);
+            // A path that was chosen from the list, not typed.
+            if (!(nativeEvent instanceof InputEvent) || nativeEvent.inputType === "insertReplacementText")
+              take(target.value);
+          }}
+          onBlur={({ target }) => take(target.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter") return;
+            event.preventDefault();
+            take(text);
+            document.getElementById("request")?.focus();
+          }}
+          className="min-w-0 flex-1 rounded bg-transparent py-1 font-mono text-sm text-soft outline-none focus-visible:text-ink"
+        />
+        <datalist id={list}>
+          {known.map((path) => (
+            <option key={path} value={path} />
+          ))}
+        </datalist>
+      </div>
+      {offered.length > 0 && (
+        <div className="flex flex-wrap items-center gap-2 px-4 pb-1">
+          {offered.map((path) => (
+            <button
+              key={path}
+              type="button"
+              className="inline-flex min-h-8 max-w-full items-center gap-2 rounded-full bg-accent-tint px-3 py-1 text-sm text-accent hover:bg-hover"
+              title={path}
+              onClick={() => onProject(path)}
+            >
+              <span className="shrink-0 font-medium">Use {nameOf(path)}</span>
+              <span className="truncate text-xs text-soft" dir="ltr">
+                {found?.find(({ directory, tasks }) => directory === path && tasks === 0) === undefined
+                  ? path
+                  : `where the service was started, ${path}`}
+              </span>
+            </button>
+          ))}
+        </div>
+      )}
+      {error !== undefined && (
+        <p id="project-error" role="alert" className="px-4 pb-1 text-sm text-fail">
+          {error}
+        </p>
+      )}
+    </div>
+  );
+};

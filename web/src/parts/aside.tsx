@@ -1,0 +1,51 @@
+import { ChevronDown } from "lucide-react";
+import { type ReactNode, useState } from "react";
+
+/**
+ * What stands beside a Task or a Mission: a column where there is room, else a line that opens in the place of the rest.
+ * What comes after it gives way by `max-xl:peer-data-[open=true]:hidden`.
+ */
+export const Aside = ({ label, title, children }: { label: string; title: ReactNode; children: ReactNode }) => {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <section
+        aria-label={label}
+        className="hidden w-90 shrink-0 overflow-y-auto border-r border-line px-3 py-4 xl:block 2xl:w-108"
+        tabIndex={0}
+      >
+        <h2 className="mb-2 flex items-baseline gap-2 px-2 text-sm font-semibold">{title}</h2>
+        {children}
+      </section>
+      <section
+        aria-label={label}
+        data-open={open}
+        className="peer flex min-h-0 shrink-0 flex-col border-b border-line data-[open=true]:flex-1 data-[open=true]:border-b-0 xl:hidden"
+      >
+        <h2 className="shrink-0">
+          <button
+            type="button"
+            aria-expanded={open}
+            onClick={() => setOpen(!open)}
+            className="flex min-h-10 w-full items-center gap-2 px-4 py-2 text-sm font-semibold -outline-offset-2 sm:px-6"
+          >
+            <span className="flex flex-1 items-baseline gap-2">{title}</span>
+            <ChevronDown
+              size={16}
+              aria-hidden="true"
+              className={`text-faint transition-transform ${open ? "rotate-180" : ""}`}
+            />
+          </button>
+        </h2>
+        {open && (
+          <div
+            className="min-h-0 flex-1 animate-rise overflow-y-auto border-t border-line px-2 py-3 sm:px-4"
+            tabIndex={0}
+          >
+            {children}
+          </div>
+        )}
+      </section>
+    </>
+  );
+};

@@ -1,0 +1,23 @@
+import { type ReactNode, useId } from "react";
+
+/** A field with its label above it, and a line of help below. */
+export const Labelled = ({
+  label,
+  hint,
+  children,
+}: {
+  label: string;
+  hint?: string;
+  children: (id: string) => ReactNode;
+}) => {
+  const id = useId();
+  return (
+    <div className="flex min-w-0 flex-col gap-1">
+      <label htmlFor={id} className="label">
+        {label}
+      </label>
+      {children(id)}
+      {hint !== undefined && <span className="text-xs text-faint">{hint}</span>}
+    </div>
+  );
+};

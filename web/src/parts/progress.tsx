@@ -1,0 +1,23 @@
+/** How a whole is divided: a bar of parts, each with its colour, and the words for those who do not see it. */
+export type Share = { words: string; count: number; tone: string };
+
+export const Progress = ({ label, shares }: { label: string; shares: readonly Share[] }) => {
+  const there = shares.filter(({ count }) => count > 0);
+  if (there.length === 0) return null;
+  return (
+    <div
+      role="img"
+      aria-label={`${label}: ${there.map(({ words, count }) => `${count} ${words}`).join(", ")}`}
+      className="flex h-1.5 gap-0.5 overflow-hidden rounded-full"
+    >
+      {there.map(({ words, count, tone }) => (
+        <span
+          key={words}
+          title={`${count} ${words}`}
+          className={`h-full min-w-1.5 transition-[flex-grow] duration-500 ${tone}`}
+          style={{ flexGrow: count, flexBasis: 0 }}
+        />
+      ))}
+    </div>
+  );
+};

@@ -1,0 +1,14 @@
+import { type RefObject, useRef } from "react";
+import { useKeys } from "./keys.ts";
+
+/** `j` and `k` go along the links that are marked as rows; Enter opens a link by itself. */
+export const useRows = (): RefObject<HTMLDivElement | null> => {
+  const list = useRef<HTMLDivElement>(null);
+  const move = (step: number) => {
+    const rows = [...(list.current?.querySelectorAll<HTMLElement>("a[data-row]") ?? [])];
+    const at = rows.indexOf(document.activeElement as HTMLElement);
+    rows[Math.max(0, Math.min(rows.length - 1, at + step))]?.focus();
+  };
+  useKeys({ j: () => move(1), k: () => move(-1) });
+  return list;
+};

@@ -1,0 +1,47 @@
+import { useState } from "react";
+import type { LongText } from "../../../src/protocol/text.ts";
+import { wordsOf } from "../api.ts";
+import { bytes, clock, moment } from "../words.ts";
+
+/** What the rows of a conversation share. */
+
+export const At = ({ at }: { at: string }) => (
+  <time dateTime={at} title={moment(at)} className="tabular text-xs text-faint">
+    {clock(at)}
+  </time>
+);
+
+/** Texts of more than 16 KiB stand in the log by their beginning; the rest is asked for. */
+export const Whole = ({
+  text,
+  load,
+  children,
+}: {
+  text: LongText;
+  load: () => Promise<string>;
+  children: (text: string) => React.ReactNode;
+}) => {
+  const [whole, setWhole] = useState<string | undefined>();
+  const [trouble, setTrouble] = useState<string | undefined>();
+  if (typeof text === "string") return <>{children(text)}</>;
+  return (
+    <>
+      {children(whole ?? text.head)}
+      {whole === undefined && (
+        <button
+          type="button"
+          className="button mt-2 text-sm"
+          onClick={() => void load().then(setWhole, (error: unknown) => setTrouble(wordsOf(error)))}
+        >
+          Show all, {bytes(text.blob.bytes)}
+        </button>
+      )}
+      {trouble !== undefined && <p className="text-sm text-fail">{trouble}</p>}
+    </>
+  );
+};
+
+/** The message of an event with all of its texts. */
+export type ReadMessage = (
+  eventID: number,
+) => Promise<{ text: string; calls: { callID: string; output: string | null }[] }>;
