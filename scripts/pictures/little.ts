@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { openLine } from "../../test/web/browser.ts";
-import { makeProject, until } from "../../test/harness.ts";
+import { git, makeProject, until } from "../../test/harness.ts";
 import type { Shot } from "./camera.ts";
 import { block, fix, page, parts, server } from "./requests.ts";
 import { says } from "./says.ts";
@@ -18,7 +18,7 @@ const tests = { id: "tests", name: "npm test", kind: "test" as const, run: "npm 
 /** A port that a service of its own in a sandbox may take. */
 const port = 18_300 + (process.pid % 90);
 
-const begin = async (client: Client) => {
+const begin = async (client: Client, project: string) => {
   const create = async (body: Wish): Promise<string> =>
     need(
       await client.task.create({ body: { productPillar: "code", source: "web", model: "builtin/rules-1", ...body } }),
@@ -34,23 +34,29 @@ const begin = async (client: Client) => {
     request: "Make sum refuse what is no number, and say which amount it was.",
     title: "Refuse what is no number",
     model,
-    checks: [{ id: "syntax", name: "It can be loaded", kind: "command", run: "node --check sum.js" }],
+    checks: [tests],
   });
+  const look = {
+    id: "look",
+    name: "The page looks as it did",
+    kind: "visual" as const,
+    start: `node server.mjs ${port}`,
+    url: `http://127.0.0.1:${port}/`,
+    viewport: { width: 640, height: 420 },
+  };
+  const before = await done({ request: "run the checks", title: "Take a picture of the page", checks: [look] });
+  const [picture] = need(await client.task.board({ path: { taskID: before } })).artifacts;
+  const path = { taskID: before, artifactID: picture?.artifactID ?? "" };
+  writeFileSync(join(project, "page.png"), Buffer.from(await need(await client.task.artifact({ path })).arrayBuffer()));
+  git(project, "add", "page.png");
+  git(project, "commit", "--quiet", "--message=How the page looks");
   const seen = await done({
     request: "Say the currency on the page of the total.",
     title: "Say the currency beside the total",
     model,
     checks: [
       { id: "load", name: "node --check sum.js", kind: "command", run: "node --check sum.js" },
-      {
-        id: "look",
-        name: "The page looks as before",
-        kind: "visual",
-        start: `node server.mjs ${port}`,
-        url: `http://127.0.0.1:${port}/`,
-        baseline: true,
-        viewport: { width: 640, height: 420 },
-      },
+      { ...look, baseline: "page.png" },
     ],
   });
   const failed = await done({
@@ -99,9 +105,10 @@ const beginMissions = async (client: Client): Promise<string> => {
 };
 
 const openCall = async (page: Page) => {
-  await page
-    .getByRole("log")
-    .getByRole("button", { expanded: false })
+  const log = page.getByRole("log");
+  await log.evaluate("(element) => element.scrollTo(0, 0)");
+  await log
+    .getByRole("button", { name: /^(edit|apply_patch)/ })
     .first()
     .click({ timeout: 2000 })
     .catch(() => {});
@@ -118,7 +125,7 @@ export const little = async (): Promise<World> => {
   writeFileSync(join(project, "report.js"), "// TODO: sums by month\nexport const report = () => [];\n");
   makeProject(project, { "page.html": page("0.30"), "server.mjs": server });
   const client = ground.client(project);
-  const { fixed, guarded, seen, failed, parted, create } = await begin(client);
+  const { fixed, guarded, seen, failed, parted, create } = await begin(client, project);
   const mission = await beginMissions(client);
   const asks = await create({
     request: block("RELEASE.js", "export const version = 2;"),
@@ -128,7 +135,6 @@ export const little = async (): Promise<World> => {
   for (const title of ["Measure how long a million amounts take", "Check the imports of the accounting system"])
     await create({ request: "run the checks", title, checks: ["sleep 600"] });
   const queued = await create({ request: "dead links", title: "Look for dead links" });
-  await client.task.message({ path: { taskID: queued }, body: { text: "In docs too, please.", source: "web" } });
   await new Promise((resolve) => setTimeout(resolve, 2500));
   const here = at(project);
   const line = await openLine(ground.url);

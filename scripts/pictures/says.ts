@@ -106,32 +106,43 @@ const guard = (turn: number): MockTurn =>
       ...spent(4180, 96),
     },
     {
-      text: "`parseAmount` refuses words, but `sum` adds whatever it is given: `sum([undefined])` is `NaN`. I make it refuse what is no number, and say which one.",
+      text: "`parseAmount` refuses words, but `sum` adds whatever it is given: `sum([undefined])` is `NaN`. I make it refuse that, and write a test first.",
       calls: [
         call("edit", {
           path: "sum.js",
           edits: [
             {
               old: "/** Adds up amounts of money. */",
-              new: `const isAmount = (amount) => typeof amount === "number" && Number.isFinite(amount);
+              new: `const checked = (amount, index) => {
+  if (!Number.isFinite(amount)) throw new TypeError(\`Amount \${index + 1}: expected a number, got \${amount}\`);
+  return amount;
+};
 
 /** Adds up amounts of money; refuses what is none. */`,
             },
             {
-              old: "amounts.reduce((total, amount) => total + amount, 0);",
-              new: `amounts.reduce((total, amount, index) => {
-    if (!isAmount(amount)) throw new TypeError(\`Amount \${index + 1}: expected a number, got \${String(amount)}\`);
-    return total + amount;
-  }, 0);`,
+              old: "amounts.reduce((cents, amount) => cents + Math.round(amount * 100), 0) / 100;",
+              new: "amounts.reduce((cents, amount, index) => cents + Math.round(checked(amount, index) * 100), 0) / 100;",
             },
           ],
+        }),
+        call("write", {
+          path: "refuse.test.js",
+          content: `import assert from "node:assert/strict";
+import { test } from "node:test";
+import { sum } from "./sum.js";
+
+test("what is no number is refused, with its place", () => {
+  assert.throws(() => sum([1, undefined]), /Amount 2/);
+});
+`,
         }),
       ],
       ...spent(5230, 312),
     },
     { calls: [call("shell", { command: "node --test --test-reporter=dot" })], ...spent(5610, 44) },
     {
-      text: "One test fails, and it failed before: cents drift (`0.1 + 0.2`). That is another matter and I leave it.\n\nWhat changed:\n\n- `sum` refuses what is no finite number and names its place.\n- Nothing else behaves otherwise.",
+      text: "All tests pass, the new one too.\n\n- `sum` refuses what is no finite number and names its place: `Amount 2: expected a number, got undefined`.\n- `parseAmount` stays as it was; amounts from the command line never reach the new check.",
       ...spent(6020, 118),
     },
   ][turn] ?? { text: "Done.", ...spent(6100, 20) };

@@ -193,6 +193,7 @@ export const sentence = (event: Recorded): string => {
     case "ask.answered":
       return answerWords(event.data);
     case "tree.committed":
+      if (event.data.files === 0) return "Nothing changed";
       return `${event.data.files} ${event.data.files === 1 ? "file" : "files"} changed, +${event.data.insertions} −${event.data.deletions}`;
     case "checks.found":
       return `The project's own checks: ${event.data.checks.map(({ name }) => name).join(", ")}`;

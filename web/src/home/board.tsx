@@ -5,7 +5,7 @@ import { StateBadge, StateIcon } from "../parts/state.tsx";
 import { groupOf, groups, groupWords } from "../words.ts";
 import { Facts } from "./list.tsx";
 
-const widthOf = (cards: number): string => (cards === 0 ? "minmax(7.5rem, 1fr)" : "minmax(0, 2.4fr)");
+const widthOf = (cards: number): string => (cards === 0 ? "minmax(9.5rem, 1fr)" : "minmax(0, 2.4fr)");
 
 /** Each column by what it asks of the reader, the first one the most. */
 export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
@@ -26,7 +26,7 @@ export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
             aria-label={groupWords[group]}
             className={`rounded-2xl bg-sunk p-2.5 ${cards.length === 0 ? "max-md:hidden" : ""}`}
           >
-            <h2 className="flex items-center gap-2 px-2 pt-1 pb-3 text-sm font-semibold">
+            <h2 className="flex items-center gap-2 px-2 pt-1 pb-3 text-sm font-semibold whitespace-nowrap">
               <StateIcon state={group} size={15} />
               {groupWords[group]}
               <span className="tabular font-normal text-faint">{cards.length}</span>

@@ -125,7 +125,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
               ${budgetUsed.maxCostUSD.toFixed(2)} of ${budget.maxCostUSD.toFixed(2)}
             </Fact>
           )}
-          <Fact label="Squads">{mission.squads.length === 0 ? "any" : mission.squads.join(", ")}</Fact>
+          {mission.squads.length > 0 && <Fact label="Squads">{mission.squads.join(", ")}</Fact>}
           {mission.squadProduction === "authorised" && <Fact label="New squads">allowed</Fact>}
         </dl>
       </div>

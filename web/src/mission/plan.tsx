@@ -41,7 +41,10 @@ const TaskLine = ({ task, label }: { task: TaskSummary; label?: string }) => (
       {label !== undefined && <span className="text-faint">{label}: </span>}
       {task.title}
     </span>
-    <span className="shrink-0 text-xs text-soft">{stateWord(task)}</span>
+    <span className="tabular shrink-0 text-xs text-soft">
+      {stateWord(task)}
+      {task.queue !== null && `, place ${task.queue.position}`}
+    </span>
   </Link>
 );
 

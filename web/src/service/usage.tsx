@@ -58,7 +58,7 @@ const Money = ({ sum: { costUSD, unknown, calls, tasks } }: { sum: Sum }) => {
     <>
       {cost({ costUSD, modelCalls: Math.max(1, calls) })}
       {unknown > 0 && (
-        <span className="block text-xs font-normal text-faint">and of {count(unknown, "Task")} unknown</span>
+        <span className="block text-xs font-normal text-faint">and {count(unknown, "Task")} unknown</span>
       )}
     </>
   );
@@ -73,17 +73,17 @@ const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {
     <section aria-label={label} className="flex flex-col gap-3">
       <h2 className="font-semibold">{label}</h2>
       <div className="card overflow-x-auto" tabIndex={0} role="region" aria-label={`Table: ${label}`}>
-        <table className="w-full text-left sm:min-w-140">
+        <table className="w-full text-left [overflow-wrap:normal] sm:min-w-140">
           <thead className="text-xs text-faint">
             <tr className="border-b border-line">
-              <th scope="col" className="px-4 py-2 font-medium">
+              <th scope="col" className="px-3 py-2 font-medium">
                 {label.replace(/^By /, "").replace(/^./, (first) => first.toUpperCase())}
               </th>
               {["Tasks", "Calls", "Input", "Output", "Cost"].map((name) => (
                 <th
                   key={name}
                   scope="col"
-                  className={`px-4 py-2 text-right font-medium ${minor.has(name) ? "max-sm:hidden" : ""}`}
+                  className={`px-3 py-2 text-right font-medium ${minor.has(name) ? "max-sm:hidden" : ""}`}
                 >
                   {name}
                 </th>
@@ -93,7 +93,7 @@ const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {
           <tbody>
             {sums.map((sum) => (
               <tr key={sum.name} className="tabular border-b border-line last:border-0">
-                <th scope="row" className="px-4 py-2.5 font-normal">
+                <th scope="row" className="min-w-22 px-3 py-2.5 font-normal [overflow-wrap:anywhere]">
                   {sum.name}
                   <span aria-hidden="true" className="mt-1 block h-1 rounded-full bg-hover">
                     <span
@@ -102,11 +102,11 @@ const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {
                     />
                   </span>
                 </th>
-                <td className="px-4 py-2.5 text-right">{sum.tasks}</td>
-                <td className="px-4 py-2.5 text-right max-sm:hidden">{sum.calls.toLocaleString("en")}</td>
-                <td className="px-4 py-2.5 text-right">{tokens(sum.input)}</td>
-                <td className="px-4 py-2.5 text-right max-sm:hidden">{tokens(sum.output)}</td>
-                <td className="px-4 py-2.5 text-right">
+                <td className="px-3 py-2.5 text-right">{sum.tasks}</td>
+                <td className="px-3 py-2.5 text-right max-sm:hidden">{sum.calls.toLocaleString("en")}</td>
+                <td className="px-3 py-2.5 text-right">{tokens(sum.input)}</td>
+                <td className="px-3 py-2.5 text-right max-sm:hidden">{tokens(sum.output)}</td>
+                <td className="px-3 py-2.5 text-right">
                   <Money sum={sum} />
                 </td>
               </tr>

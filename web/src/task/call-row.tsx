@@ -1,5 +1,7 @@
 import { ChevronRight, CircleAlert, CircleCheck, LoaderCircle } from "lucide-react";
+import { DiffText } from "../parts/diff-text.tsx";
 import { duration } from "../words.ts";
+import { Arguments } from "./arguments.tsx";
 import { type Call, isBad } from "./conversation.ts";
 import type { Log } from "./log.ts";
 import { type ReadMessage, Whole } from "./whole.tsx";
@@ -83,21 +85,7 @@ export const CallRow = ({
       </button>
       {(open || live !== undefined) && (
         <div className="flex flex-col gap-2 px-3 pt-1.5 pb-3">
-          {open && (
-            <pre
-              className="code max-h-72 overflow-auto rounded-lg bg-sunk p-2.5 whitespace-pre-wrap"
-              tabIndex={0}
-              aria-label="Input"
-              role="region"
-            >
-              {typeof call.input === "object" &&
-              call.input !== null &&
-              Object.keys(call.input).length === 1 &&
-              typeof Object.values(call.input)[0] === "string"
-                ? String(Object.values(call.input)[0])
-                : JSON.stringify(call.input, null, 2)}
-            </pre>
-          )}
+          {open && <Arguments call={call} />}
           {open && call.output !== null && (
             <Whole
               text={call.output}
@@ -113,7 +101,7 @@ export const CallRow = ({
                   aria-label="Output"
                   role="region"
                 >
-                  {text === "" ? "(no output)" : text}
+                  {text === "" ? "(no output)" : <DiffText text={text} />}
                 </pre>
               )}
             </Whole>

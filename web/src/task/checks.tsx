@@ -68,7 +68,7 @@ const Pictures = ({ taskID, pictures }: { taskID: string; pictures: readonly Art
   });
   if (shown.length === 0) return null;
   return (
-    <div className="grid gap-4 sm:grid-cols-2 lg:grid-cols-3">
+    <div className={`grid gap-4 sm:grid-cols-2 ${shown.length > 2 ? "lg:grid-cols-3" : ""}`}>
       {shown.map(({ label, picture }) => (
         <Picture key={label} taskID={taskID} artifact={picture} label={label} />
       ))}

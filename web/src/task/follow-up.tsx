@@ -85,7 +85,7 @@ export const MessageBox = ({
           onKeyDown={(event) => {
             if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
           }}
-          className="field-sizing-content max-h-[30vh] min-h-8.5 min-w-0 flex-1 resize-none bg-transparent px-1.5 py-1.5 outline-none max-sm:placeholder:text-sm"
+          className="field-sizing-content max-h-[30vh] min-h-8.5 min-w-0 flex-1 resize-none bg-transparent px-1.5 py-1.5 outline-none max-sm:placeholder:text-xs"
         />
         <button type="submit" className="button button-primary" disabled={send.isPending || text.trim() === ""}>
           <SendHorizontal size={16} aria-hidden="true" />

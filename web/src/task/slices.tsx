@@ -75,7 +75,7 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
                 <ul className="list-disc pl-4 text-soft">
                   {contract.acceptance.map((line) => (
                     <li key={line} dir="auto">
-                      {line}
+                      <Inline text={line} />
                     </li>
                   ))}
                 </ul>

@@ -1,6 +1,6 @@
 import { Background, Controls, Handle, type Node, type NodeProps, Position, ReactFlow } from "@xyflow/react";
 import "@xyflow/react/dist/style.css";
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import type { Goal, Topology as Graph } from "../../../src/protocol/status.ts";
 import { StateIcon } from "../parts/state.tsx";
 import { costWords, duration, type State } from "../words.ts";
@@ -8,7 +8,10 @@ import { costWords, duration, type State } from "../words.ts";
 /** Who called whom. A press opens what that session did. */
 
 type Session = Graph["nodes"][number];
-type SessionNode = Node<{ session: Session; slices: string[]; onOpen: (sessionID: string) => void }, "session">;
+type SessionNode = Node<
+  { session: Session; slices: string[]; down: boolean; onOpen: (sessionID: string) => void },
+  "session"
+>;
 
 const icons: Record<Session["state"], State> = { running: "run", idle: "queue", ended: "done" };
 const words: Record<Session["state"], string> = { running: "running", idle: "waiting", ended: "ended" };
@@ -16,9 +19,9 @@ const words: Record<Session["state"], string> = { running: "running", idle: "wai
 const spent = ({ startedAt, endedAt }: Session): string =>
   endedAt === null ? "" : duration(Date.parse(endedAt) - Date.parse(startedAt));
 
-const Card = ({ data: { session, slices, onOpen } }: NodeProps<SessionNode>) => (
+const Card = ({ data: { session, slices, down, onOpen } }: NodeProps<SessionNode>) => (
   <>
-    <Handle type="target" position={Position.Left} isConnectable={false} />
+    <Handle type="target" position={down ? Position.Top : Position.Left} isConnectable={false} />
     <button
       type="button"
       onClick={() => onOpen(session.sessionID)}
@@ -36,26 +39,30 @@ const Card = ({ data: { session, slices, onOpen } }: NodeProps<SessionNode>) => 
       </span>
       {slices.length > 0 && <span className="line-clamp-2 text-xs text-faint">{slices.join(", ")}</span>}
     </button>
-    <Handle type="source" position={Position.Right} isConnectable={false} />
+    <Handle type="source" position={down ? Position.Bottom : Position.Right} isConnectable={false} />
   </>
 );
 
 const nodeTypes = { session: Card };
-const across = 320;
-const down = 136;
+/** From the middle of a card to the middle of the next one. */
+const step = { x: 320, y: 136 };
+const stepDown = { x: 264, y: 168 };
 
-/** Each session right of the one that called it, in the order of their beginning. */
-const place = (nodes: readonly Session[]) => {
+/** Each session right of the one that called it, or below it, in the order of their beginning. */
+const place = (nodes: readonly Session[], below: boolean) => {
   const children = Map.groupBy(nodes, ({ parentSessionID }) => parentSessionID ?? "");
   const at = new Map<string, { x: number; y: number }>();
   let row = 0;
   const walk = (session: Session, depth: number): number => {
-    const below = (children.get(session.sessionID) ?? []).map((child) => walk(child, depth + 1));
-    const first = below[0];
-    const last = below.at(-1);
-    const y = first === undefined || last === undefined ? row++ : (first + last) / 2;
-    at.set(session.sessionID, { x: depth * across, y: y * down });
-    return y;
+    const under = (children.get(session.sessionID) ?? []).map((child) => walk(child, depth + 1));
+    const first = under[0];
+    const last = under.at(-1);
+    const side = first === undefined || last === undefined ? row++ : (first + last) / 2;
+    at.set(
+      session.sessionID,
+      below ? { x: side * stepDown.x, y: depth * stepDown.y } : { x: depth * step.x, y: side * step.y },
+    );
+    return side;
   };
   for (const root of children.get("") ?? []) walk(root, 0);
   return at;
@@ -71,18 +78,19 @@ export const Topology = ({
   onOpen: (sessionID: string) => void;
 }) => {
   const titles = useMemo(() => new Map(goals.map(({ sliceID, contract }) => [sliceID, contract.title])), [goals]);
+  const [down] = useState(() => matchMedia("(max-width: 40rem)").matches);
   const nodes = useMemo((): SessionNode[] => {
-    const at = place(topology.nodes);
+    const at = place(topology.nodes, down);
     return topology.nodes.map((session) => ({
       id: session.sessionID,
       type: "session",
       position: at.get(session.sessionID) ?? { x: 0, y: 0 },
-      data: { session, slices: session.sliceIDs.flatMap((id) => titles.get(id) ?? []), onOpen },
+      data: { session, slices: session.sliceIDs.flatMap((id) => titles.get(id) ?? []), down, onOpen },
       draggable: false,
       selectable: false,
       focusable: false,
     }));
-  }, [topology, titles, onOpen]);
+  }, [topology, titles, down, onOpen]);
   const edges = useMemo(
     () =>
       topology.edges.map(({ from, to, callID }) => ({
@@ -102,7 +110,7 @@ export const Topology = ({
         edges={edges}
         nodeTypes={nodeTypes}
         fitView
-        fitViewOptions={{ padding: 0.2, maxZoom: 1 }}
+        fitViewOptions={{ padding: down ? 0.08 : 0.2, maxZoom: 1, minZoom: 0.45 }}
         minZoom={0.1}
         nodesConnectable={false}
         proOptions={{ hideAttribution: true }}
