@@ -1,7 +1,7 @@
 // Makes a fresh clone usable: installs what the lockfile names, builds `dist`. Runs before `npm run demo`, `npm test`
 // and `npm run check`, on whatever Node the machine has (>= 18), so it needs no dependency. Fast when nothing is missing.
 //   node scripts/setup.mjs [--no-build]
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -27,47 +27,72 @@ const firstMissing = () => {
   return existsSync(join(root, "node_modules/node/bin/node")) ? undefined : "the node of node_modules";
 };
 
-/** Runs npm; `quiet` keeps its words back. Resolves to what it said when it failed, else undefined. */
-const npm = (args, quiet) => {
+/**
+ * Runs it with its words kept back, and says how long it takes: a line that moves on a terminal, elsewhere one every ten
+ * seconds. Resolves to what it said when it failed, else undefined.
+ */
+const quietly = (what, command, args, env = {}) =>
+  new Promise((resolve) => {
+    const began = performance.now();
+    const seconds = () => `${Math.round((performance.now() - began) / 1000)} s`;
+    const moves = process.stderr.isTTY && !process.env.CI;
+    if (!moves) say(what);
+    const tell = () =>
+      moves ? process.stderr.write(`\r\x1b[Ksetup: ${what}, ${seconds()}`) : say(`${what}, ${seconds()}`);
+    const timer = setInterval(tell, moves ? 1000 : 10_000);
+    const child = spawn(command, args, {
+      cwd: root,
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...env },
+    });
+    let said = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (said += chunk));
+    const end = (failure) => {
+      clearInterval(timer);
+      if (moves) process.stderr.write("\r\x1b[K");
+      if (failure === undefined) say(`${what}: done after ${seconds()}`);
+      resolve(failure);
+    };
+    child.once("error", (error) => end(error.message));
+    child.once("close", (code) => end(code === 0 ? undefined : said));
+  });
+
+const npm = (what, args) => {
   // npm tells its own path to the scripts it runs; outside of npm the one in PATH is taken.
   const cli = process.env.npm_execpath;
   const [command, first] = cli?.endsWith(".js") ? [process.execPath, [cli]] : ["npm", []];
-  const run = spawnSync(command, [...first, ...args, "--no-audit", "--no-fund"], {
-    cwd: root,
-    stdio: ["ignore", quiet ? "pipe" : 2, quiet ? "pipe" : 2],
-    encoding: "utf8",
-    // `prepare` leaves the build to us: a build that fails is not an installation that failed.
-    env: { ...process.env, SORTIE_SETUP: "1" },
+  // Without warnings: that packages want a newer Node than the one which starts npm is no news to anybody.
+  // `prepare` leaves the build to us: a build that fails is not an installation that failed.
+  return quietly(what, command, [...first, ...args, "--no-audit", "--no-fund", "--loglevel=error"], {
+    SORTIE_SETUP: "1",
   });
-  return run.status === 0 ? undefined : `${run.stdout ?? ""}${run.stderr ?? ""}${run.error?.message ?? ""}`;
 };
 
-const install = () => {
-  say("installing the dependencies, about half a minute");
-  const refusal = npm(["ci"], true);
+const install = async () => {
+  const refusal = await npm("installing the dependencies", ["ci"]);
   if (refusal === undefined) return true;
   // npm 11.10-11.19 refuses `ci` where the registry lacks an optional package of another platform; `install` accepts
   // the same lockfile, but drops those packages from it, so the file is put back.
-  say(`npm ci failed (${/code (\w+)/.exec(refusal)?.[1] ?? "no code"}), trying npm install with the same lockfile`);
   const lockfile = join(root, "package-lock.json");
   const before = readFileSync(lockfile);
-  const failed = npm(["install"], false) !== undefined;
+  say(`npm ci refused (${/code (\w+)/.exec(refusal)?.[1] ?? "no code"}); npm install takes the same lockfile`);
+  const failed = await npm("installing the dependencies", ["install"]);
   writeFileSync(lockfile, before);
-  if (failed) say(`npm could not install the dependencies. npm ci said:\n${refusal}`);
-  return !failed;
+  if (failed !== undefined)
+    say(`npm could not install the dependencies. npm ci said:\n${refusal}\nnpm install said:\n${failed}`);
+  return failed === undefined;
 };
 
 const missing = firstMissing();
 if (missing !== undefined) {
-  say(`${missing} is not installed`);
-  if (!install()) process.exit(1);
+  say(`${missing} is not installed; with the build that takes a minute or two, once`);
+  if (!(await install())) process.exit(1);
 }
 
 if (!process.argv.includes("--no-build") && !isCurrent()) {
-  say("building dist");
-  const { status } = spawnSync(process.execPath, [join(root, "scripts/build.mjs")], {
-    cwd: root,
-    stdio: ["ignore", 2, 2],
-  });
-  if (status !== 0) process.exit(1);
+  const failed = await quietly("building", process.execPath, [join(root, "scripts/build.mjs")]);
+  if (failed !== undefined) {
+    say(`the build said:\n${failed}`);
+    process.exit(1);
+  }
 }

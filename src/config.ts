@@ -390,6 +390,13 @@ export const loadCaller = (env: Config["env"] = process.env) => ({
   /** Somebody sits there who could be shown a page. */
   display:
     process.platform === "darwin" || [env["DISPLAY"], env["WAYLAND_DISPLAY"]].some((name) => (name ?? "") !== ""),
+  /** How somebody calls this command again: `sortie` is on nobody's PATH in a clone, nor where npx started it. */
+  self:
+    env["npm_command"] === "exec"
+      ? "npx sortie"
+      : env["npm_package_name"] === "sortie" && env["npm_lifecycle_event"] !== undefined
+        ? "npm run -s sortie --"
+        : "sortie",
   /** What commands need to run, and nothing that configures the service. */
   bare: Object.fromEntries(["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"].map((name) => [name, env[name]])),
 });

@@ -27,8 +27,9 @@ const others: Record<string, readonly string[]> = {
 const doors: Record<string, readonly string[]> = {
   "cli/main.ts": ["config"],
   "cli/serve.ts": ["config", "log", "service"],
-  "cli/demo.ts": ["config", "log", "service"],
-  "cli/demo-mission.ts": ["config", "log", "service"],
+  "cli/demo.ts": ["config"],
+  "cli/demo-mission.ts": ["config"],
+  "cli/demo-stage.ts": ["config", "log", "service"],
   "cli/doctor.ts": ["config", "log", "model", "service"],
   "cli/model.ts": ["config", "log", "model"],
   // What an archive proves is folded anew from its events.

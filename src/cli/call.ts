@@ -38,7 +38,7 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
   if (response === undefined)
     return new Exit(
       exit.unreachable,
-      `No service answers at ${url} (${clean(reasonOf(error))}). Start one with \`sortie serve\`, or give --url.`,
+      `No service answers at ${url} (${clean(reasonOf(error))}). Start one with \`sortie serve\`, in a clone \`npm start\`, or give --url.`,
     );
   const { message = `status ${response.status}`, code, issues = [] } = bodyOf(error);
   const text = clean([message, ...issues.map((issue) => `  ${issue.path}: ${issue.message}`)].join("\n"));

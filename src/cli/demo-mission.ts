@@ -1,10 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Caller, loadConfig } from "../config.ts";
-import { silent } from "../log.ts";
-import { createService } from "../service.ts";
-import { connect, need } from "./call.ts";
-import { hold, makeExample, withFolder } from "./demo.ts";
+import type { Caller } from "../config.ts";
+import { need } from "./call.ts";
+import { hold, onStage, type Stage } from "./demo-stage.ts";
 import { show } from "./mission.ts";
 import { bytes, clean, type Screen } from "./print.ts";
 import { openZip } from "./unzip.ts";
@@ -46,64 +44,60 @@ Squad ${squad}:
 - checker: Compares every statement with what the code does.
 `;
 
-export const demoMission = (bare: Caller["bare"], screen: Screen): Promise<number> =>
-  withFolder(screen, (folder, signal) => walk(folder, bare, screen, signal));
+export const demoMission = (caller: Pick<Caller, "bare" | "self">, screen: Screen): Promise<number> =>
+  onStage(caller, screen, walk);
 
-const walk = async (folder: string, bare: Caller["bare"], screen: Screen, signal: AbortSignal): Promise<void> => {
-  const { bold, dim, green } = screen.colors;
-  const chapter = (text: string) => screen.say(`\n${bold(text)}`);
+const walk = async ({
+  screen,
+  folder,
+  directory,
+  before,
+  git,
+  target,
+  client,
+  signal,
+  chapter,
+}: Stage): Promise<void> => {
+  const { dim, green } = screen.colors;
 
-  chapter("The project: a small npm package with a failing test, made a Git repository");
-  const { directory, git } = makeExample(folder, bare);
-  const before = git("rev-parse", "HEAD");
-  screen.say(`${directory}, commit ${before.slice(0, 10)}`);
+  chapter("The Mission: POST /mission/wake, with leave to have a squad made");
+  screen.say(dim(list.trim().replaceAll(/^(?=.)/gm, "  ")));
+  const body = { missionID: "whole-cents", text: list, allowSquadProduction: true };
+  const { missionID } = need(await client.mission.wake({ body }), target.url);
 
-  const config = loadConfig({ port: 0, dataDir: join(folder, "data"), model: "builtin/rules-1" }, bare);
-  const service = await createService(config, silent);
-  try {
-    chapter("The Mission: POST /mission/wake, with leave to have a squad made");
-    screen.say(dim(list.trim().replaceAll(/^(?=.)/gm, "  ")));
-    const target = { url: service.url, directory, username: config.username, password: undefined };
-    const client = connect(target);
-    const body = { missionID: "whole-cents", text: list, allowSquadProduction: true };
-    const { missionID } = need(await client.mission.wake({ body }), target.url);
+  chapter("What happens, live from GET /mission/{missionID}/events");
+  await show({ service: client, target, missionID, screen, emit: undefined }, "rest", signal);
+  signal.throwIfAborted();
 
-    chapter("What happens, live from GET /mission/{missionID}/events");
-    await show({ service: client, target, missionID, screen, emit: undefined }, "rest", signal);
-    signal.throwIfAborted();
+  chapter("The result: GET /mission/{missionID}/status, and what Git says");
+  const mission = need(await client.mission.status({ path: { missionID } }), target.url);
+  hold(mission.finished?.outcome === "done", "the Mission to be done", mission.finished?.summary ?? mission.error);
+  const states = mission.plan.map(({ state }) => state).join(", ");
+  hold(states === "done, done, done", "three phases that are done", states);
+  const made = mission.tasks.find(({ production }) => production !== undefined);
+  hold(made?.lifecycleStatus === "completed", `a Task that made ${squad}`, made?.error ?? made?.lifecycleStatus);
+  const work = mission.tasks.find((task) => task.squad.id === squad);
+  hold(work?.squad.scope === "project", `a Task fixed to ${squad}`, work?.squad.id);
+  const catalog = need(await client.squad.list({}), target.url);
+  const standing = catalog.squads.find(({ id }) => id === squad)?.digest;
+  hold(standing === work.squad.digest, `${squad} in the catalog as the Task had it`, standing);
+  hold(existsSync(join(directory, "docs/amounts.md")), "docs/amounts.md in the project", "nothing there");
+  hold(git("status", "--porcelain", "--", "sum.js", "docs") === "", "nothing uncommitted of it", "changes");
+  for (const phase of mission.plan)
+    screen.say(
+      `${green("done")}  ${phase.title}${phase.after.length === 0 ? "" : ` (after ${phase.after.join(", ")})`}: squad ${phase.squad?.id}`,
+    );
+  screen.say(clean(git("log", "--format=%h %s", `${before}..HEAD`)).replaceAll(/^(?=.)/gm, "  "));
 
-    chapter("The result: GET /mission/{missionID}/status, and what Git says");
-    const mission = need(await client.mission.status({ path: { missionID } }), target.url);
-    hold(mission.finished?.outcome === "done", "the Mission to be done", mission.finished?.summary ?? mission.error);
-    const states = mission.plan.map(({ state }) => state).join(", ");
-    hold(states === "done, done, done", "three phases that are done", states);
-    const made = mission.tasks.find(({ production }) => production !== undefined);
-    hold(made?.lifecycleStatus === "completed", `a Task that made ${squad}`, made?.error ?? made?.lifecycleStatus);
-    const work = mission.tasks.find((task) => task.squad.id === squad);
-    hold(work?.squad.scope === "project", `a Task fixed to ${squad}`, work?.squad.id);
-    const catalog = need(await client.squad.list({}), target.url);
-    const standing = catalog.squads.find(({ id }) => id === squad)?.digest;
-    hold(standing === work.squad.digest, `${squad} in the catalog as the Task had it`, standing);
-    hold(existsSync(join(directory, "docs/amounts.md")), "docs/amounts.md in the project", "nothing there");
-    hold(git("status", "--porcelain", "--", "sum.js", "docs") === "", "nothing uncommitted of it", "changes");
-    for (const phase of mission.plan)
-      screen.say(
-        `${green("done")}  ${phase.title}${phase.after.length === 0 ? "" : ` (after ${phase.after.join(", ")})`}: squad ${phase.squad?.id}`,
-      );
-    screen.say(clean(git("log", "--format=%h %s", `${before}..HEAD`)).replaceAll(/^(?=.)/gm, "  "));
-
-    chapter("The ZIP: GET /mission/{missionID}/project-archive");
-    const blob = need(await client.mission.projectArchive({ path: { missionID } }), target.url);
-    const file = join(folder, "mission.zip");
-    writeFileSync(file, Buffer.from(await blob.arrayBuffer()));
-    using zip = await openZip(file);
-    const fixed = await zip.text("project/sum.js", 100_000);
-    hold(fixed === readFileSync(join(directory, "sum.js"), "utf8"), "project/sum.js as it landed", fixed);
-    const names = zip.entries.map(({ name }) => name);
-    for (const name of ["mission.json", "plan.json", ...mission.tasks.map(({ taskID }) => `tasks/${taskID}/task.json`)])
-      hold(names.includes(`execution-flow/${name}`), `execution-flow/${name} in the ZIP`, names.join(", "));
-    screen.say(`${names.length} files, ${bytes(blob.size)}, with the flow of ${mission.tasks.length} Tasks`);
-  } finally {
-    await service.close();
-  }
+  chapter("The ZIP: GET /mission/{missionID}/project-archive");
+  const blob = need(await client.mission.projectArchive({ path: { missionID } }), target.url);
+  const file = join(folder, "mission.zip");
+  writeFileSync(file, Buffer.from(await blob.arrayBuffer()));
+  using zip = await openZip(file);
+  const fixed = await zip.text("project/sum.js", 100_000);
+  hold(fixed === readFileSync(join(directory, "sum.js"), "utf8"), "project/sum.js as it landed", fixed);
+  const names = zip.entries.map(({ name }) => name);
+  for (const name of ["mission.json", "plan.json", ...mission.tasks.map(({ taskID }) => `tasks/${taskID}/task.json`)])
+    hold(names.includes(`execution-flow/${name}`), `execution-flow/${name} in the ZIP`, names.join(", "));
+  screen.say(`${names.length} files, ${bytes(blob.size)}, with the flow of ${mission.tasks.length} Tasks`);
 };

@@ -3,17 +3,20 @@ import { readFileSync } from "node:fs";
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { StartError } from "../errors.ts";
 import type { Target } from "./call.ts";
-import { addMissionCommands } from "./missions.ts";
+import { addMissionCommands, amount, collect } from "./missions.ts";
 import { Exit, exit } from "./exit.ts";
 import { clean, createScreen } from "./print.ts";
 import type { RunOptions } from "./run.ts";
-import { addTaskCommands } from "./tasks.ts";
+import { addTaskCommands, count } from "./tasks.ts";
 import { addWebhookCommands } from "./webhooks.ts";
 
 /** The command `sortie`. Parses, loads the command's own file, and turns every outcome into an exit code. */
 
 /** Part of the interface of the command, shown by `sortie --help`. */
 const codes = `
+In a Git project that has tests: sortie run "run the tests and report". sortie doctor says what a machine lacks.
+A service with a password wants SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) of the commands, too.
+
 Exit codes: 0 completed, 1 Task failed, 2 usage, 3 service unreachable, 4 credentials, 5 checks failed,
 6 needs a model, 124 time limit, 130 cancelled; of serve: 69, 70, 75 and 78 as in sysexits.h.`;
 
@@ -27,7 +30,6 @@ const wholeNumber = (min: number, max: number) => (text: string) => {
   return value;
 };
 
-const collect = (value: string, before: string[]) => [...before, value];
 const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
 
 type Settings = { dataDir?: string; config?: string; json?: true };
@@ -56,8 +58,8 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .option("--model <provider/model>", "for Tasks that name none (SERVICE_MODEL)")
     .option("--open", "show the page in the browser")
     .action(async ({ open, ...flags }) => {
-      const [{ serve }, { plain, display }] = await Promise.all([import("./serve.ts"), loadCaller()]);
-      await serve(flags, createScreen(process.stdout, plain), open === true && display);
+      const [{ serve }, { plain, display, self }] = await Promise.all([import("./serve.ts"), loadCaller()]);
+      await serve(flags, createScreen(process.stdout, plain), self, open === true && display);
     });
 
   program
@@ -65,10 +67,10 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .description("show one Task from request to ZIP, on a small project in a temporary folder")
     .option("--mission", "a Mission instead: a list of three, one after the others, one with a squad made for it")
     .action(async ({ mission }: { mission?: true }) => {
-      const { bare, plain } = await loadCaller();
-      const screen = createScreen(process.stdout, plain);
-      if (mission) finish(await (await import("./demo-mission.ts")).demoMission(bare, screen));
-      else finish(await (await import("./demo.ts")).demo(bare, screen));
+      const caller = await loadCaller();
+      const screen = createScreen(process.stdout, caller.plain);
+      if (mission) finish(await (await import("./demo-mission.ts")).demoMission(caller, screen));
+      else finish(await (await import("./demo.ts")).demo(caller, screen));
     });
 
   program
@@ -143,8 +145,8 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .command("run")
       .description("create a Task and follow it to its end")
       .argument("<request>", "what to do; - reads it from standard input")
-      .option("--check <command>", "must pass before the result lands; repeatable", collect, [])
-      .option("--attach <file>", "give the agents a file; repeatable", collect, [])
+      .option("--check <command>", "must pass before the result lands; repeatable", collect)
+      .option("--attach <file>", "give the agents a file; repeatable", collect)
       .option("--squad <id>", "the squad that works")
       .option("--model <provider/model>", "the model it works with")
       .addOption(new Option("--priority <level>").choices(["critical", "high", "normal", "low"]))
@@ -154,6 +156,10 @@ export const createProgram = (finish: (code: number) => void): Command => {
       )
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code"))
       .option("--callback <url>", "is told when the Task ends or asks, signed")
+      .option("--max-minutes <n>", "the time it may take; exit code 124 when that is over", amount)
+      .option("--max-cost <usd>", "what its model calls may cost", amount)
+      .option("--max-tokens <n>", "what its model calls may take", count)
+      .option("--max-steps <n>", "how many model calls it may make", count)
       .option("--detach", "print the Task's id and return"),
   ).action(async (request: string, options: RunOptions & Shared) => {
     const { runTask } = await import("./run.ts");

@@ -13,13 +13,13 @@ export type Parts = {
   finish: (code: number) => void;
 };
 
-const amount = (text: string): number => {
+export const amount = (text: string): number => {
   const value = Number(text);
   if (!(value > 0)) throw new InvalidArgumentError("Expected a number above 0.");
   return value;
 };
 
-const collect = (value: string, before: string[] = []) => [...before, value];
+export const collect = (value: string, before: string[] = []) => [...before, value];
 
 export const addMissionCommands = (program: Command, { speaking, context, finish }: Parts): void => {
   const mission = program

@@ -7,8 +7,8 @@ import { follow } from "./follow.ts";
 import type { Screen } from "./print.ts";
 
 export type RunOptions = {
-  check: string[];
-  attach: string[];
+  check?: string[];
+  attach?: string[];
   squad?: string;
   model?: string;
   priority?: "critical" | "high" | "normal" | "low";
@@ -18,6 +18,10 @@ export type RunOptions = {
   callback?: string;
   json?: true;
   detach?: true;
+  maxMinutes?: number;
+  maxCost?: number;
+  maxTokens?: number;
+  maxSteps?: number;
 };
 
 /** `sortie run`: creates a Task and follows it to its end. Resolves to the exit code. */
@@ -29,7 +33,14 @@ export const runTask = async (
   emit: (value: object) => void,
 ): Promise<number> => {
   const service = connect(target);
-  const { check, attach, squad, model, priority, title, landing, pillar, callback } = options;
+  const { check = [], attach = [], squad, model, priority, title, landing, pillar, callback } = options;
+  const { maxMinutes, maxCost, maxTokens, maxSteps } = options;
+  const budget = {
+    ...(maxMinutes === undefined ? {} : { maxMinutes }),
+    ...(maxCost === undefined ? {} : { maxCostUSD: maxCost }),
+    ...(maxTokens === undefined ? {} : { maxTokens }),
+    ...(maxSteps === undefined ? {} : { maxSteps }),
+  };
   const body = {
     request: request === "-" ? await readStdin() : request,
     productPillar: pillar,
@@ -42,6 +53,7 @@ export const runTask = async (
     ...(title === undefined ? {} : { title }),
     ...(landing === undefined ? {} : { landing }),
     ...(callback === undefined ? {} : { callbackURL: callback }),
+    ...(Object.keys(budget).length === 0 ? {} : { budget }),
   };
   const created = need(await service.task.create({ body }), target.url);
   const { taskID, directory } = created;

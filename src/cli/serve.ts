@@ -9,7 +9,7 @@ import type { Screen } from "./print.ts";
 const stopMs = 10_000;
 
 /** `sortie serve`: this process is the service. Resolves when it listens; signals end the process. */
-export const serve = async (flags: Flags, screen: Screen, open: boolean): Promise<void> => {
+export const serve = async (flags: Flags, screen: Screen, self: string, open: boolean): Promise<void> => {
   const config = loadConfig({ startedIn: process.cwd(), ...flags });
   const service = await createService(config, createLog(config.logLevel));
   boundHeap();
@@ -42,11 +42,13 @@ export const serve = async (flags: Flags, screen: Screen, open: boolean): Promis
       `${bold(`Sortie ${service.version}`)} listening on ${bold(service.url)} ${dim(`(${protection})`)}`,
       `Model    ${model.ref} ${dim(`(${model.source})`)}`,
       ...(model.ref === "builtin/rules-1"
-        ? [dim("         No language model. Set a provider's key, or look for a local server: sortie model detect")]
+        ? [dim(`         No language model. Set a provider's key, or look for a local server: ${self} model detect`)]
         : []),
       `Sandbox  ${sandboxLine(sandbox)}`,
       `Data     ${service.dataDir}, ${service.store}`,
-      ...(isLoopback(config.host) ? [dim('Try in a project: sortie run "run the tests"')] : []),
+      ...(isLoopback(config.host) && service.url.startsWith("http")
+        ? [dim(`Now open ${service.url} in a browser, or: ${self} run "run the tests" -C /path/to/a/git/project`)]
+        : []),
     ].join("\n"),
   );
   if (open && service.url.startsWith("http")) await present(service.url);

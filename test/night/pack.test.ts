@@ -1,86 +1,88 @@
-import { execFile, spawn } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { makeProject, temporary, until } from "../harness.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { blocksOf, page } from "../api/manual.ts";
+import { makeProject, temporary } from "../harness.ts";
+import { folderOn, install, pack, registryAnswers, serve, type Shell } from "./packed.ts";
 
-/** What `npm pack` makes, installed into an empty folder as a user does it: the demo, the service, the client. Needs the npm registry. */
+/**
+ * What `npm pack` makes, installed into an empty folder as a user does it, on every Node that it promises: the demo, the
+ * service with a Task by curl, the client, the service inside of somebody's program. Needs the npm registry.
+ */
 
-const home = join(import.meta.dirname, "../..");
 const root = temporary("sortie-pack-");
-const folder = join(root.path, "empty");
-/** Nothing of the package's own scripts, and nothing that configures a service; npm keeps the settings of who runs this. */
-const env = {
-  ...Object.fromEntries(
-    Object.entries(process.env).filter(
-      ([name]) => !/^(SERVICE_|NODE_(ENV|OPTIONS|COMPILE_CACHE)$|npm_(package|lifecycle))/.test(name),
-    ),
-  ),
-  PATH: `${join(process.execPath, "..")}:${process.env["PATH"] ?? ""}`,
-};
-
-type Ended = { code: number | null; out: string };
-const run = (command: string, args: string[], cwd: string): Promise<Ended> =>
-  new Promise((resolve) => {
-    execFile(command, args, { cwd, env, maxBuffer: 64 * 1024 * 1024 }, (error, out, err) =>
-      resolve({ code: error === null ? 0 : Number(error.code), out: out + err }),
-    );
-  });
+const { version } = JSON.parse(page("package.json")) as { version: string };
+let archive: string;
 
 beforeAll(async () => {
-  mkdirSync(folder);
-  const packed = await run("npm", ["pack", "--pack-destination", root.path], home);
-  expect(packed.code, packed.out).toBe(0);
-  const archive = readdirSync(root.path).find((name) => name.endsWith(".tgz")) ?? "none";
-  writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module" }');
-  const installed = await run("npm", ["install", "--no-audit", "--no-fund", join(root.path, archive)], folder);
-  expect(installed.code, installed.out).toBe(0);
+  if (registryAnswers) archive = await pack(root.path);
 }, 600_000);
 afterAll(() => root[Symbol.dispose]());
 
-test("what is installed is the product: no tests, no sources, no dependency of development", () => {
-  expect(readdirSync(join(folder, "node_modules/sortie")).toSorted()).toEqual([
-    "CHANGELOG.md",
-    "LICENSE",
-    "README.md",
-    "bin",
-    "dist",
-    "docs",
-    "examples",
-    "package.json",
-    "schemas",
-    "squads",
-  ]);
-  const names = readdirSync(join(folder, "node_modules"));
-  for (const name of ["vitest", "vite", "react", "typescript", "node"]) expect(names).not.toContain(name);
-});
+/** Runs it, prints how long it took, and gives what it gave. */
+const timed = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
+  const began = performance.now();
+  const result = await work();
+  console.log(`${what}: ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  return result;
+};
 
-test("npx sortie demo", async () => {
-  const { code, out } = await run("npx", ["sortie", "demo"], folder);
-  expect(code, out).toBe(0);
-  expect(out).toMatch(/\nLanded commit [0-9a-f]{40}\n/);
-});
+describe.skipIf(!registryAnswers).each(["22", "24", "26"])("on Node %s", (node) => {
+  let shell: Shell;
 
-test("sortie serve: the page, its files, and a Task by the client imported in Node", async () => {
-  const directory = makeProject(join(root.path, "project"), { "greet.txt": "hello\n" });
-  const bin = join(folder, "node_modules/.bin/sortie");
-  const service = spawn(bin, ["serve", "--port", "0", "--data-dir", join(root.path, "data")], { cwd: folder, env });
-  let said = "";
-  for (const stream of [service.stdout, service.stderr]) stream.on("data", (chunk) => (said += String(chunk)));
-  const ended = new Promise<number | null>((done) => service.once("close", done));
-  try {
-    await until(
-      async () => said,
-      (text) => text.includes("\nData "),
+  beforeAll(async () => {
+    shell = await folderOn(root.path, node);
+    await timed(`Node ${node}, npm install`, () => install(shell, archive));
+  }, 600_000);
+
+  test("what is installed is the product: no tests, no sources, no dependency of development", () => {
+    expect(readdirSync(join(shell.cwd, "node_modules/sortie")).toSorted()).toEqual([
+      "CHANGELOG.md",
+      "LICENSE",
+      "README.md",
+      "bin",
+      "dist",
+      "docs",
+      "examples",
+      "package.json",
+      "schemas",
+      "squads",
+    ]);
+    const names = readdirSync(join(shell.cwd, "node_modules"));
+    for (const name of ["vitest", "vite", "react", "typescript", "node"]) expect(names).not.toContain(name);
+  });
+
+  test("npx sortie demo", async () => {
+    const { code, out } = await timed(`Node ${node}, npx sortie demo`, () => shell.run("npx", ["sortie", "demo"]));
+    expect(code, out).toBe(0);
+    expect(out).toMatch(/\nLanded commit [0-9a-f]{40}\n/);
+    // What it says next works where no clone is.
+    expect(out).toContain("npx sortie serve");
+    expect(out).not.toContain("npm start");
+  });
+
+  test("sortie serve: the page with its files, a Task by curl, a Task by the client", async () => {
+    const directory = makeProject(join(root.path, `project-${node}`), { "greet.txt": "hello\n", "who.txt": "world\n" });
+    await using service = await timed(`Node ${node}, sortie serve`, () =>
+      serve(shell, join(root.path, `data-${node}`)),
     );
-    const url = /listening on (\S+)/.exec(said)?.[1] ?? "";
-    const page = await (await fetch(url)).text();
-    for (const [, asset] of page.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g))
+    const { url } = service;
+    const html = await (await fetch(url)).text();
+    for (const [, asset] of html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g))
       expect([asset, (await fetch(url + asset)).status]).toEqual([asset, 200]);
-    expect(page).toContain("/assets/");
+    expect(html).toContain("/assets/");
     expect((await fetch(`${url}/doc/reference.js`)).status).toBe(200);
+
+    const body = { request: 'replace "world" with "all" in who.txt', productPillar: "code" };
+    const headers = ["-H", `x-service-directory: ${directory}`, "-H", "content-type: application/json"];
+    const made = await shell.run("curl", ["-s", `${url}/task`, ...headers, "-d", JSON.stringify(body)]);
+    const { task_id: taskID } = JSON.parse(made.out) as { task_id: string };
+    const events = await shell.run("curl", ["-sN", `${url}/task/${taskID}/events?after=0`]);
+    expect(events.out).toContain('"type":"task.settled"');
+    expect(readFileSync(join(directory, "who.txt"), "utf8")).toBe("all\n");
+
     writeFileSync(
-      join(folder, "use.js"),
+      join(shell.cwd, "use.js"),
       `import { createServiceClient } from "sortie/client";
       import { createServiceClient as same, version } from "sortie";
       const client = createServiceClient({ baseUrl: "${url}", directory: ${JSON.stringify(directory)}, throwOnError: true });
@@ -89,12 +91,36 @@ test("sortie serve: the page, its files, and a Task by the client imported in No
       const { data: task } = await client.task.wait({ path: { taskID: data.taskID }, timeoutMs: 20000 });
       console.log(task.lifecycleStatus, typeof same, version);`,
     );
-    const used = await run(process.execPath, ["use.js"], folder);
-    const { version } = JSON.parse(readFileSync(join(home, "package.json"), "utf8")) as { version: string };
+    const used = await shell.run("node", ["use.js"]);
     expect(used.out).toBe(`completed function ${version}\n`);
     expect(readFileSync(join(directory, "greet.txt"), "utf8")).toBe("good day\n");
-  } finally {
-    service.kill("SIGTERM");
-  }
-  expect(await ended).toBe(0);
+  });
+
+  test("createService() in somebody's program, as README shows it", async () => {
+    const text = blocksOf(page("README.md")).find(({ info }) => info["run"] === "embedded")?.text ?? "none";
+    const project = makeProject(join(root.path, `embedded-${node}`), {
+      "package.json": '{ "scripts": { "test": "true" } }',
+    });
+    writeFileSync(join(shell.cwd, "embedded.ts"), text);
+    const { out } = await shell.run("env", [
+      `--chdir=${project}`,
+      `HOME=${root.path}`,
+      "node",
+      join(shell.cwd, "embedded.ts"),
+    ]);
+    expect(out).toBe("completed [ 'npm test: passed' ]\n");
+  });
+});
+
+describe.skipIf(!registryAnswers)("on a Node that is too old", () => {
+  test("one line says what is needed and where to get it, and nothing is a stack", async () => {
+    const shell = await folderOn(root.path, "20");
+    await install(shell, archive);
+    const { code, out } = await shell.run("node_modules/.bin/sortie", ["demo"]);
+    expect(code).toBe(78);
+    expect(out).toMatch(/^sortie: expected Node 22\.18 or newer, got 20\.\d+\.\d+\. Install Node 24 from .*\n$/);
+    // The client asks for nothing that Node 20 lacks.
+    const client = await shell.run("node", ["-e", 'import("sortie/client").then((m) => console.log(Object.keys(m)))']);
+    expect(client.out).toBe("[ 'createServiceClient' ]\n");
+  });
 });

@@ -1,0 +1,116 @@
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Caller, loadConfig } from "../config.ts";
+import { silent } from "../log.ts";
+import { createService } from "../service.ts";
+import { connect, type Service as Client, type Target } from "./call.ts";
+import { Exit, exit } from "./exit.ts";
+import { clean, duration, type Screen } from "./print.ts";
+
+/** What every demo stands on: a small real project and a service of its own, in a temporary folder that is gone afterwards. */
+
+const example = fileURLToPath(new URL("../../examples/sum", import.meta.url));
+
+const ownModel = (self: string) => `
+Your own model: give the service the key of a provider, for example
+
+  ANTHROPIC_API_KEY=… ${self} serve        (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)
+
+and then, in another terminal,
+
+  ${self} run "Find out why …, and fix it" --check "npm test" -C /path/to/your/project
+
+Local servers and other settings stand in README.md, "Your own model". ${self} doctor says what is missing on a machine.`;
+
+export type Stage = {
+  screen: Screen;
+  folder: string;
+  /** The example as a repository with one commit, `before`. */
+  directory: string;
+  before: string;
+  git: (...args: string[]) => string;
+  target: Target;
+  client: Client;
+  signal: AbortSignal;
+  chapter: (text: string) => void;
+};
+
+/** Plays on it, and ends with the exit code. */
+export const onStage = async (
+  { bare, self }: Pick<Caller, "bare" | "self">,
+  screen: Screen,
+  play: (stage: Stage) => Promise<void>,
+): Promise<number> => {
+  const began = performance.now();
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "sortie-demo-")));
+  const stop = new AbortController();
+  const onSignal = () => stop.abort();
+  process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
+  const chapter = (text: string) => screen.say(`\n${screen.colors.bold(text)}`);
+  try {
+    chapter("The project: a small npm package with a failing test, made a Git repository");
+    const directory = join(folder, "sum");
+    cpSync(example, directory, { recursive: true });
+    const git = createGit(directory, bare);
+    git("init", "--quiet", "--initial-branch=main");
+    git("add", "--all");
+    git("commit", "--quiet", "--message=A package that adds up amounts of money");
+    const before = git("rev-parse", "HEAD");
+    screen.say(`${directory}, commit ${before.slice(0, 10)}`);
+
+    // The user's own settings stay out of it: no key is used, no password asked, nothing written to the data folder.
+    const config = loadConfig({ port: 0, dataDir: join(folder, "data"), model: "builtin/rules-1" }, bare);
+    const service = await createService(config, silent);
+    try {
+      const { url, model, sandbox } = service;
+      chapter("The service");
+      screen.say(`${url}, model ${model.ref} (rules, no language model), sandbox ${sandbox.name}`);
+      const target = { url, directory, username: config.username, password: undefined };
+      const client = connect(target);
+      await play({ screen, folder, directory, before, git, target, client, signal: stop.signal, chapter });
+    } finally {
+      await service.close();
+    }
+    screen.say(
+      `\nEverything above was checked and held, in ${duration(performance.now() - began)}.\n${ownModel(self)}`,
+    );
+    return exit.completed;
+  } catch (error) {
+    if (stop.signal.aborted) throw new Exit(exit.cancelled, "The demo was interrupted.");
+    throw error;
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+};
+
+/** The demo verifies; a promise that is not kept ends it. */
+export function hold(kept: boolean, expected: string, got: unknown): asserts kept {
+  if (!kept) throw new Exit(exit.failed, `The demo does not hold: expected ${expected}, got ${clean(String(got))}.`);
+}
+
+/** Git in one folder, without the user's or the machine's configuration. */
+const createGit = (cwd: string, bare: Caller["bare"]) => {
+  const person = { NAME: "Sortie demo", EMAIL: "demo@localhost" };
+  const env = {
+    ...bare,
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_CONFIG_NOSYSTEM: "1",
+    ...Object.fromEntries(
+      ["AUTHOR", "COMMITTER"].flatMap((role) =>
+        Object.entries(person).map(([what, value]) => [`GIT_${role}_${what}`, value]),
+      ),
+    ),
+  };
+  return (...args: string[]): string =>
+    execFileSync("git", args, {
+      cwd,
+      env,
+      encoding: "utf8",
+      timeout: 30_000,
+      stdio: ["ignore", "pipe", "inherit"],
+    }).trim();
+};

@@ -1,0 +1,93 @@
+import { execFile, spawn, spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { until } from "../harness.ts";
+
+/** What `npm pack` makes, and the Nodes to install it on, from the npm registry. */
+
+const home = join(import.meta.dirname, "../..");
+
+/** Whether the registry answers; without it nothing of this can be shown, which is said once. */
+export const registryAnswers = spawnSync("npm", ["view", "node@24", "version"], { timeout: 60_000 }).status === 0;
+if (!registryAnswers)
+  console.warn("\n!!! TESTS SKIPPED: the npm registry does not answer; nothing of the package was installed.\n");
+
+/** Nothing of the package's own scripts, and nothing that configures a service; npm keeps the settings of who runs this. */
+const plain = Object.fromEntries(
+  Object.entries(process.env).filter(
+    ([name]) => !/^(SERVICE_|NODE_(ENV|OPTIONS|COMPILE_CACHE)$|npm_(package|lifecycle))/.test(name),
+  ),
+);
+
+export type Ended = { code: number | null; out: string };
+
+/** Commands in one folder; `bin` is where their Node lies. */
+export const shellIn = (cwd: string, bin: string) => {
+  const env = { ...plain, PATH: `${bin}:${process.env["PATH"] ?? ""}` };
+  return {
+    cwd,
+    env,
+    run: (command: string, args: string[]): Promise<Ended> =>
+      new Promise((resolve) => {
+        execFile(command, args, { cwd, env, maxBuffer: 64 * 1024 * 1024 }, (error, out, err) =>
+          resolve({ code: error === null ? 0 : Number(error.code), out: out + err }),
+        );
+      }),
+  };
+};
+export type Shell = ReturnType<typeof shellIn>;
+
+const must = async (shell: Shell, command: string, args: string[]): Promise<string> => {
+  const { code, out } = await shell.run(command, args);
+  expect(code, out).toBe(0);
+  return out;
+};
+
+/** The archive that `npm pack` makes of this repository. */
+export const pack = async (into: string): Promise<string> => {
+  await must(shellIn(home, join(process.execPath, "..")), "npm", ["pack", "--pack-destination", into]);
+  return join(into, readdirSync(into).find((name) => name.endsWith(".tgz")) ?? "none");
+};
+
+/** A folder for somebody's project, with this Node first on its `PATH`. */
+export const folderOn = async (root: string, node: string): Promise<Shell> => {
+  const [tools, folder] = [join(root, `node-${node}`), join(root, `empty-${node}`)];
+  for (const path of [tools, folder]) mkdirSync(path);
+  writeFileSync(join(tools, "package.json"), '{ "private": true, "allowScripts": { "node": true } }');
+  await must(shellIn(tools, join(process.execPath, "..")), "npm", [...quiet, `node@${node}`]);
+  writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module" }');
+  const shell = shellIn(folder, join(tools, "node_modules/node/bin"));
+  expect((await shell.run("node", ["--version"])).out).toMatch(new RegExp(`^v${node}\\.`));
+  return shell;
+};
+
+const quiet = ["install", "--no-audit", "--no-fund"];
+export const install = (shell: Shell, ...what: string[]): Promise<string> => must(shell, "npm", [...quiet, ...what]);
+
+export type Served = AsyncDisposable & { url: string; said(): string };
+
+/** `sortie serve` of what is installed there; it must end by itself with 0. */
+export const serve = async (
+  { cwd, env }: Shell,
+  data: string,
+  settings: Record<string, string> = {},
+): Promise<Served> => {
+  const bin = join(cwd, "node_modules/.bin/sortie");
+  const service = spawn(bin, ["serve", "--port", "0", "--data-dir", data], { cwd, env: { ...env, ...settings } });
+  let said = "";
+  for (const stream of [service.stdout, service.stderr]) stream.on("data", (chunk) => (said += String(chunk)));
+  const ended = new Promise<number | null>((done) => service.once("close", done));
+  await until(
+    async () => said,
+    (text) => text.includes("\nData "),
+  );
+  return {
+    url: /listening on (\S+)/.exec(said)?.[1] ?? "",
+    said: () => said,
+    async [Symbol.asyncDispose]() {
+      service.kill("SIGTERM");
+      expect(await ended, said).toBe(0);
+    },
+  };
+};
