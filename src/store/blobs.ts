@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf, ServiceError } from "../errors.ts";
 import type { Blobs } from "./store.ts";
@@ -9,14 +9,25 @@ import type { Blobs } from "./store.ts";
  * there is whole; a crash leaves at most a `.tmp` file that nobody reads.
  */
 export const createBlobs = (folder: string): Blobs => {
-  /** Puts of the same bytes that are under way. */
-  const writing = new Map<string, Promise<void>>();
+  /** The newest work on each file that is under way. */
+  const under = new Map<string, Promise<unknown>>();
+  const inTurn = <T>(sha256: string, work: () => Promise<T>): Promise<T> => {
+    const turn = (under.get(sha256) ?? Promise.resolve()).then(work, work).finally(() => {
+      if (under.get(sha256) === turn) under.delete(sha256);
+    });
+    under.set(sha256, turn);
+    return turn;
+  };
   const pathOf = (sha256: string) => join(folder, sha256.slice(0, 2), sha256);
 
   const write = async (sha256: string, bytes: Uint8Array): Promise<void> => {
     const path = pathOf(sha256);
     const found = await stat(path).catch(absent);
-    if (found?.size === bytes.byteLength) return;
+    if (found?.size === bytes.byteLength) {
+      // Whoever drops what nobody names leaves alone what is young.
+      if (Date.now() - found.mtimeMs > touchedMs) await utimes(path, new Date(), new Date());
+      return;
+    }
     const shelf = join(folder, sha256.slice(0, 2));
     const temporary = join(shelf, `${sha256}.${randomBytes(6).toString("hex")}.tmp`);
     try {
@@ -41,16 +52,26 @@ export const createBlobs = (folder: string): Blobs => {
   return {
     async put(bytes) {
       const sha256 = createHash("sha256").update(bytes).digest("hex");
-      const running = writing.get(sha256) ?? write(sha256, bytes).finally(() => writing.delete(sha256));
-      writing.set(sha256, running);
-      await running;
+      await inTurn(sha256, () => write(sha256, bytes));
       return { sha256, bytes: bytes.byteLength };
     },
+    drop: (sha256) =>
+      inTurn(sha256, async () => {
+        const found = await stat(pathOf(sha256)).catch(absent);
+        if (found === undefined) return "absent";
+        if (Date.now() - found.mtimeMs < youngMs) return "young";
+        await rm(pathOf(sha256), { force: true });
+        return "dropped";
+      }),
     async get(sha256) {
       return /^[0-9a-f]{64}$/.test(sha256) ? readFile(pathOf(sha256)).catch(absent) : undefined;
     },
   };
 };
+
+/** A file that is put again counts as young from then on; a younger one than this is somebody's who is about to name it. */
+const touchedMs = 10 * 60_000;
+const youngMs = 3 * touchedMs;
 
 const absent = (error: NodeJS.ErrnoException): undefined => {
   if (error.code !== "ENOENT") throw error;

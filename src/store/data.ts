@@ -5,6 +5,7 @@ import { messageOf, ServiceError, StartError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { lockFolder } from "./lock.ts";
+import { sweepBlobs } from "./orphans.ts";
 import { createSqliteStore } from "./sqlite.ts";
 import type { Store } from "./store.ts";
 
@@ -30,6 +31,7 @@ export const openData = async (
   const instance = await instanceOf(dataDir);
   const store = scope.use(await openStore(databaseURL, dataDir, instance, log));
   scope.use(forgetKeys(store, log));
+  scope.use(sweepBlobs(store, log));
   const held = scope.move();
   return { store, instance, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };

@@ -20,6 +20,7 @@ export const guardStore = <S extends Store>(store: S, secrets: Secrets): S => {
     blobs: {
       put: (bytes, exact = false) => store.blobs.put(exact ? bytes : secrets.bytes(bytes), exact),
       get: (sha256) => store.blobs.get(sha256),
+      drop: (sha256) => store.blobs.drop(sha256),
     },
     live,
     commit: (write: Write) =>

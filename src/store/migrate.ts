@@ -234,6 +234,15 @@ const migrations: readonly Migration[] = [
       await db.schema.createIndex("deliveries_stream").on("deliveries").column("stream").execute();
     },
   },
+  {
+    name: "0004-orphans",
+    async up(db) {
+      await db.schema
+        .createTable("orphans")
+        .addColumn("sha256", "text", (column) => column.primaryKey())
+        .execute();
+    },
+  },
 ];
 
 /**

@@ -28,6 +28,7 @@ import { keepLeases } from "./lease.ts";
 import { createLive } from "./live.ts";
 import { migrate } from "./migrate.ts";
 import { listen } from "./notify.ts";
+import { createOrphans } from "./orphans.ts";
 import { createReads } from "./reads.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./rows.ts";
 import type { Tables } from "./schema.ts";
@@ -85,6 +86,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const held = createHeld();
   const bell = createBell();
   const reads = createReads(db, state, mission);
+  const orphans = createOrphans(db);
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
   const notify = scope.use(await listen({ config, channel, bell, position: () => reads.position(), log }));
@@ -236,7 +238,13 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
     },
     follow: (after, signal, filter) => createFollow(bell, reads)(after, signal, filter),
-    erase: (stream, expected) => submit({ streams: [stream] }, eraseMember(stream, expected)),
+    orphans,
+    async erase(stream, expected) {
+      await orphans.leave(stream).catch((error: unknown) => {
+        throw unavailable(error);
+      });
+      return submit({ streams: [stream] }, eraseMember(stream, expected));
+    },
     async forget(before) {
       await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
     },

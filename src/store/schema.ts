@@ -44,6 +44,8 @@ export type Tables = {
   texts: { stream: string; text: string };
   metadata: { stream: string; key: string; value: string };
   snapshots: { stream: string; version: number; revision: number; state: string };
+  /** Hashes that erased streams named, until somebody has looked who else does. */
+  orphans: { sha256: string };
   /** `id` is the SHA-256 of scope and key. */
   answers: { id: string; body_hash: string; status: number; body: string; at: number };
   /** One row, id 1: how far the log was looked through for deliveries, and the secrets that callbacks are signed with. */

@@ -25,6 +25,7 @@ import { createCache } from "./fold.ts";
 import { type Fold, isMissionFold, isTaskFold } from "./folds.ts";
 import { createLive } from "./live.ts";
 import { migrate } from "./migrate.ts";
+import { createOrphans } from "./orphans.ts";
 import { createReads } from "./reads.ts";
 import type { Tables } from "./schema.ts";
 import { prepare } from "./statements.ts";
@@ -192,6 +193,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     return fold !== undefined && isMissionFold(fold) ? fold : undefined;
   };
   const reads = createReads(db, state, mission);
+  const orphans = createOrphans(db);
   const store: SqliteStore = {
     kind: "sqlite",
     blobs: createBlobs(join(dataDir, "blobs")),
@@ -228,7 +230,13 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       return claim;
     },
     follow: (after, signal, filter) => createFollow(bell, store)(after, signal, filter),
-    erase: (stream, expected) => submit(eraseMember(stream, expected)),
+    orphans,
+    async erase(stream, expected) {
+      await orphans.leave(stream).catch((error: unknown) => {
+        throw unavailable(error);
+      });
+      return submit(eraseMember(stream, expected));
+    },
     async forget(before) {
       await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
     },

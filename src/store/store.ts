@@ -1,3 +1,4 @@
+import type { Orphans } from "./orphans.ts";
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
 import type { MissionRow } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
@@ -184,6 +185,9 @@ export interface Store extends AsyncDisposable {
    */
   erase(stream: StreamID, expected?: number): Promise<boolean>;
 
+  /** Blobs that erased streams named; see orphans.ts. */
+  readonly orphans: Orphans;
+
   /** Forgets idempotency keys older than the date. */
   forget(before: Date): Promise<void>;
 
@@ -191,12 +195,17 @@ export interface Store extends AsyncDisposable {
   check(): Promise<void>;
 }
 
-/** Long texts and files by the SHA-256 of their bytes, in the data folder. Put before the commit that names them. */
+/**
+ * Long texts and files by the SHA-256 of their bytes, in the data folder. Put before the commit that names them, which
+ * has to come soon: a blob that no stream names is safe for twenty minutes.
+ */
 export interface Blobs {
   /** `exact`: not text of people or models but what the service goes by; kept as it is. */
   put(bytes: Uint8Array, exact?: boolean): Promise<BlobRef>;
   /** undefined: not here (never put, or the folder was cleaned by hand). */
   get(sha256: string): Promise<Buffer | undefined>;
+  /** For what no stream names any more. `young`: it was put a moment ago, somebody is about to name it; it stays. */
+  drop(sha256: string): Promise<"dropped" | "absent" | "young">;
 }
 
 /** What may be lost: deltas of a reply and of a running command, to whoever listens now. */

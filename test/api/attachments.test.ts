@@ -1,4 +1,5 @@
-import { readdirSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
@@ -81,4 +82,43 @@ test("in place: they are gone with the run, and nothing of the user's is touched
   expect(said).toMatch(/dot\.png \(image\/png, 68 bytes\) cannot be shown/);
   expect(git(directory, "status", "--porcelain", "--ignored")).toBe("?? copy.bin\n?? list.txt");
   expect(readdirSync(join(directory, ".sortie"))).toEqual(["squads"]);
+});
+
+test("what only a deleted Task had goes from the data folder; what another has, too, stays", async () => {
+  const directory = makeProject(join(root.path, "deleted"), { "a.txt": "a\n" });
+  const client = createServiceClient({ baseUrl: service.url, directory, throwOnError: true });
+  const made = async (texts: string[]): Promise<string> => {
+    const files = texts.map((text, at) => ({
+      filename: `${at}.txt`,
+      mime: "text/plain",
+      data: Buffer.from(text).toString("base64"),
+    }));
+    const body = { request: "Copy the blob.", productPillar: "code" as const, attachments: files, model: "acme/blind" };
+    const taskID = (await client.task.create({ body })).data?.taskID ?? "";
+    await client.task.wait({ path: { taskID }, timeoutMs: 15_000 });
+    return taskID;
+  };
+  const blobs = join(root.path, "data/blobs");
+  const stands = (text: string): boolean => {
+    const sha256 = createHash("sha256").update(text).digest("hex");
+    return existsSync(join(blobs, sha256.slice(0, 2), sha256));
+  };
+  const first = await made(["only the first", "both"]);
+  const second = await made(["both"]);
+  await client.task.delete({ path: { taskID: first } });
+  // Everything is an hour old when the service starts again.
+  const before = new Date(Date.now() - 3_600_000);
+  for (const name of readdirSync(blobs, { recursive: true, encoding: "utf8" }))
+    utimesSync(join(blobs, name), before, before);
+  expect([stands("only the first"), stands("both")]).toEqual([true, true]);
+  await service[Symbol.asyncDispose]();
+  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: join(root.path, "config.jsonc") });
+  await expect.poll(() => stands("only the first"), { timeout: 10_000 }).toBe(false);
+  expect(stands("both")).toBe(true);
+  // The other one goes on with all it had, and can be downloaded.
+  const again = createServiceClient({ baseUrl: service.url, directory, throwOnError: true });
+  await again.task.message({ path: { taskID: second }, body: { source: "test", text: "Once more." } });
+  const { data: ended } = await again.task.wait({ path: { taskID: second }, timeoutMs: 15_000 });
+  expect(ended?.lifecycleStatus, ended?.error).toBe("completed");
+  expect((await again.task.projectArchive({ path: { taskID: second } })).data?.size).toBeGreaterThan(0);
 });

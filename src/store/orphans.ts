@@ -1,0 +1,117 @@
+import { setImmediate } from "node:timers/promises";
+import type { Kysely } from "kysely";
+import type { StreamID } from "../domain/event.ts";
+import { messageOf } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Tables } from "./schema.ts";
+import type { Store } from "./store.ts";
+
+/**
+ * Blobs that nobody names any more. An erased stream leaves the hashes that it named; a sweep looks for them in the rest
+ * of the log, once for all of them, and drops what is in no other stream. Nothing is counted while Tasks work.
+ */
+
+/** Whatever looks like a hash is taken for one: at worst a file stays. */
+const hashes = /[0-9a-f]{64}/g;
+const pageSize = 200;
+const chunk = 500;
+
+export type Orphans = {
+  /** Before the stream is erased; one that stays after all is found again by the sweep. */
+  leave(stream: StreamID): Promise<void>;
+  find(): Promise<string[]>;
+  forget(orphans: readonly string[]): Promise<void>;
+};
+
+export const createOrphans = (db: Kysely<Tables>): Orphans => {
+  /** The data of events in the order of the log, with a pause after each page. */
+  async function* texts(stream?: StreamID): AsyncGenerator<string> {
+    for (let after = 0; ; ) {
+      let query = db.selectFrom("events").select(["position", "data"]).where("position", ">", after);
+      if (stream !== undefined) query = query.where("stream", "=", stream);
+      const page = await query.orderBy("position").limit(pageSize).execute();
+      for (const { data } of page) yield data;
+      if (page.length < pageSize) return;
+      after = page.at(-1)?.position ?? after;
+      await setImmediate();
+    }
+  }
+
+  const forget = async (orphans: readonly string[]): Promise<void> => {
+    for (let at = 0; at < orphans.length; at += chunk)
+      await db
+        .deleteFrom("orphans")
+        .where("sha256", "in", orphans.slice(at, at + chunk))
+        .execute();
+  };
+
+  return {
+    async leave(stream) {
+      const named = new Set<string>();
+      for await (const text of texts(stream)) for (const [sha256] of text.matchAll(hashes)) named.add(sha256);
+      const rows = [...named].map((sha256) => ({ sha256 }));
+      for (let at = 0; at < rows.length; at += chunk)
+        await db
+          .insertInto("orphans")
+          .values(rows.slice(at, at + chunk))
+          .onConflict((conflict) => conflict.doNothing())
+          .execute();
+    },
+    async find() {
+      const left = new Set((await db.selectFrom("orphans").select("sha256").execute()).map(({ sha256 }) => sha256));
+      const wanted: string[] = [];
+      if (left.size === 0) return [];
+      for await (const text of texts()) {
+        for (const [sha256] of text.matchAll(hashes)) if (left.delete(sha256)) wanted.push(sha256);
+        if (left.size === 0) break;
+      }
+      await forget(wanted);
+      return [...left];
+    },
+    forget,
+  };
+};
+
+/** Drops what no stream names any more, but for what somebody put a moment ago; that is looked at again. */
+export const dropOrphans = async (
+  { orphans, blobs }: Pick<Store, "orphans" | "blobs">,
+  goesOn: () => boolean = () => true,
+): Promise<number> => {
+  const gone: string[] = [];
+  let dropped = 0;
+  for (const sha256 of await orphans.find()) {
+    if (!goesOn()) break;
+    const end = await blobs.drop(sha256);
+    if (end === "dropped") dropped += 1;
+    if (end !== "young") gone.push(sha256);
+  }
+  await orphans.forget(gone);
+  return dropped;
+};
+
+/** Does so now, and by the hour. */
+export const sweepBlobs = (store: Pick<Store, "orphans" | "blobs">, log: Log): AsyncDisposable => {
+  const stop = new AbortController();
+  const sweep = async (): Promise<void> => {
+    try {
+      const blobs = await dropOrphans(store, () => !stop.signal.aborted);
+      if (blobs > 0) log.info({ blobs }, "dropped what only deleted Tasks and Missions named");
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "what only deleted Tasks and Missions named could not be dropped");
+    }
+  };
+  let sweeping = sweep();
+  const timer = setInterval(() => {
+    sweeping = sweeping.then(sweep);
+  }, hour);
+  timer.unref();
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      clearInterval(timer);
+      await sweeping;
+    },
+  };
+};
+
+const hour = 3_600_000;
