@@ -26,7 +26,7 @@ export type SandboxOptions = Machine & {
 };
 
 const needUsers =
-  "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=15000; on Ubuntu 24.04 kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap; in a container run it with --security-opt seccomp=unconfined), or run the service where they are";
+  "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=15000; on Ubuntu 24.04 kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap; in a container run it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, with AppArmor apparmor=unconfined, too), or run the service where they are";
 
 /** What stands in the way of tier 1 and what to do about it; undefined: nothing. */
 const tryBubblewrap = async (

@@ -41,6 +41,7 @@ describe.skipIf(!registryAnswers).each(["22", "24", "26"])("on Node %s", (node) 
       "LICENSE",
       "README.md",
       "bin",
+      "deploy",
       "dist",
       "docs",
       "examples",
