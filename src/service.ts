@@ -147,6 +147,7 @@ export const createService = async (
       waiting: () => store.waiting(),
       slotsFree: () => slots.free(),
       breakers: () => registry.breakers(),
+      webhooks: () => store.webhooks.counts(),
     });
     const checkDisk = diskGuard(dataDir, limits);
     const archiver = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });

@@ -9,6 +9,7 @@ import { exit } from "./exit.ts";
 import { bad, type Finding, markOf, note, ok } from "./finding.ts";
 import { clockAgainst, dataFolder, disk, exists, git, orphans, ripgrep } from "./machine.ts";
 import { bytes, clean, during, line, type Screen } from "./print.ts";
+import { told } from "./told.ts";
 
 /** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */
 
@@ -56,6 +57,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await localModels(config);
   yield await squads(config);
   yield* store(config);
+  yield await told(config);
   yield await sandbox(config);
   yield await browser(config);
   yield await orphans(config, running !== undefined);

@@ -11,6 +11,7 @@ type Gauges = {
   waiting: () => Promise<number>;
   slotsFree: () => number;
   breakers: () => Iterable<[provider: string, state: BreakerState]>;
+  webhooks: () => Promise<Record<"pending" | "dead" | "enabled" | "paused" | "disabled", number>>;
 };
 
 const positions: Record<BreakerState["state"], number> = { closed: 0, "half-open": 1, open: 2 };
@@ -101,6 +102,23 @@ export const createMetrics = (gauges: Gauges) => {
         },
       }),
     );
+    const states = (
+      name: string,
+      help: string,
+      names: readonly ("pending" | "dead" | "enabled" | "paused" | "disabled")[],
+    ) =>
+      new Gauge({
+        name,
+        help,
+        labelNames: ["state"],
+        registers: [registry],
+        async collect() {
+          const counts = await gauges.webhooks();
+          for (const state of names) this.set({ state }, counts[state]);
+        },
+      });
+    states("sortie_webhooks", "Webhooks", ["enabled", "paused", "disabled"]);
+    states("sortie_webhook_deliveries", "What is still to be told, and what could not be", ["pending", "dead"]);
     gauge("sortie_slots_free", "Free slots for tools, checks and landings", gauges.slotsFree);
     return registry;
   };

@@ -92,16 +92,18 @@ export const createWebhooks = (db: Kysely<Tables>, atomically: Atomically): Webh
       const { rows } = await sql<Row>`
         update deliveries set holder = ${worker}, lease_until = ${now + leaseMs}
          where id in (
-           select id from (
-             select d.id, d.due_at, d.position,
-                    row_number() over (partition by d.target order by d.due_at, d.position) as place
-               from deliveries d
-              where d.state = 'pending' and d.due_at <= ${now} and (d.lease_until is null or d.lease_until <= ${now})
-                and (d.webhook = ${callback}
-                     or exists (select 1 from webhooks w where w.id = d.webhook and w.state = 'enabled'))
-                and not exists (select 1 from deliveries h
-                                 where h.target = d.target and h.state = 'pending' and h.lease_until > ${now})
-           ) as waiting where place = 1 order by due_at, position limit ${limit}
+           select d.id from (
+             select (select p.id from deliveries p
+                      where p.target = t.target and p.state = 'pending' and p.due_at <= ${now}
+                        and (p.lease_until is null or p.lease_until <= ${now})
+                      order by p.due_at, p.position limit 1) as id
+               from (select distinct target from deliveries where state = 'pending' and due_at <= ${now}) as t
+              where not exists (select 1 from deliveries h
+                                 where h.target = t.target and h.state = 'pending' and h.lease_until > ${now})
+           ) as first join deliveries d on d.id = first.id
+            where d.webhook = ${callback}
+               or exists (select 1 from webhooks w where w.id = d.webhook and w.state = 'enabled')
+            order by d.due_at, d.position limit ${limit}
          ) and state = 'pending' and (lease_until is null or lease_until <= ${now})
         returning *`.execute(db);
       const own = rows.filter(({ webhook }) => webhook === callback).map(({ stream }) => stream);
@@ -139,10 +141,11 @@ export const createWebhooks = (db: Kysely<Tables>, atomically: Atomically): Webh
         .execute();
     },
     async nextDue() {
-      const row = await db
+      const due = await db
         .selectFrom("deliveries")
-        .select(sql<number | null>`min(case when lease_until > due_at then lease_until else due_at end)`.as("at"))
+        .select("due_at")
         .where("state", "=", "pending")
+        .where("lease_until", "is", null)
         .where((row) =>
           row.or([
             row("webhook", "=", callback),
@@ -155,8 +158,19 @@ export const createWebhooks = (db: Kysely<Tables>, atomically: Atomically): Webh
             ),
           ]),
         )
+        .orderBy("due_at")
+        .limit(1)
         .executeTakeFirst();
-      return row?.at ?? undefined;
+      const held = await db
+        .selectFrom("deliveries")
+        .select("lease_until")
+        .where("state", "=", "pending")
+        .where("lease_until", "is not", null)
+        .orderBy("lease_until")
+        .limit(1)
+        .executeTakeFirst();
+      const times = [due?.due_at, held?.lease_until].filter((time) => time != null);
+      return times.length === 0 ? undefined : Math.min(...times);
     },
 
     async deliveries({ state, webhook, stream, limit, cursor }) {

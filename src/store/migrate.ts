@@ -227,8 +227,14 @@ const migrations: readonly Migration[] = [
       await db.schema
         .createIndex("deliveries_target")
         .on("deliveries")
-        .columns(["target", "lease_until"])
+        .columns(["target", "due_at", "position"])
         .where(sql<SqlBool>`state = 'pending'`)
+        .execute();
+      await db.schema
+        .createIndex("deliveries_held")
+        .on("deliveries")
+        .columns(["target", "lease_until"])
+        .where(sql<SqlBool>`state = 'pending' and lease_until is not null`)
         .execute();
       await db.schema.createIndex("deliveries_state").on("deliveries").columns(["state", "id"]).execute();
       await db.schema.createIndex("deliveries_stream").on("deliveries").column("stream").execute();

@@ -163,9 +163,14 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
 
   const atomically: Atomically = async (queries) => {
     if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
+    const prepared = new Map<string, Database.Statement>();
     rows.begin();
     try {
-      for (const { sql, parameters } of queries) database.prepare(sql).run(...parameters);
+      for (const { sql, parameters } of queries) {
+        const statement = prepared.get(sql) ?? database.prepare(sql);
+        prepared.set(sql, statement);
+        statement.run(...parameters);
+      }
       rows.commit();
     } catch (error) {
       if (database.inTransaction) rows.rollback();

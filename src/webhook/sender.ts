@@ -53,8 +53,9 @@ export const createSender = (deps: SenderDeps) => {
       try {
         const claimed = await store.claim({ now: now(), worker, leaseMs, limit: room });
         if (claimed.length > 0) await begin(claimed);
-        const next = claimed.length === room ? undefined : await store.nextDue();
-        // What is due and was not given is behind one of its own target: whoever has that asks again.
+        // While some are under way the next end asks; meanwhile others may fall due.
+        const next = claimed.length > 0 ? now() : await store.nextDue();
+        // What is due and was not given is behind one of its own target.
         if (next !== undefined) askIn(Math.max(1000, next - now()));
       } catch (error) {
         if (stopped) return;

@@ -7,6 +7,9 @@ const prefix = "whsec_";
 
 export const newSecret = (): string => `${prefix}${randomBytes(32).toString("base64")}`;
 
+/** What is secret in it. */
+export const keyOf = (secret: string): string => secret.slice(prefix.length);
+
 /** Those that sign at a time, newest first. */
 export const good = (secrets: readonly SigningSecret[], now: number): SigningSecret[] =>
   secrets.filter(({ until }) => until === null || until > now);
@@ -23,7 +26,7 @@ export const rotated = (
 };
 
 const signature = (secret: string, signed: string): string => {
-  const key = Buffer.from(secret.slice(prefix.length), "base64");
+  const key = Buffer.from(keyOf(secret), "base64");
   return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`;
 };
 

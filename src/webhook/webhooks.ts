@@ -16,7 +16,7 @@ import { callback, type Delivery, type DeliveryQuery, type SigningSecret, type W
 import { attempt } from "./attempt.ts";
 import { createFollower } from "./follower.ts";
 import { createSender } from "./sender.ts";
-import { good, newSecret, rotated } from "./sign.ts";
+import { good, keyOf, newSecret, rotated } from "./sign.ts";
 import { type Allowed, checkTarget, shownURL, type Way } from "./target.ts";
 
 /** Webhooks: who is told of what, and the two that do it: `follower.ts` reads the log, `sender.ts` sends. */
@@ -54,7 +54,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
   let callbackSecrets: readonly SigningSecret[] = [];
 
   const learn = () =>
-    deps.learn([...callbackSecrets, ...known.flatMap(({ secrets }) => secrets)].map(({ secret }) => secret));
+    deps.learn([...callbackSecrets, ...known.flatMap(({ secrets }) => secrets)].map(({ secret }) => keyOf(secret)));
   const read = async (): Promise<readonly Webhook[]> => {
     known = await rows.list();
     learn();

@@ -614,6 +614,7 @@ describe("doctor", () => {
       "Squads",
       "Store",
       "Clock",
+      "Webhooks",
       "Sandbox",
       "Browser",
       "Processes",

@@ -108,6 +108,7 @@ describe("what the pages name", () => {
       waiting: () => Promise.resolve(0),
       slotsFree: () => 0,
       breakers: () => [],
+      webhooks: () => Promise.resolve({ pending: 0, dead: 0, enabled: 0, paused: 0, disabled: 0 }),
     });
     const figures = await metrics.text();
     const wrong = pages.flatMap(([path, text]) => [

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import { makeProject, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
-import { type Receiver, startReceiver, verified } from "../receiver.ts";
+import { startReceiver, verified } from "../receiver.ts";
 import { startService, type TestService } from "../service.ts";
 
 /** Webhooks over HTTP on a real port, to real receivers, verified by a library that is not ours. */
@@ -41,6 +41,11 @@ afterAll(async () => {
 });
 
 const project = () => makeProject(join(root.path, `p-${(count += 1)}`), { "a.txt": "one\n" });
+/** What the calls of this client give, which throw where there is nothing. */
+const must = <T>({ data }: { data?: T | undefined }): T => {
+  if (data === undefined) throw new Error("Expected an answer with a body");
+  return data;
+};
 const of = (directory: string) => createServiceClient({ baseUrl: service.url, directory, throwOnError: true });
 const raw = async (method: string, path: string, body?: object, headers: Record<string, string> = {}) => {
   const response = await fetch(`${service.url}${path}`, {
@@ -52,7 +57,7 @@ const raw = async (method: string, path: string, body?: object, headers: Record<
   return {
     status: response.status,
     text,
-    body: JSON.parse(text || "null") as Record<string, never>,
+    body: (/^[{[]/.test(text) ? JSON.parse(text) : null) as Record<string, never>,
     headers: response.headers,
   };
 };
@@ -67,7 +72,6 @@ const run = async (directory: string, body: object = {}) => {
   if (created.status !== 202) throw new Error(created.text);
   return created.body["taskID"] as unknown as string;
 };
-const ended = (taskID: string) => of("/").task.wait({ path: { taskID } });
 
 describe("callbackURL", () => {
   test("is told the end of the Task, signed; again after a follow-up; and its query is seen by nobody", async () => {
@@ -124,6 +128,193 @@ describe("callbackURL", () => {
   });
 });
 
-void ended;
-void until;
-export type { Receiver };
+describe("webhooks", () => {
+  test("are made, listed, changed, tried, replaced and deleted; the secret is shown when it is made", async () => {
+    let status = 204;
+    await using receiver = await startReceiver((_, response) => response.writeHead(status).end("no"));
+    const directory = project();
+    const { webhook } = of(directory);
+    const body = { url: `${receiver.url}/x?key=1`, events: ["task.completed" as const], description: "Chat" };
+    const made = must(await webhook.create({ body, query: { directory } }));
+    const { secret, ...record } = made;
+    expect(record).toEqual({
+      webhookID: expect.stringMatching(/^hook_/),
+      url: `${receiver.url}/x`,
+      events: ["task.completed"],
+      directory,
+      description: "Chat",
+      state: "enabled",
+      reason: null,
+      secrets: [{ hint: `…${secret.slice(-4)}`, until: null }],
+      failingSince: null,
+      createdAt: expect.any(String),
+      updatedAt: expect.any(String),
+    });
+    const path = { webhookID: made.webhookID };
+    expect((await webhook.get({ path })).data).toEqual(record);
+    expect((await webhook.list()).data).toContainEqual(record);
+    expect((await webhook.test({ path })).data).toEqual({
+      ...path,
+      delivered: true,
+      status: 204,
+      durationMs: expect.any(Number),
+      reason: null,
+    });
+    expect(verified(secret, receiver.received[0]!)).toMatchObject({ type: "webhook.test", data: path });
+    status = 418;
+    expect((await webhook.test({ path })).data).toMatchObject({
+      delivered: false,
+      status: 418,
+      reason: "Answered 418: no",
+    });
+    const rotated = must(await webhook.rotate({ path, body: {} }));
+    expect(rotated.secret).not.toBe(secret);
+    status = 204;
+    await webhook.test({ path });
+    for (const each of [secret, rotated.secret]) verified(each, receiver.received.at(-1)!);
+    expect((await webhook.update({ path, body: { state: "paused", description: "" } })).data).toMatchObject({
+      state: "paused",
+      description: "",
+      secrets: [{ until: null }, { until: rotated.until }],
+    });
+    expect((await webhook.delete({ path })).data).toEqual({ ...path, deleted: true });
+    for (const [method, at] of [
+      ["GET", ""],
+      ["DELETE", ""],
+      ["POST", "/test"],
+      ["POST", "/secret"],
+    ] as const)
+      expect(await raw(method, `/webhook/${made.webhookID}${at}`)).toMatchObject({
+        status: 404,
+        body: { code: "webhook_not_found" },
+      });
+    expect(await raw("POST", `/webhook/delivery/${made.webhookID}/redeliver`)).toMatchObject({ status: 404 });
+  });
+
+  test("a key makes one webhook, and gives its secret again; the fifty-first is refused", async () => {
+    await using receiver = await startReceiver();
+    const send = (key: string) => raw("POST", "/webhook", { url: receiver.url }, { "idempotency-key": key });
+    const first = await send("one");
+    const again = await send("one");
+    expect(again.text).toBe(first.text);
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    const { webhook } = of("/");
+    for (let n = must(await webhook.list()).length; n < 50; n += 1) expect((await send(`more-${n}`)).status).toBe(200);
+    expect(await send("last")).toMatchObject({ status: 409, body: { code: "webhook_limit" } });
+    for (const { webhookID } of must(await webhook.list())) await webhook.delete({ path: { webhookID } });
+    expect((await webhook.list()).data).toEqual([]);
+  });
+
+  test("started, asked, cancelled; Missions; in pages, told again, and gone with their Task", async () => {
+    await using receiver = await startReceiver();
+    const directory = project();
+    const client = of(directory);
+    const made = must(await client.webhook.create({ body: { url: receiver.url } }));
+    scripts = {
+      "ask me": [
+        { calls: [{ tool: "ask", input: { question: "Which one?", options: ["a", "b"] } }] },
+        { text: "So be it." },
+      ],
+    };
+    const taskID = await run(directory, { request: "ask me", callbackURL: `${receiver.url}/own` });
+    const ofHook = () => receiver.received.filter(({ path }) => path === "/");
+    await receiver.got(3);
+    expect(ofHook().map(({ message }) => message.type)).toEqual(["task.started", "task.asked"]);
+    const { data: asked } = ofHook()[1]!.message;
+    expect(asked).toMatchObject({
+      status: "running",
+      ask: { kind: "question", prompt: "Which one?", options: ["a", "b"] },
+    });
+    const ask = "ask" in asked ? asked.ask?.id : undefined;
+    await client.task.answer({ path: { taskID, askID: ask ?? "" }, body: { answer: "a" } });
+    await receiver.got(5);
+    const held = await run(directory, { checks: ["sleep 60"] });
+    await receiver.got(6);
+    await client.task.cancel({ path: { taskID: held }, body: { reason: "enough" } });
+    await receiver.got(7);
+    expect(receiver.received.map(({ path, message }) => `${path} ${message.type}`).toSorted()).toEqual([
+      "/ task.asked",
+      "/ task.cancelled",
+      "/ task.completed",
+      "/ task.started",
+      "/ task.started",
+      "/own task.asked",
+      "/own task.completed",
+    ]);
+    expect(ofHook().at(-1)?.message.data).toMatchObject({ taskID: held, error: expect.stringContaining("enough") });
+    for (const received of ofHook()) verified(made.secret, received);
+
+    const deliveries = async (query: object = {}) => must(await client.webhook.deliveries({ query }));
+    const all = await until(
+      deliveries,
+      (page) => page.deliveries.filter(({ state }) => state === "delivered").length >= 7,
+    );
+    const first = await deliveries({ limit: 3 });
+    const rest = await deliveries({ limit: 200, cursor: first.nextCursor });
+    expect([...first.deliveries, ...rest.deliveries]).toEqual(all.deliveries);
+    expect(rest.nextCursor).toBeNull();
+    const own = await deliveries({ webhookID: "callback", taskID });
+    expect(own.deliveries).toMatchObject([
+      { type: "task.completed", state: "delivered", attempts: 1, nextAt: null, last: { status: 204, reason: null } },
+      { type: "task.asked" },
+    ]);
+    const before = receiver.received.length;
+    const path = { deliveryID: own.deliveries[0]?.deliveryID ?? "" };
+    expect((await client.webhook.redeliver({ path })).data).toEqual({ redelivered: 1 });
+    const again = (await receiver.got(before + 1)).at(-1)!;
+    expect(again.headers["webhook-id"]).toBe(own.deliveries[0]?.messageID);
+    expect((await client.webhook.redeliverDead({ body: { since: "2026-01-01T00:00:00.000Z" } })).data).toEqual({
+      redelivered: 0,
+    });
+    await client.task.delete({ path: { taskID } });
+    expect((await deliveries({ taskID })).deliveries).toEqual([]);
+    expect((await deliveries({ taskID: held })).deliveries).toHaveLength(2);
+
+    const woken = must(await client.mission.wake({ body: { missionID: "m-hooks", text: "plan" } }));
+    await client.mission.abort({ path: { missionID: "m-hooks" }, body: { reason: "not now" } });
+    await until(
+      () => Promise.resolve(receiver.types()),
+      (types) => types.includes("mission.aborted"),
+    );
+    expect(receiver.received.find(({ message }) => message.type === "mission.aborted")?.message.data).toMatchObject({
+      missionID: "m-hooks",
+      sessionID: woken.sessionID,
+      directory,
+      reason: "not now",
+      links: { status: "/mission/m-hooks/status" },
+    });
+    const figures = (await raw("GET", "/metrics")).text;
+    expect(figures).toContain('sortie_webhooks{state="enabled"} 1');
+    expect(figures).toMatch(/sortie_webhook_deliveries\{state="pending"\} \d/);
+    await client.webhook.delete({ path: { webhookID: made.webhookID } });
+  });
+
+  test("a secret that an agent says, or a target answers, stands nowhere", async () => {
+    await using receiver = await startReceiver();
+    const directory = project();
+    const client = of(directory);
+    const made = must(await client.webhook.create({ body: { url: receiver.url, events: ["task.completed"] } }));
+    const callbacks = await secretOfCallbacks();
+    scripts = { "say it": [{ text: `One is ${made.secret}, the other ${callbacks.slice("whsec_".length)}.` }] };
+    const taskID = await run(directory, { request: "say it", callbackURL: `${receiver.url}/own` });
+    await receiver.got(2);
+    const zip = await fetch(`${service.url}/task/${taskID}/project-archive?directory=${encodeURIComponent(directory)}`);
+    const texts = [
+      Buffer.from(await zip.arrayBuffer()).toString("latin1"),
+      ...receiver.received.map(({ body }) => body),
+      ...(await Promise.all(
+        [
+          `/task/${taskID}/messages`,
+          `/task/${taskID}/events?format=json&after=0`,
+          "/webhooks",
+          "/webhook/deliveries",
+          `/webhook/${made.webhookID}`,
+        ].map(async (path) => (await raw("GET", path)).text),
+      )),
+    ];
+    for (const text of texts)
+      for (const secret of [made.secret, callbacks]) expect(text).not.toContain(secret.slice("whsec_".length, 40));
+    expect(texts.join("")).toContain("[redacted:webhook-secret]");
+    await client.webhook.delete({ path: { webhookID: made.webhookID } });
+  });
+});

@@ -1,0 +1,59 @@
+import { join } from "node:path";
+import { type Finding, note, ok } from "./finding.ts";
+import { exists } from "./machine.ts";
+
+/** What `sortie doctor` says of webhooks: how many, and what could not be told. Looks into the store only. */
+
+/** PostgreSQL counts in text. */
+type Counts = { state: string; count: number | string }[];
+
+const query = `
+  select state, count(*) as count from webhooks group by state
+  union all
+  select state, count(*) as count from deliveries where state <> 'delivered' group by state`;
+
+export const told = async ({
+  databaseURL,
+  dataDir,
+}: {
+  databaseURL: string | undefined;
+  dataDir: string;
+}): Promise<Finding> => {
+  let counts: Counts;
+  try {
+    counts = databaseURL === undefined ? await ofSqlite(join(dataDir, "sortie.db")) : await ofPostgres(databaseURL);
+  } catch {
+    // No store yet, or one of before there were webhooks; whether it is sound is said elsewhere.
+    return ok("Webhooks", "none yet");
+  }
+  const of = (state: string): number => Number(counts.find((one) => one.state === state)?.count ?? 0);
+  const [disabled, dead, pending] = [of("disabled"), of("dead"), of("pending")];
+  const all = of("enabled") + of("paused") + disabled;
+  const text = `${all} (${disabled} disabled), ${pending} messages to send, ${dead} that could not be told`;
+  if (disabled > 0) return note("Webhooks", text, "`sortie webhook ls` says why; then `sortie webhook resume <id>`.");
+  if (dead > 0)
+    return note("Webhooks", text, "`sortie webhook log --state dead`; `sortie webhook redeliver` tells again.");
+  return ok("Webhooks", all + pending === 0 ? "none" : text);
+};
+
+const ofSqlite = async (file: string): Promise<Counts> => {
+  if (!(await exists(file))) return [];
+  const { default: Database } = await import("better-sqlite3");
+  const database = new Database(file, { readonly: true, timeout: 2000 });
+  try {
+    return database.prepare<[], Counts[number]>(query).all();
+  } finally {
+    database.close();
+  }
+};
+
+const ofPostgres = async (connectionString: string): Promise<Counts> => {
+  const { default: pg } = await import("pg");
+  const client = new pg.Client({ connectionString, connectionTimeoutMillis: 3000 });
+  try {
+    await client.connect();
+    return (await client.query<Counts[number]>(query)).rows;
+  } finally {
+    await client.end().catch(() => {});
+  }
+};
