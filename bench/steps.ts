@@ -16,7 +16,7 @@ const pairOf = (bench: Bench, url: string, tool: string, steps: number) => ({
     const id = bench.id("service");
     const directory = bench.project("steps", "plain");
     await caller.settled(await caller.create(directory, `bench ${tool} ${steps} ${id}`, { isolation: "directory" }));
-    return bench.mock.call("arrivals", id);
+    return await bench.mock.call("arrivals", id);
   },
   floor: async (): Promise<number[]> => {
     const id = bench.id("floor");

@@ -42,7 +42,7 @@ export const follow = async (following: Following): Promise<number> => {
     if (cancelled.response?.status !== 409) need(cancelled, target.url);
     await shown;
   }
-  return conclude(following);
+  return await conclude(following);
 };
 
 /** The same for a mere onlooker: Ctrl-C ends the command and leaves the Task alone. */

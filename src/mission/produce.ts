@@ -77,7 +77,8 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
   }
   using lock = await lockName(`production ${project} ${owned}`, lockMs);
   if (lock === undefined) return failed("Another Mission begins a squad for this phase just now. Try again.");
-  return makeTask(run, {
+  // Awaited here, or the lock would be gone before the Task stands.
+  return await makeTask(run, {
     callID,
     phase,
     brief: hash("sha256", JSON.stringify(given)),

@@ -135,7 +135,7 @@ const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>)
   const workspace = await run.workspace();
   const own = await run.workspaces.fork(workspace, fork.name, fork);
   using _slot = await run.slot();
-  return run.workspaces.join(workspace, own, tip?.commit ?? fork.commit, `${agent}\n\nTask: ${run.stream}\n`);
+  return await run.workspaces.join(workspace, own, tip?.commit ?? fork.commit, `${agent}\n\nTask: ${run.stream}\n`);
 };
 
 /** It could not even be asked, for want of a model for instance: that is its end, and whoever delegated goes on. */

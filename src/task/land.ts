@@ -34,7 +34,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
 
   using _slot = await run.slot();
   const plan = await run.workspaces.plan(workspace, tree, prepared.baseCommit);
-  if ("reason" in plan) return refused(run, workspace, plan, tree, retries);
+  if ("reason" in plan) return await refused(run, workspace, plan, tree, retries);
   const paths = await keepPaths(run, plan.paths);
   const { commit, tree: treeID, from, ref } = plan;
   const started = await run.record([{ type: "landing.started", data: { commit, tree: treeID, from, ref, paths } }], {

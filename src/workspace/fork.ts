@@ -55,14 +55,14 @@ export const createForks = (deps: {
       const root = origin.prefix === "" ? worktree : join(worktree, origin.prefix);
       const place = { root, worktree, branch: branchOf(key), baseCommit: commit, baseTree: tree };
       const { snapshot: _, ...prepared } = { ...workspace.prepared, ...place };
-      if (origins.of(key)?.base === commit) return open(key, prepared, commit);
+      if (origins.of(key)?.base === commit) return await open(key, prepared, commit);
       const { base: _base, given: _given, ...from } = origin;
       const own: Origin = { ...from, gitDir: join(origin.commonDir, "worktrees", key) };
       origins.keep(key, own);
       await stand.fill(key, own, commit, commit);
       await give(key, origins.of(key) ?? own);
       if (origin.prefix !== "") openFolder(worktree, origin.prefix.split("/"), true)[Symbol.dispose]();
-      return workspaceOf(key, prepared, origins.of(key) ?? own);
+      return await workspaceOf(key, prepared, origins.of(key) ?? own);
     },
     async join(workspace, fork, tip, message) {
       const { taskID: key } = placeOf(fork);

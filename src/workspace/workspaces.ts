@@ -109,11 +109,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     inspect: (directory) => inspectProject(directory, inspectOptions),
     async prepare(request) {
       using _alone = await alone(request.taskID, whole);
-      return worktrees.prepare(request);
+      return await worktrees.prepare(request);
     },
     async open(taskID, prepared, tip) {
       using _alone = await alone(taskID, whole);
-      return open(taskID, prepared, tip);
+      return await open(taskID, prepared, tip);
     },
     checkout(workspace, commit) {
       const { taskID, origin } = placeOf(workspace);
@@ -205,7 +205,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const tip = judged === undefined || owned ? judged : await branchTip(gitOf(origin), taskID);
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
-      return retention.retire(taskID, tip);
+      return await retention.retire(taskID, tip);
     },
     async remove(taskID) {
       using _alone = await alone(taskID, whole);
