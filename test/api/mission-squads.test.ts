@@ -101,7 +101,10 @@ describe("1 and 2: the catalog's word", () => {
         mission: turns(
           { calls: [plan({ id: "p", phase: "web/landing" }), { tool: "recommend", input: { phase: "p" } }] },
           { calls: [dispatch("p", "Do it. [owned]", { squad: "base" })] },
-          (_turn, _request, newest) => ({ text: newest, calls: [dispatch("p", "Do it. [owned]")] }),
+          (_turn, _request, newest) => {
+            expect(newest).toContain('The phase "web/landing" is owned by landing-crew: dispatch to that, got base.');
+            return { calls: [dispatch("p", "Do it. [owned]")] };
+          },
           { text: "Runs." },
           { calls: [finish("done")] },
         ),
@@ -313,6 +316,32 @@ describe("3 to 5: production", () => {
     expect(mission).toMatchObject({ squads: ["base"], squadProduction: "forbidden" });
   });
 
+  test("an owner outside of an explicit set is not dispatched to, and not recommended as allowed", async () => {
+    const { mission } = await run(
+      "outside",
+      {
+        mission: turns(
+          { calls: [plan({ id: "p", phase: "web/landing" })] },
+          { calls: [{ tool: "recommend", input: { phase: "p" } }] },
+          (_turn, _request, newest) => {
+            expect(newest).toMatch(/"id": "landing-crew"[\s\S]*"allowed": false/);
+            return { calls: [dispatch("p", "Do it. [outside]", { squad: "landing-crew" })] };
+          },
+          (_turn, _request, newest) => {
+            expect(newest).toContain("The user chose the squads base, got landing-crew");
+            return { calls: [dispatch("p", "Do it. [outside]")] };
+          },
+          { text: "Runs." },
+          { calls: [finish("done")] },
+        ),
+        task: task(),
+      },
+      { squads: ["base"] },
+      squadFiles("landing-crew", ["web/landing"]),
+    );
+    expect(mission.tasks).toMatchObject([{ squad: { id: "base" } }]);
+  });
+
   test("a failed production is told, and the phase goes on with the general squad", async () => {
     const { mission } = await run(
       "lost",
@@ -439,6 +468,35 @@ describe("3 to 5: production", () => {
     expect(said(second)).toContain(`${tasks[0]?.taskID} makes a squad for "twin" in this project already`);
     await restOf(url, directory, one.missionID);
     expect(await taskOf(url, tasks[0]?.taskID ?? "")).toMatchObject({ lifecycleStatus: "completed" });
+  });
+
+  test("of eight Missions that want it at the same time one has it made", async () => {
+    stage.play("race", {
+      mission: turns(
+        { calls: [plan({ id: "p", phase: "race" })], hold: true },
+        { calls: [produce("p", "race-crew", { brief: "[race]" })] },
+        (_turn, _request, newest) => ({ calls: [finish("waiting", newest)] }),
+        { calls: [finish("blocked", "Heard.")] },
+      ),
+      task: turns({ calls: [author()], latencyMs: 700 }, { text: "Made." }),
+    });
+    const directory = stage.project();
+    const { url } = stage.service;
+    const ids = Array.from({ length: 8 }, (_, at) => `race-${at}`);
+    await Promise.all(
+      ids.map((missionID) => wake(url, directory, { missionID, text: "[race]", allowSquadProduction: true })),
+    );
+    await until(
+      () => Promise.resolve(stage.provider.held()),
+      (held) => held === ids.length,
+    );
+    stage.provider.release();
+    const all = await Promise.all(ids.map((missionID) => restOf(url, directory, missionID)));
+    expect(all.flatMap(({ tasks }) => tasks)).toMatchObject([
+      { production: { squad: "race-crew" }, lifecycleStatus: "completed" },
+    ]);
+    const told = all.filter(({ finished }) => /makes a squad for "race"|begins a squad/.test(finished?.summary ?? ""));
+    expect(told).toHaveLength(7);
   });
 
   test("an ordinary Task of the squad that makes squads has not the tool", async () => {

@@ -230,6 +230,37 @@ describe("what goes wrong", () => {
     expect(mission.taskCounts.total).toBe(0);
   });
 
+  test("a phase whose Task runs stays in the plan; once it is cancelled it may go", async () => {
+    await using other = await openStage();
+    const said: string[] = [];
+    other.play("stay", {
+      mission: (turn, _request, newest) => {
+        said.push(newest);
+        const taskID = /task_[0-9a-z]{26}/.exec(newest)?.[0];
+        return (
+          [
+            { calls: [plan("a"), dispatch("a", "Write a.txt. [stay]")] },
+            { calls: [plan("b"), { tool: "task_cancel", input: { task: taskID, reason: "another way" } }] },
+            { text: "Waiting for its end." },
+            { calls: [plan("b")] },
+          ][turn] ?? { calls: [finish("blocked", "Another way.")] }
+        );
+      },
+      task: () => ({ text: "…", hold: true }),
+    });
+    const directory = other.project();
+    const { url } = other.service;
+    const { missionID } = await wake(url, directory, { text: "[stay]" });
+    const mission = await restOf(url, directory, missionID);
+    expect(said[2]).toContain(
+      'Expected the phase "a", whose Task runs, to stay; cancel it first. The plan is as it was.',
+    );
+    expect(mission.tasks).toMatchObject([
+      { lifecycleStatus: "cancelled", error: expect.stringContaining("another way") },
+    ]);
+    expect(mission.plan.map(({ id }) => id)).toEqual(["b"]);
+  });
+
   test("an agent that stops in the middle is told so once, and then left in peace", async () => {
     stage.play("stop", { mission: turns({ calls: [plan("a")] }, { text: "Enough." }, { text: "No." }) });
     const directory = stage.project();
@@ -447,6 +478,41 @@ describe("abort, delete, archive", () => {
     expect(mission.finished?.summary).toContain("ended completed");
     expect(mission.aborted).toBe(false);
   });
+
+  test.each(["abort", "delete"] as const)(
+    "%s in the middle of a reply: nothing of it is heard any more",
+    async (how) => {
+      await using other = await openStage();
+      other.play("middle", {
+        mission: turns({ calls: [plan("a"), dispatch("a", "Write a.txt. [middle]")], hold: true }),
+        task: worker,
+      });
+      const directory = other.project();
+      const { url } = other.service;
+      const { missionID, sessionID } = await wake(url, directory, { text: "[middle]" });
+      await until(
+        () => Promise.resolve(other.provider.held()),
+        (held) => held === 1,
+      );
+      expect((await missionOf(url, directory, missionID)).agentStatus).toBe("running");
+      const done =
+        how === "abort"
+          ? await post(url, `/mission/${missionID}/abort`, directory, {})
+          : await send(url, at(`/mission/${missionID}`, directory), { method: "DELETE" });
+      expect(done.status).toBe(200);
+      other.provider.release();
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      expect((await send(url, at("/tasks", directory))).body).toEqual([]);
+      const { body } = await send(url, `/events?format=json&after=0`);
+      const facts = (body["events"] as { type: string; sessionID?: string }[]).filter(
+        (fact) => fact.sessionID === sessionID,
+      );
+      expect(facts.flatMap(({ type }) => (type === "run.started" ? [] : [type]))).toEqual(
+        how === "abort" ? ["mission.created", "mission.woken", "message.received", "mission.aborted"] : [],
+      );
+      if (how === "abort") expect((await missionOf(url, directory, missionID)).agentStatus).toBe("inactive");
+    },
+  );
 
   test("cascade cancels its Tasks, again and again with the same answer", async () => {
     stage.play("cascade", slow("cascade"));

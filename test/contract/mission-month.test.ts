@@ -8,6 +8,14 @@ test("a month of a Mission: nothing is stuck, no end is lost or told twice", { t
   expect((await playMonth(seed)).ended).toBeGreaterThan(5);
 });
 
+test("a Mission that often would rather look again later does so, each time by itself", {
+  timeout: 60_000,
+}, async () => {
+  const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
+  console.log(`days of a Mission that waits: TEST_SEED=${seed}`);
+  expect((await playMonth(seed, { days: 4, waits: true })).times).toBeGreaterThan(1);
+});
+
 test("control: an end that the Mission did not hear of is found out", { timeout: 60_000 }, async () => {
   await expect(playMonth(7, { days: 2, lose: true })).rejects.toThrow(/seed 7/);
 });

@@ -33,8 +33,11 @@ const model = "test/month" as const;
 
 type Standing = { phases: { id: string; state: string; attempts: number }[]; running: string[] };
 
-/** Plans ten phases for each text of the user's, dispatches what is ready, tries again what failed. */
-const playAgent = (messages: readonly PromptMessage[], random: Random) => {
+/**
+ * Plans ten phases for each text of the user's, dispatches what is ready, tries again what failed. `waits`: with nothing
+ * under way it would often rather look again later.
+ */
+const playAgent = (messages: readonly PromptMessage[], random: Random, waits: boolean) => {
   const texts = messages.filter((message) => message.role === "user" && message.source === "user").length;
   const calls = messages.flatMap((message) => (message.role === "assistant" ? message.calls : []));
   const plans = calls.filter(({ tool }) => tool === "plan");
@@ -61,30 +64,26 @@ const playAgent = (messages: readonly PromptMessage[], random: Random) => {
   const open = standing.phases.filter(
     ({ state, attempts }) => state === "ready" || (["failed", "cancelled"].includes(state) && attempts < 3),
   );
+  const later = [
+    { tool: "finish", input: { outcome: "waiting", summary: "Later.", wakeInMinutes: 1 + random.below(500) } },
+  ];
+  if (waits && after.length === 0 && standing.running.length === 0 && random.below(2) === 0) return later;
   if (after.length === 0 && open.length > 0)
     return open
       .slice(0, 1 + random.below(4))
       .map(({ id, attempts }) => ({ tool: "dispatch", input: { phase: id, request: `Do ${id}, try ${attempts}` } }));
   if (after.some(({ outcome }) => outcome === "ok") || standing.running.length > 0) return [];
   const left = standing.phases.filter(({ state }) => state !== "done").length;
-  return [
-    {
-      tool: "finish",
-      input:
-        left === 0
-          ? { outcome: "done", summary: "All." }
-          : random.below(3) === 0
-            ? { outcome: "waiting", summary: "Later.", wakeInMinutes: 1 + random.below(500) }
-            : { outcome: "blocked", summary: `${left} left.` },
-    },
-  ];
+  if (left > 0 && random.below(3) === 0) return later;
+  const input = left === 0 ? { outcome: "done", summary: "All." } : { outcome: "blocked", summary: `${left} left.` };
+  return [{ tool: "finish", input }];
 };
 
 /** `lose`: at the very end a Task ends without a word to its Mission, for the control. */
 export const playMonth = async (
   seed: number,
-  { days = 30, lose = false } = {},
-): Promise<{ ended: number; deaths: number }> => {
+  { days = 30, lose = false, waits = false } = {},
+): Promise<{ ended: number; deaths: number; times: number }> => {
   const random = seededRandom(seed);
   using folder = temporary("sortie-month-");
   let clock = Date.parse("2026-01-01T00:00:00Z");
@@ -105,7 +104,7 @@ export const playMonth = async (
       lives -= 1;
       if (lives <= 0) die();
       signal.throwIfAborted();
-      const calls = playAgent(messages, random);
+      const calls = playAgent(messages, random, waits);
       return { ok: true, text: "", calls, finish: calls.length === 0 ? "end" : "calls", usage: noUsage };
     },
   };
@@ -315,5 +314,6 @@ export const playMonth = async (
     about,
   ).toHaveLength(wakes);
   await world.store[Symbol.asyncDispose]();
-  return { ended, deaths };
+  const times = log.filter((fact) => fact.type === "mission.woken" && fact.data.by === "time").length;
+  return { ended, deaths, times };
 };

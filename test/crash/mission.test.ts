@@ -124,6 +124,40 @@ describe("a Mission, killed after its events in turn", () => {
     await Promise.all([worker(), worker()]);
   });
 
+  test("fifty wakes at once and a kill among them: one Mission, one session, before and after", {
+    timeout: 60_000,
+  }, async () => {
+    using root = temporary("sortie-mission-wakes-");
+    const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
+    const env = { SERVICE_DATA_DIR: join(root.path, "data"), SERVICE_MODEL: "builtin/rules-1", HOME: root.path };
+    const all = (url: string) =>
+      Promise.all(Array.from({ length: 50 }, () => wakeUp(url, project).catch(() => undefined)));
+    const sessions = new Set<unknown>();
+    const made: unknown[] = [];
+    const note = (answers: Awaited<ReturnType<typeof all>>) => {
+      for (const answer of answers) {
+        if (answer === undefined) continue;
+        expect(answer.status).toBe(200);
+        sessions.add(answer.body["sessionID"]);
+        if (answer.body["created"] === true) made.push(answer.body);
+      }
+    };
+    {
+      await using service = await startProcess({ ...env, TEST_KILL_ON: "run.started:1" });
+      note(await all(service.url));
+      await service.gone;
+    }
+    await using again = await startProcess(env);
+    note(await all(again.url));
+    expect(sessions.size).toBe(1);
+    // The answer of the one that made it may have been lost with the process.
+    expect(made.length).toBeLessThanOrEqual(1);
+    const { body } = await send(again.url, at("/missions", project));
+    expect(body).toMatchObject([{ missionID: "m", sessionID: [...sessions][0] }]);
+    const own = (await eventsOf(again.url, project, "m")).filter(({ type }) => type === "mission.created");
+    expect(own).toHaveLength(1);
+  });
+
   test("control: work that was lost is found out", { timeout: 60_000 }, async () => {
     await expect(killedOn("", (project) => rmSync(join(project, "c1.txt")))).rejects.toThrow("c1.txt");
   });
