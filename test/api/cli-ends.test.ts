@@ -72,7 +72,7 @@ createServer((request, response) => {
     });
     const port = 18_000 + (process.pid % 400);
     const client = createServiceClient({ baseUrl: service.url, directory, throwOnError: true });
-    const { data } = await client.task.create({
+    const { data: created } = await client.task.create({
       body: {
         productPillar: "code",
         request: 'replace "red" with "blue" in index.html',
@@ -89,7 +89,8 @@ createServer((request, response) => {
         ],
       },
     });
-    await client.task.wait({ path: { taskID: data.taskID }, timeoutMs: 50_000 });
+    const taskID = created?.taskID ?? "none";
+    await client.task.wait({ path: { taskID }, timeoutMs: 50_000 });
 
     const folder = join(root.path, "pictures");
     const fetched = await sortie(directory, "task", "open", "@last", "--pictures", "-o", folder);
@@ -106,13 +107,13 @@ createServer((request, response) => {
     ]);
 
     // For a script: one object each, nothing else on stdout, and a folder named by the Task.
-    const told = await sortie(directory, "task", "open", data.taskID.slice(0, 28), "--pictures", "--json");
+    const told = await sortie(directory, "task", "open", taskID.slice(0, 28), "--pictures", "--json");
     const lines = told.out
       .trimEnd()
       .split("\n")
       .map((line) => JSON.parse(line) as { taskID: string; path: string });
-    expect([told.code, lines.length, lines[0]?.taskID]).toEqual([0, 2, data.taskID]);
-    expect(lines[0]?.path).toMatch(new RegExp(`^${data.taskID}-pictures/`));
+    expect([told.code, lines.length, lines[0]?.taskID]).toEqual([0, 2, taskID]);
+    expect(lines[0]?.path).toMatch(new RegExp(`^${taskID}-pictures/`));
     expect((await sortie(directory, "task", "open", "@last", "-o", folder)).code).toBe(2);
   });
 });
