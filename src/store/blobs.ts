@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf, ServiceError } from "../errors.ts";
+import { unavailable } from "./fault.ts";
 import type { Blobs } from "./store.ts";
 
 /**
@@ -43,9 +43,7 @@ export const createBlobs = (folder: string): Blobs => {
       await syncFolder(shelf);
     } catch (error) {
       await rm(temporary, { force: true });
-      throw new ServiceError("store_unavailable", `The store could not be written: ${messageOf(error)}.`, {
-        cause: error,
-      });
+      throw unavailable(error);
     }
   };
 

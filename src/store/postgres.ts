@@ -21,14 +21,17 @@ import {
 } from "./batch.ts";
 import { createBlobs } from "./blobs.ts";
 import { createHeld } from "./claim.ts";
+import { unavailable } from "./fault.ts";
 import { createCache } from "./fold.ts";
 import { createBell, createFollow } from "./follow.ts";
 import { isMissionFold, isTaskFold } from "./folds.ts";
 import { keepLeases } from "./lease.ts";
+import { createLists } from "./lists.ts";
 import { createLive } from "./live.ts";
 import { migrate } from "./migrate.ts";
 import { listen } from "./notify.ts";
 import { createOrphans } from "./orphans.ts";
+import { createQueue } from "./queue.ts";
 import { createReads } from "./reads.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./rows.ts";
 import type { Tables } from "./schema.ts";
@@ -85,7 +88,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const cache = createCache();
   const held = createHeld();
   const bell = createBell();
-  const reads = createReads(db, state, mission);
+  const reads = { ...createReads(db), ...createLists(db, state, mission), ...createQueue(db) };
   const orphans = createOrphans(db);
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
@@ -286,9 +289,6 @@ const numbers: PoolConfig["types"] = {
   getTypeParser: ((id: Parameters<typeof types.getTypeParser>[0], format?: "text") =>
     id === types.builtins.INT8 ? Number : types.getTypeParser(id, format)) as typeof types.getTypeParser,
 };
-
-const unavailable = (cause: unknown): ServiceError =>
-  new ServiceError("store_unavailable", `The store could not be written: ${messageOf(cause)}.`, { cause });
 
 /** Another process was at the same row first: serialization, deadlock, or a row that has just been made. */
 const isClash = (error: unknown): boolean =>

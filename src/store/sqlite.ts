@@ -1,9 +1,8 @@
-import { existsSync, mkdirSync, chmodSync } from "node:fs";
-import { dirname, join } from "node:path";
-import Database from "better-sqlite3";
+import { chmodSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { Kysely, SqliteDialect } from "kysely";
 import type { StreamID } from "../domain/event.ts";
-import { messageOf, ServiceError, StartError } from "../errors.ts";
+import { messageOf, StartError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import {
   type Base,
@@ -20,12 +19,16 @@ import {
 } from "./batch.ts";
 import { createBlobs } from "./blobs.ts";
 import { createHeld } from "./claim.ts";
+import { unavailable } from "./fault.ts";
+import { isFatal, notStarted, openFile, starting } from "./file.ts";
 import { createBell, createFollow } from "./follow.ts";
 import { createCache } from "./fold.ts";
 import { type Fold, isMissionFold, isTaskFold } from "./folds.ts";
+import { createLists } from "./lists.ts";
 import { createLive } from "./live.ts";
 import { migrate } from "./migrate.ts";
 import { createOrphans } from "./orphans.ts";
+import { createQueue } from "./queue.ts";
 import { createReads } from "./reads.ts";
 import type { Tables } from "./schema.ts";
 import { prepare } from "./statements.ts";
@@ -197,7 +200,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     const fold = stateOf(stream);
     return fold !== undefined && isMissionFold(fold) ? fold : undefined;
   };
-  const reads = createReads(db, state, mission);
+  const reads = { ...createReads(db), ...createLists(db, state, mission), ...createQueue(db) };
   const orphans = createOrphans(db);
   const store: SqliteStore = {
     kind: "sqlite",
@@ -281,46 +284,3 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const owned = scope.move();
   return store;
 };
-
-const openFile = (file: string): Database.Database => {
-  const inMemory = file === ":memory:";
-  if (!inMemory) mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const fresh = !inMemory && !existsSync(file);
-  const database = new Database(file, { timeout: 5000 });
-  try {
-    if (fresh) chmodSync(file, 0o600);
-    database.pragma("journal_mode = WAL");
-    database.pragma("synchronous = FULL");
-    database.pragma("journal_size_limit = 67108864");
-    return database;
-  } catch (error) {
-    database.close();
-    throw error;
-  }
-};
-
-/** What goes wrong while the store opens ends the start, with the remedy. */
-const starting = <T>(file: string, step: () => T): T => {
-  try {
-    return step();
-  } catch (error) {
-    throw notStarted(file, error);
-  }
-};
-
-const notStarted = (file: string, error: unknown): StartError => {
-  if (error instanceof StartError) return error;
-  return error instanceof Database.SqliteError && /NOTADB|CORRUPT/.test(error.code)
-    ? new StartError(70, `The database ${file} is damaged: ${error.message}. Put back a copy of it.`)
-    : new StartError(
-        78,
-        `The database ${file} could not be opened: ${messageOf(error)}. Is there room, and may this user write there?`,
-      );
-};
-
-const unavailable = (cause: unknown): ServiceError =>
-  new ServiceError("store_unavailable", `The store could not be written: ${messageOf(cause)}.`, { cause });
-
-/** After a failed sync the page cache may differ from the disk; trying again would only hide it. */
-const isFatal = (error: unknown): boolean =>
-  error instanceof Database.SqliteError && /CORRUPT|NOTADB|IOERR_(DIR_)?FSYNC|IOERR_READ/.test(error.code);

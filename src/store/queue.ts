@@ -1,0 +1,93 @@
+import { type Kysely, sql } from "kysely";
+import type { Tables } from "./schema.ts";
+import type { Store } from "./store.ts";
+
+/** Who wants to run, and in which order, the same SQL for both databases. */
+
+export const createQueue = (db: Kysely<Tables>): Pick<Store, "due" | "nextDue" | "waiting" | "places"> => ({
+  async due(now, limit) {
+    const rows = await db
+      .selectFrom("streams")
+      .select(["stream", "due_at", "rank", "due_seq"])
+      .where("due_at", "<=", now.getTime())
+      .where("due_at", "is not", null)
+      .where("holder", "is", null)
+      .orderBy("rank")
+      .orderBy("due_at")
+      .orderBy("stream")
+      .limit(limit)
+      .execute();
+    return rows.map(({ stream, due_at, rank, due_seq }) => ({
+      stream,
+      due: { at: new Date(due_at ?? 0), rank },
+      seq: due_seq,
+    }));
+  },
+
+  async nextDue() {
+    const row = await db
+      .selectFrom("streams")
+      .select("due_at")
+      .where("due_at", "is not", null)
+      .where("holder", "is", null)
+      .orderBy("due_at")
+      .limit(1)
+      .executeTakeFirst();
+    return row?.due_at == null ? undefined : new Date(row.due_at);
+  },
+
+  async waiting() {
+    const row = await db
+      .selectFrom("streams")
+      .select((count) => count.fn.countAll<number>().as("count"))
+      .where("due_at", "is not", null)
+      .where("holder", "is", null)
+      .where("stream", "like", "task%")
+      .executeTakeFirstOrThrow();
+    return row.count;
+  },
+
+  async places(streams) {
+    if (streams.length === 0) return new Map();
+    const now = sql<number>`${Date.now()}`;
+    const rows = await db
+      .selectFrom("streams as own")
+      .select((row) => [
+        "own.stream",
+        "own.due_at",
+        "own.rank",
+        row
+          .selectFrom("streams as other")
+          .select((count) => count.fn.countAll<number>().as("count"))
+          .where("other.due_at", "is not", null)
+          .where("other.holder", "is", null)
+          // What is due later than this one does not stand in its way, whatever its rank.
+          .where((other) =>
+            other.or([other("other.due_at", "<=", now), other("other.due_at", "<=", row.ref("own.due_at"))]),
+          )
+          .where((other) => {
+            const same = other("other.rank", "=", row.ref("own.rank"));
+            return other.or([
+              other("other.rank", "<", row.ref("own.rank")),
+              other.and([same, other("other.due_at", "<", row.ref("own.due_at"))]),
+              other.and([
+                same,
+                other("other.due_at", "=", row.ref("own.due_at")),
+                other("other.stream", "<", row.ref("own.stream")),
+              ]),
+            ]);
+          })
+          .as("ahead"),
+      ])
+      .where("own.stream", "in", [...streams])
+      .where("own.due_at", "is not", null)
+      .where("own.holder", "is", null)
+      .execute();
+    return new Map(
+      rows.map(({ stream, due_at, rank, ahead }) => [
+        stream,
+        { ahead: ahead ?? 0, due: { at: new Date(due_at ?? 0), rank } },
+      ]),
+    );
+  },
+});
