@@ -222,6 +222,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     async remove(directory, missionID) {
       for (;;) {
         const state = await stateOf(directory, missionID);
+        await store.orphans.leave(state.sessionID);
         if (!(await store.erase(state.sessionID, state.version))) continue;
         // Its run is fenced off; it ends as soon as it looks.
         await engine.interrupt(state.sessionID);

@@ -3,6 +3,7 @@ import type { Kysely } from "kysely";
 import type { StreamID } from "../domain/event.ts";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { unavailable } from "./fault.ts";
 import type { Tables } from "./schema.ts";
 import type { Store } from "./store.ts";
 
@@ -17,7 +18,7 @@ const pageSize = 200;
 const chunk = 500;
 
 export type Orphans = {
-  /** Before the stream is erased; one that stays after all is found again by the sweep. */
+  /** Before the stream is erased. One that stays after all still names what it names: the sweep finds it. */
   leave(stream: StreamID): Promise<void>;
   find(): Promise<string[]>;
   forget(orphans: readonly string[]): Promise<void>;
@@ -45,17 +46,25 @@ export const createOrphans = (db: Kysely<Tables>): Orphans => {
         .execute();
   };
 
+  const leave = async (stream: StreamID): Promise<void> => {
+    const named = new Set<string>();
+    for await (const text of texts(stream)) for (const [sha256] of text.matchAll(hashes)) named.add(sha256);
+    const rows = [...named].map((sha256) => ({ sha256 }));
+    for (let at = 0; at < rows.length; at += chunk)
+      await db
+        .insertInto("orphans")
+        .values(rows.slice(at, at + chunk))
+        .onConflict((conflict) => conflict.doNothing())
+        .execute();
+  };
+
   return {
     async leave(stream) {
-      const named = new Set<string>();
-      for await (const text of texts(stream)) for (const [sha256] of text.matchAll(hashes)) named.add(sha256);
-      const rows = [...named].map((sha256) => ({ sha256 }));
-      for (let at = 0; at < rows.length; at += chunk)
-        await db
-          .insertInto("orphans")
-          .values(rows.slice(at, at + chunk))
-          .onConflict((conflict) => conflict.doNothing())
-          .execute();
+      try {
+        await leave(stream);
+      } catch (error) {
+        throw unavailable(error);
+      }
     },
     async find() {
       const left = new Set((await db.selectFrom("orphans").select("sha256").execute()).map(({ sha256 }) => sha256));

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { Kysely, PostgresDialect, sql } from "kysely";
 import { DatabaseError, Pool, type PoolConfig, types } from "pg";
 import type { StreamID } from "../domain/event.ts";
-import { messageOf, ServiceError, StartError } from "../errors.ts";
+import { messageOf, StartError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import {
   answerID,
@@ -242,12 +242,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     },
     follow: (after, signal, filter) => createFollow(bell, reads)(after, signal, filter),
     orphans,
-    async erase(stream, expected) {
-      await orphans.leave(stream).catch((error: unknown) => {
-        throw unavailable(error);
-      });
-      return submit({ streams: [stream] }, eraseMember(stream, expected));
-    },
+    erase: (stream, expected) => submit({ streams: [stream] }, eraseMember(stream, expected)),
     async forget(before) {
       await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
     },

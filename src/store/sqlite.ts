@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import type Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
 import type { StreamID } from "../domain/event.ts";
 import { messageOf, StartError } from "../errors.ts";
@@ -239,12 +240,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     },
     follow: (after, signal, filter) => createFollow(bell, store)(after, signal, filter),
     orphans,
-    async erase(stream, expected) {
-      await orphans.leave(stream).catch((error: unknown) => {
-        throw unavailable(error);
-      });
-      return submit(eraseMember(stream, expected));
-    },
+    erase: (stream, expected) => submit(eraseMember(stream, expected)),
     async forget(before) {
       await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
     },

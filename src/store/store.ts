@@ -180,7 +180,7 @@ export interface Store extends AsyncDisposable {
   once(scope: string, key: string): Promise<{ bodyHash: string; stored: StoredAnswer } | undefined>;
 
   /**
-   * Removes a stream with its events, rows and due mark; positions of others do not change. False: it stands at
+   * Removes a stream with its events, rows and due mark (`orphans.leave` comes first); positions of others do not change. False: it stands at
    * another version than expected, and stays.
    */
   erase(stream: StreamID, expected?: number): Promise<boolean>;

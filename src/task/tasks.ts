@@ -246,6 +246,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
         const state = await own(directory, taskID);
         if (isActive(state))
           throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
+        await store.orphans.leave(taskID);
         workspaces.doom(taskID);
         // A message that came in between restarted it; then it is not inactive any more.
         if (await store.erase(taskID, state.version)) break;
