@@ -87,7 +87,7 @@ export const choose = async (
     );
   const picked = general(run, scan, wanted);
   return picked.ok
-    ? { ...picked, general: reason ?? bar ?? "the squad that was to be made for it came to nothing" }
+    ? { ...picked, general: bar ?? reason ?? "the squad that was to be made for it came to nothing" }
     : picked;
 };
 

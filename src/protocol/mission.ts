@@ -115,7 +115,10 @@ export const missionStatus = z
   .object({
     ...head,
     lastEventID: z.number().int(),
-    error: z.string().optional().describe("Why its agent could not go on; a wake tries again"),
+    error: z
+      .string()
+      .optional()
+      .describe("Why its agent does not go on: it could not, or was aborted; a wake tries again"),
     errorInfo: errorInfo.optional(),
     aborted: z.boolean().describe("Nothing but a wake wakes it"),
     finished: z

@@ -465,6 +465,11 @@ describe("abort, delete, archive", () => {
       body: { missionID, sessionID, aborted: true, status: "running", tasksRunning: 1 },
     });
     expect(await post(url, `/mission/${missionID}/abort`, directory, {})).toMatchObject({ status: 200 });
+    expect(await missionOf(url, directory, missionID)).toMatchObject({
+      aborted: true,
+      error: "Aborted by api: wait",
+      errorInfo: { code: "aborted", remedy: "Wake the Mission to go on.", at: expect.any(String) },
+    });
     await until(
       () => missionOf(url, directory, missionID),
       ({ status }) => status === "inactive",
@@ -477,6 +482,7 @@ describe("abort, delete, archive", () => {
     const mission = await restOf(url, directory, missionID);
     expect(mission.finished?.summary).toContain("ended completed");
     expect(mission.aborted).toBe(false);
+    expect(mission.error).toBeUndefined();
   });
 
   test.each(["abort", "delete"] as const)(

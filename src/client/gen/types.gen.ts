@@ -2868,7 +2868,7 @@ export type MissionStatus = {
     updatedAt: string;
     lastEventID: number;
     /**
-     * Why its agent could not go on; a wake tries again
+     * Why its agent does not go on: it could not, or was aborted; a wake tries again
      */
     error?: string;
     errorInfo?: ErrorInfo;

@@ -12,7 +12,7 @@ import { isAwake } from "./next.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 3;
+export const missionRevision = 4;
 
 /** The name of its agent, and of its session's kind. */
 export const missionAgent = "mission";
@@ -59,7 +59,15 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         archived: event.data.archived ?? state.archived,
       };
     case "mission.aborted":
-      return { ...state, aborted: event.data, open: [], asks: [], retry: null, deferred: null, quotaSince: null };
+      return {
+        ...state,
+        aborted: { ...event.data, at: event.at },
+        open: [],
+        asks: [],
+        retry: null,
+        deferred: null,
+        quotaSince: null,
+      };
     case "mission.finished":
       return { ...state, finished: event.data };
     case "mission.reminded":

@@ -40,7 +40,7 @@ export type MissionState = StreamState & {
   createdAt: string;
   /** Of the head in the store: `active` while its agent has something to do. */
   lifecycle: LifecycleStatus;
-  aborted: EventData["mission.aborted"] | null;
+  aborted: (EventData["mission.aborted"] & { at: string }) | null;
   /** What came with its wakes: the newest of each name, the newest last; so many are kept. */
   attachments: AttachmentRef[];
   plan: PlannedPhase[];
@@ -61,7 +61,16 @@ export const isRunning = (task: Dispatched): boolean => task.ends.length === 0 |
 export const outcomeOf = (task: Dispatched): EventData["task.ended"]["outcome"] | undefined =>
   task.ends.at(-1)?.outcome;
 
-export const errorOf = ({ failure }: MissionState): { error: string; errorInfo: ErrorInfo } | undefined => {
+/** Why its agent does not go on: it was told to stop, or could not. */
+export const errorOf = ({ aborted, failure }: MissionState): { error: string; errorInfo: ErrorInfo } | undefined => {
+  if (aborted !== null) {
+    const { surface, reason, at } = aborted;
+    const remedy = "Wake the Mission to go on.";
+    return {
+      error: `Aborted by ${surface}${reason === "" ? "" : `: ${reason}`}`,
+      errorInfo: { code: "aborted", retryable: false, remedy, at },
+    };
+  }
   if (failure === null) return undefined;
   const { code, message, retryable, remedy } = failure.failure;
   return { error: message, errorInfo: { code, retryable, remedy, at: failure.at } };
