@@ -19,6 +19,7 @@ import { squads } from "./squads.ts";
 import { flat, step } from "./steps.ts";
 import { isMet, type Row, tableOf } from "./table.ts";
 import { throughput } from "./throughput.ts";
+import { webhook } from "./webhook.ts";
 
 /**
  * What the service adds to what its machine must do anyway. Each figure stands beside its floor, measured in the same
@@ -46,6 +47,7 @@ const figures: Record<string, Figure> = {
   squad,
   squads,
   mission,
+  webhook,
 };
 
 const { values } = parseArgs({ options: { only: { type: "string" }, quick: { type: "boolean", default: false } } });

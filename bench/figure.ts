@@ -17,7 +17,7 @@ export type Bench = AsyncDisposable & {
   mock: Worker<Mock>;
   floor: Worker<Floor>;
   /** A service over a data folder of this name. */
-  service(name: string, options?: Pick<ServiceOptions, "env" | "nodeArgs">): Promise<Listener>;
+  service(name: string, options?: Pick<ServiceOptions, "env" | "nodeArgs" | "config">): Promise<Listener>;
   /** A folder with ten small files, in Git or not. Made once per name. */
   project(name: string, kind: "plain" | "git"): string;
   /** Another process of the floor's, as new as a service that was just started. */

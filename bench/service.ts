@@ -16,13 +16,25 @@ export type Listener = AsyncDisposable & {
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-export type ServiceOptions = { dataDir: string; baseURL: string; env?: Record<string, string>; nodeArgs?: string[] };
+export type ServiceOptions = {
+  dataDir: string;
+  baseURL: string;
+  env?: Record<string, string>;
+  nodeArgs?: string[] /** More of config.jsonc. */;
+  config?: object;
+};
 
-export const startService = ({ dataDir, baseURL, env = {}, nodeArgs = [] }: ServiceOptions): Promise<Listener> => {
+export const startService = ({
+  dataDir,
+  baseURL,
+  env = {},
+  nodeArgs = [],
+  config: more = {},
+}: ServiceOptions): Promise<Listener> => {
   mkdirSync(dataDir, { recursive: true });
   const config = join(dataDir, "config.jsonc");
   const providers = { mock: { kind: "openai-compatible", baseURL, apiKey: "none" } };
-  writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
+  writeFileSync(config, JSON.stringify({ model: "mock/large", providers, ...more }));
   return startListener([...nodeArgs, join(root, "bin/sortie.js"), "serve"], `${dataDir}.log`, "/health", {
     HOME: dataDir,
     SERVICE_DATA_DIR: dataDir,

@@ -7,10 +7,10 @@ import { median, rowOf } from "./table.ts";
  * happens once per Task.
  */
 
-const warm = 10;
+export const warm = 10;
 
 /** Arrival times of one conversation of the service, and of the floor. */
-const pairOf = (bench: Bench, url: string, tool: string, steps: number) => ({
+export const pairOf = (bench: Bench, url: string, tool: string, steps: number) => ({
   service: async (): Promise<number[]> => {
     using caller = await createCaller(url);
     const id = bench.id("service");
@@ -27,7 +27,7 @@ const pairOf = (bench: Bench, url: string, tool: string, steps: number) => ({
 });
 
 /** Milliseconds per step between two requests of a conversation. */
-const pace = (times: readonly number[], from: number, to: number): number => {
+export const pace = (times: readonly number[], from: number, to: number): number => {
   const [first, last] = [times[from], times[to]];
   if (first === undefined || last === undefined) throw new Error(`Expected ${to} steps, got ${times.length}`);
   return (last - first) / (to - from);
