@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { browserHere } from "../browser.ts";
+import { blocksOf, page } from "../api/manual.ts";
 import { makeProject, temporary } from "../harness.ts";
 import { folderOn, install, pack, registryAnswers, serve, type Shell } from "./packed.ts";
 
@@ -99,9 +100,9 @@ describe.skipIf(!registryAnswers || browserHere === undefined)("a front end on a
       });
       try {
         const visit = async (service: string) => {
-          const page = await browser.newPage();
-          await page.goto(`${site.origin}/?${new URLSearchParams({ service, directory, password })}`);
-          return page.evaluate(() => (globalThis as unknown as { outcome: Promise<unknown> }).outcome);
+          const tab = await browser.newPage();
+          await tab.goto(`${site.origin}/?${new URLSearchParams({ service, directory, password })}`);
+          return tab.evaluate(() => (globalThis as unknown as { outcome: Promise<unknown> }).outcome);
         };
         expect(await visit(friend.url)).toEqual(["task.snapshot", "stream.end", "completed", true]);
         expect(await visit(stranger.url)).toBe("TypeError: Failed to fetch");
@@ -132,6 +133,11 @@ describe.skipIf(!registryAnswers)("types", () => {
     const options = ["--strict", "--target", "es2024", "--module", module, "--moduleResolution", resolution];
     const check = (file: string) =>
       shell.run("npx", ["tsc", "--noEmit", ...options, "--skipLibCheck", "false", "--types", "node", file]);
+    for (const name of ["program", "embedded"]) {
+      const text = blocksOf(page("README.md")).find(({ lang, info }) => lang === "ts" && info["run"] === name)?.text;
+      writeFileSync(join(shell.cwd, `${name}.ts`), text ?? "none");
+      expect([name, await check(`${name}.ts`)]).toEqual([name, { code: 0, out: expect.not.stringContaining("error") }]);
+    }
     expect(await check("use.ts")).toEqual({ code: 0, out: expect.not.stringContaining("error") });
     writeFileSync(
       join(shell.cwd, "wrong.ts"),
