@@ -1,8 +1,7 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { type ParseError, parse as parseJsonc, printParseErrorCode } from "jsonc-parser";
-import { z } from "zod";
+import { type AgentSettings, type ProviderConfig, readFile } from "./config/file.ts";
 import { StartError } from "./errors.ts";
 import { defaultLimits, type Limits } from "./protocol/limits.ts";
 
@@ -10,99 +9,6 @@ import { defaultLimits, type Limits } from "./protocol/limits.ts";
  * Everything an operator may set. The only reader of `process.env`. Flags win over the environment, the environment
  * over `config.jsonc`. A wrong value ends the start with exit 78 and one line that names it and the remedy.
  */
-
-const modelConfig = z.strictObject({
-  id: z.string().min(1),
-  contextWindow: z.number().int().min(1_000).optional(),
-  images: z.boolean().optional(),
-  pdf: z.boolean().optional(),
-  tools: z.boolean().optional(),
-});
-
-const providerConfig = z.strictObject({
-  kind: z.enum(["anthropic", "openai", "google", "openrouter", "openai-compatible"]),
-  name: z.string().min(1).optional(),
-  baseURL: z.url({ protocol: /^https?$/ }).optional(),
-  apiKey: z.string().min(1).optional().describe("env:NAME or the key itself"),
-  headers: z.record(z.string(), z.string()).optional(),
-  /** The Responses API instead of chat completions; `openai` only, where it is the default. */
-  api: z.enum(["responses", "chat"]).optional(),
-  models: z.array(z.union([z.string().min(1), modelConfig])).optional(),
-});
-
-const limitsConfig = z.strictObject(
-  Object.fromEntries(Object.keys(defaultLimits).map((name) => [name, z.number().int().min(0).optional()])) as Record<
-    keyof Limits,
-    z.ZodOptional<z.ZodNumber>
-  >,
-);
-
-const agentConfig = z.strictObject({
-  command: z.string().min(1).max(4096),
-  env: z.array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/)).optional(),
-  home: z.string().refine(isAbsolute, "Expected an absolute path").optional(),
-  network: z.boolean().optional(),
-  mode: z.string().min(1).max(64).optional(),
-});
-
-export const configFile = z.strictObject({
-  $schema: z.string().optional(),
-  model: z.string().min(3).or(z.literal("none")).optional(),
-  squad: z.string().min(1).optional(),
-  failover: z
-    .array(z.string().regex(/^[^/\s]+\/\S+$/, "expected provider/model"))
-    .max(16)
-    .optional(),
-  landing: z.enum(["commit", "branch"]).optional(),
-  providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
-  /** Names of variables. */
-  secrets: z.array(z.string().min(1)).optional(),
-  /** External agents over ACP by name; each becomes the squad `acp-<name>`. */
-  agents: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), agentConfig).optional(),
-  sandbox: z
-    .strictObject({
-      network: z.boolean().optional(),
-      tier: z.literal([1, 2, 3]).optional(),
-      paths: z.array(z.string().refine(isAbsolute, "Expected an absolute path")).max(64).optional(),
-      env: z
-        .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/))
-        .max(64)
-        .optional(),
-    })
-    .optional(),
-  permissions: z
-    .strictObject({
-      deny: z.array(z.string()).optional(),
-      ask: z.array(z.string()).optional(),
-      allow: z.array(z.string()).optional(),
-    })
-    .optional(),
-  workspace: z
-    .strictObject({
-      retentionHours: z.number().min(0).max(87_600).optional(),
-      dependencies: z
-        .array(z.string().regex(/^(?!\.{1,2}$|\.git$)[^/]{1,255}$/, "expected the name of a folder, not a path"))
-        .max(32)
-        .optional(),
-      setup: z.string().min(1).max(4096).optional(),
-      setupNetwork: z.boolean().optional(),
-    })
-    .optional(),
-  /** Chromium, for visual checks and previews; default: the first one on PATH. */
-  browser: z.string().refine(isAbsolute, "Expected an absolute path").optional(),
-  web: z.strictObject({ fetch: z.boolean().optional(), http: z.boolean().optional() }).optional(),
-  /** Targets beside public https: `host`, `host:port`, an address or a network such as 10.0.0.0/8. */
-  webhooks: z.strictObject({ allow: z.array(z.string().min(1).max(300)).max(100).optional() }).optional(),
-  /** Commands that `run codemod NAME` may run. */
-  rules: z
-    .strictObject({
-      codemods: z.record(z.string().regex(/^[A-Za-z0-9][\w.-]{0,63}$/), z.string().min(1).max(4096)).optional(),
-    })
-    .optional(),
-  limits: limitsConfig.optional(),
-});
-
-export type ProviderConfig = z.infer<typeof providerConfig>;
 
 /** A program that is an agent of its own, spoken to over ACP. */
 export type AgentConfig = {
@@ -216,20 +122,6 @@ const wholeNumber = (name: string, text: string | undefined, min: number, max: n
 };
 
 /** Reads a config.jsonc; an absent file is an empty one. */
-const readFile = (path: string): z.infer<typeof configFile> => {
-  if (!existsSync(path)) return {};
-  const errors: ParseError[] = [];
-  const value: unknown = parseJsonc(readFileSync(path, "utf8"), errors, { allowTrailingComma: true });
-  const first = errors[0];
-  if (first !== undefined) throw bad(`${path}: ${printParseErrorCode(first.error)} at offset ${first.offset}.`);
-  const parsed = configFile.safeParse(value);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    throw bad(`${path}: ${issue?.path.join(".") || "the file"}: ${issue?.message}.`);
-  }
-  return parsed.data;
-};
-
 export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Config => {
   for (const [name, value] of Object.entries(env))
     if (name.startsWith("SERVICE_") && value?.trim() === "" && !lists.has(name))
@@ -361,10 +253,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
 };
 
 /** A variable that an agent needs and that is not set is found out at the start, not in the first Task. */
-const agentsOf = (
-  agents: Record<string, z.infer<typeof agentConfig>>,
-  env: Config["env"],
-): Record<string, AgentConfig> =>
+const agentsOf = (agents: Record<string, AgentSettings>, env: Config["env"]): Record<string, AgentConfig> =>
   Object.fromEntries(
     Object.entries(agents).map(([name, agent]) => {
       const values = (agent.env ?? []).map((variable) => {

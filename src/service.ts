@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { availableParallelism, homedir } from "node:os";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createArchiver } from "./archive/archive.ts";
 import { type Config, isLoopback } from "./config.ts";
@@ -19,13 +19,11 @@ import { createRecorder } from "./model/cassette.ts";
 import { createRegistry } from "./model/registry.ts";
 import { secretsOf } from "./model/secrets.ts";
 import { createTrials } from "./model/trials.ts";
-import { findBrowser } from "./process/browser.ts";
 import { createProcesses } from "./process/process.ts";
 import type { Sandbox } from "./process/sandbox.ts";
-import { findSandbox } from "./process/tier.ts";
 import { createRoutes } from "./protocol/routes.ts";
 import { createSecrets } from "./redact.ts";
-import { type Catalog, createCatalog } from "./squad/catalog.ts";
+import { browserOf, catalogOf, sandboxOf } from "./service/machine.ts";
 import { createManager } from "./squad/manager.ts";
 import { createSquads } from "./squad/squad.ts";
 import { diskGuard, distrust, openData } from "./store/data.ts";
@@ -307,20 +305,3 @@ export const createService = async (
     throw error;
   }
 };
-
-/** The sandbox that these settings get on this machine. */
-export const sandboxOf = (config: Config): Promise<Sandbox> =>
-  findSandbox({
-    ...config.sandbox,
-    path: config.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
-    home: config.env["HOME"] ?? homedir(),
-    env: config.env,
-    dataDir: config.dataDir,
-  });
-
-/** What a scan of it finds, `sortie doctor` tells too. */
-export const catalogOf = ({ agents }: Config, dataDir: string | undefined): Catalog =>
-  createCatalog({ dataDir, external: Object.keys(agents) });
-
-/** The browser that these settings get on this machine, if any. */
-export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");

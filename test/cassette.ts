@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { ProviderConfig } from "../src/config.ts";
+import type { ProviderConfig } from "../src/config/file.ts";
 import { temporary } from "./harness.ts";
 import { startService, type TestService } from "./service.ts";
 

@@ -64,7 +64,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
 }
 
 const browser = async (config: Config): Promise<Finding> => {
-  const found = (await import("../service.ts")).browserOf(config);
+  const found = (await import("../service/machine.ts")).browserOf(config);
   return found === undefined
     ? note(
         "Browser",
@@ -145,7 +145,7 @@ const model = async ({ model: chosen, failover, providers, env }: Config): Promi
 /** What every project sees; a project's own packages are its catalog's to tell. */
 const squads = async (config: Config): Promise<Finding> => {
   const { squad, dataDir } = config;
-  const { catalogOf } = await import("../service.ts");
+  const { catalogOf } = await import("../service/machine.ts");
   const { squads: found, issues } = await catalogOf(config, (await exists(dataDir)) ? dataDir : undefined).scan();
   const ids = found.map((one) => one.squad.id);
   if (!ids.includes(squad))
@@ -232,7 +232,7 @@ const postgres = async (connectionString: string): Promise<Known> => {
 const sandbox = async (config: Config): Promise<Finding> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
-    const { sandboxOf } = await import("../service.ts");
+    const { sandboxOf } = await import("../service/machine.ts");
     const found = await sandboxOf({ ...config, dataDir: scratch });
     const text = `${found.name}, tier ${found.tier}, network ${found.network ? "on" : "off"}`;
     return found.note === undefined ? ok("Sandbox", text) : note("Sandbox", text, `For tier 1: ${found.note}.`);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { tableOf } from "../../src/cli/completion.ts";
 import { createProgram } from "../../src/cli/main.ts";
-import { configFile } from "../../src/config.ts";
+import { configFile } from "../../src/config/file.ts";
 import { createMetrics } from "../../src/http/metrics.ts";
 import { defaultLimits } from "../../src/protocol/limits.ts";
 import { built } from "../built.ts";

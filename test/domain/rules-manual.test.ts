@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { parse as parseJsonc } from "jsonc-parser";
 import { describe, expect, test } from "vitest";
-import { configFile } from "../../src/config.ts";
+import { configFile } from "../../src/config/file.ts";
 import { forms } from "../../src/model/rules/forms.ts";
 import { parse } from "../../src/model/rules/grammar.ts";
 

@@ -1,0 +1,22 @@
+import { homedir } from "node:os";
+import type { Config } from "../config.ts";
+import { findBrowser } from "../process/browser.ts";
+import type { Sandbox } from "../process/sandbox.ts";
+import { findSandbox } from "../process/tier.ts";
+import { type Catalog, createCatalog } from "../squad/catalog.ts";
+
+/** What the settings find on this machine; `sortie doctor` tells the same. */
+
+export const sandboxOf = (config: Config): Promise<Sandbox> =>
+  findSandbox({
+    ...config.sandbox,
+    path: config.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
+    home: config.env["HOME"] ?? homedir(),
+    env: config.env,
+    dataDir: config.dataDir,
+  });
+
+export const catalogOf = ({ agents }: Config, dataDir: string | undefined): Catalog =>
+  createCatalog({ dataDir, external: Object.keys(agents) });
+
+export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");
