@@ -119,6 +119,35 @@ describe("1 and 2: the catalog's word", () => {
     expect(mission.plan).toMatchObject([{ squad: { id: "landing-crew" } }]);
   });
 
+  test("a revision that changed between the choice and the Task is refused; the chosen one goes on to the commit", async () => {
+    const directory = stage.project(squadFiles("late-crew", ["web/late"]));
+    const { body } = await send(stage.service.url, at("/squads", directory));
+    const { squads } = body as unknown as { squads: { id: string; version: string; digest: string }[] };
+    const chosen = squads.find(({ id }) => id === "late-crew");
+    if (chosen === undefined) throw new Error("Expected the squad in the catalog.");
+    const dispatched = (digest: string) =>
+      stage.service.tasks.create(
+        directory,
+        { request: "Do it.", productPillar: "code", promptProfile: "late-crew" },
+        undefined,
+        {
+          mission: { missionID: "m", sessionID: "ses_none", callID: "call_1", phase: "p" },
+          production: undefined,
+          expected: { version: chosen.version, digest },
+          attachments: [],
+          handover: undefined,
+          // Nobody holds this claim: it is what a Task of another moment would be refused by.
+          also: () => ({
+            append: { stream: "ses_none", expected: 0, events: [] },
+            fence: { stream: "ses_none", epoch: 1 },
+          }),
+        },
+      );
+    await expect(dispatched("0".repeat(64))).rejects.toMatchObject({ code: "squad_changed" });
+    await expect(dispatched(chosen.digest)).rejects.toMatchObject({ reason: "fence" });
+    expect((await send(stage.service.url, at("/tasks", directory))).body).toEqual([]);
+  });
+
   test("from a catalog that is not healthy nothing is recommended, dispatched or made", async () => {
     const { mission } = await run(
       "sick",
