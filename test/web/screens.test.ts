@@ -53,6 +53,7 @@ const allScreens = (): string[] => [
   "/ui/squad/advanced",
   "/ui/models",
   `/ui/usage?project=${project}`,
+  "/ui/webhooks",
   "/ui/doctor",
   "/ui/nowhere",
 ];

@@ -105,6 +105,11 @@ const usageRoute = createRoute({
   path: "/ui/usage",
   component: lazyRouteComponent(() => import("./service/usage.tsx"), "Usage"),
 });
+const webhooksRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/webhooks",
+  component: lazyRouteComponent(() => import("./webhook/webhooks.tsx"), "Webhooks"),
+});
 const doctorRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/doctor",
@@ -121,6 +126,7 @@ export const router = createRouter({
     squadRoute,
     modelsRoute,
     usageRoute,
+    webhooksRoute,
     doctorRoute,
   ]),
   defaultPreload: "intent",

@@ -7,10 +7,11 @@ import {
   ListChecks,
   Milestone,
   type LucideIcon,
+  Webhook,
 } from "lucide-react";
 
 type Screen = {
-  to: "/" | "/ui/missions" | "/ui/squads" | "/ui/models" | "/ui/usage" | "/ui/doctor" | "/doc";
+  to: "/" | "/ui/missions" | "/ui/squads" | "/ui/models" | "/ui/usage" | "/ui/webhooks" | "/ui/doctor" | "/doc";
   words: string;
   icon: LucideIcon;
 };
@@ -21,6 +22,7 @@ export const screens: readonly Screen[] = [
   { to: "/ui/squads", words: "Squads", icon: Boxes },
   { to: "/ui/models", words: "Models", icon: Cpu },
   { to: "/ui/usage", words: "Usage", icon: ChartNoAxesColumn },
+  { to: "/ui/webhooks", words: "Webhooks", icon: Webhook },
   { to: "/ui/doctor", words: "Doctor", icon: Activity },
   { to: "/doc", words: "API reference", icon: BookOpen },
 ];
