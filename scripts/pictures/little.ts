@@ -2,6 +2,7 @@ import { cpSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
+import { startReceiver } from "../../test/receiver.ts";
 import { openLine } from "../../test/web/browser.ts";
 import { git, makeProject, until } from "../../test/harness.ts";
 import type { Shot } from "./camera.ts";
@@ -116,7 +117,12 @@ const openCall = async (page: Page) => {
 
 export const little = async (): Promise<World> => {
   const ground = await prepare({
-    settings: { model, permissions: { ask: ["write(RELEASE.js)"] }, limits: { checkRounds: 0 } },
+    settings: {
+      model,
+      webhooks: { allow: ["127.0.0.1"] },
+      permissions: { ask: ["write(RELEASE.js)"] },
+      limits: { checkRounds: 0 },
+    },
     env: { SERVICE_MAX_RUNNING: "4" },
     says,
   });
@@ -125,6 +131,17 @@ export const little = async (): Promise<World> => {
   writeFileSync(join(project, "report.js"), "// TODO: sums by month\nexport const report = () => [];\n");
   makeProject(project, { "page.html": page("0.30"), "server.mjs": server });
   const client = ground.client(project);
+  const told = await startReceiver();
+  need(await client.webhook.create({ body: { url: `${told.url}/sortie`, description: "The team's chat" } }));
+  need(
+    await client.webhook.create({
+      body: {
+        url: "https://hooks.example.com/deploy",
+        events: ["task.completed"],
+        description: "Deploys what has landed",
+      },
+    }),
+  );
   const { fixed, guarded, seen, failed, parted, create } = await begin(client, project);
   const mission = await beginMissions(client);
   const asks = await create({
@@ -183,6 +200,7 @@ export const little = async (): Promise<World> => {
     { name: "squad", path: `/ui/squad/advanced${here}` },
     { name: "models", path: `/ui/models${here}` },
     { name: "usage", path: `/ui/usage${here}`, whole: true },
+    { name: "webhooks", path: `/ui/webhooks${here}` },
     { name: "doctor", path: `/ui/doctor${here}` },
     { name: "doc", path: "/doc" },
     {
@@ -224,6 +242,7 @@ export const little = async (): Promise<World> => {
     shots,
     async [Symbol.asyncDispose]() {
       await line[Symbol.asyncDispose]();
+      await told[Symbol.asyncDispose]();
       await ground[Symbol.asyncDispose]();
     },
   };

@@ -160,6 +160,8 @@ describe.skipIf(browserHere === undefined)("far too much", () => {
       "/ui/squad/advanced",
       "/ui/models",
       `/ui/usage?project=${project}`,
+      "/ui/missions",
+      "/ui/webhooks",
       "/ui/doctor",
     ]) {
       await page.goto(service.url + path);
