@@ -18,7 +18,7 @@ export type Look = { width: number; height: number; scheme: "light" | "dark" };
 export const looks: readonly Look[] = [360, 768, 1280, 1920].flatMap((width) =>
   (["light", "dark"] as const).map((scheme) => ({
     width,
-    height: width < 500 ? 720 : Math.round(width * 0.625),
+    height: { 360: 720, 768: 1024 }[width] ?? Math.round(width * 0.625),
     scheme,
   })),
 );

@@ -79,6 +79,15 @@ describe.skipIf(browserHere === undefined)("far too much", () => {
       .getByText(`Step ${turns - 1}`, { exact: false })
       .waitFor({ timeout: 30_000 });
     const first = performance.now() - began;
+    // What came in front has not moved the reader.
+    await page.waitForFunction("document.querySelector('[role=log]').scrollHeight > 1_000_000");
+    await page.waitForTimeout(500);
+    expect(
+      await page
+        .getByRole("log")
+        .getByText(`Step ${turns - 1}`, { exact: false })
+        .isVisible(),
+    ).toBe(true);
     await page.getByRole("tab", { name: "Events" }).click();
     await page.getByText("50,002 events").waitFor({ timeout: 120_000 });
     const whole = performance.now() - began;

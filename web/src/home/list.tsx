@@ -1,4 +1,5 @@
 import { Link } from "@tanstack/react-router";
+import { Milestone } from "lucide-react";
 import type { TaskSummary } from "../../../src/protocol/status.ts";
 import { Inline } from "../parts/inline.tsx";
 import { CheckIcon, StateBadge, StateIcon } from "../parts/state.tsx";
@@ -32,6 +33,12 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
       )}
       {usage.modelCalls > 0 && usage.costUSD !== 0 && <span className="tabular">{costWords(usage)}</span>}
       {task.priority !== "normal" && <span className="capitalize">{task.priority}</span>}
+      {task.missionID !== undefined && (
+        <span className="inline-flex items-center gap-1">
+          <Milestone size={14} aria-hidden="true" />
+          Mission
+        </span>
+      )}
       {task.archived && <span>Archived</span>}
     </span>
   );

@@ -84,7 +84,7 @@ const Phase = ({
           <p className="text-xs text-faint">After {phase.after.map((id) => titles.get(id) ?? id).join(", ")}</p>
         )}
         {phase.general !== null && (
-          <p className="text-xs text-faint" dir="auto">
+          <p className="line-clamp-2 text-xs text-faint" dir="auto" title={phase.general}>
             No squad owns it: {phase.general}
           </p>
         )}

@@ -1,23 +1,28 @@
 import type { Virtualizer } from "@tanstack/react-virtual";
-import { useLayoutEffect, useRef } from "react";
+import { useEffect } from "react";
 
-type Rows = Virtualizer<HTMLDivElement, Element>;
+/** How long an element may take to grow to what its rows need. */
+const patienceMs = 1500;
 
-/** Older rows that come in front do not move what is being read. `first` is the key of the first row there is. */
-export const useAnchor = (rows: Rows, first: number | string | undefined): void => {
-  const seen = useRef<{ key: unknown; below: number } | undefined>(undefined);
-  const before = useRef(first);
-  useLayoutEffect(() => {
-    const held = seen.current;
-    if (before.current !== first && before.current !== undefined && held !== undefined) {
-      const row = rows.measurementsCache.find(({ key }) => key === held.key);
-      if (row !== undefined) rows.scrollToOffset(row.start - held.below);
-    }
-    before.current = first;
+/**
+ * Older rows that come in front do not move what is read: with `anchorTo: "end"` the virtualizer knows where that is by
+ * then, and the element is told once it is high enough to be scrolled there. `first` is the key of the first row.
+ */
+export const useAnchor = (rows: Virtualizer<HTMLDivElement, Element>, first: number | undefined): void => {
+  useEffect(() => {
+    if (first === undefined) return undefined;
+    const until = performance.now() + patienceMs;
+    let last = rows.scrollElement?.scrollTop;
+    let frame = 0;
+    const tell = () => {
+      const { scrollElement: element, scrollOffset: offset } = rows;
+      // Somebody else has scrolled it.
+      if (element === null || offset === null || element.scrollTop !== last) return;
+      if (Math.abs(element.scrollTop - offset) > 1) element.scrollTop = offset;
+      last = element.scrollTop;
+      if (performance.now() < until) frame = requestAnimationFrame(tell);
+    };
+    frame = requestAnimationFrame(tell);
+    return () => cancelAnimationFrame(frame);
   }, [first, rows]);
-  useLayoutEffect(() => {
-    const offset = rows.scrollOffset ?? 0;
-    const top = rows.getVirtualItems().find(({ end }) => end > offset);
-    seen.current = top === undefined ? undefined : { key: top.key, below: top.start - offset };
-  });
 };

@@ -1,7 +1,8 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { CornerDownLeft, type LucideIcon, Moon, Plus, Search, Sun } from "lucide-react";
+import { CornerDownLeft, type LucideIcon, Milestone, Moon, Plus, Search, Sun } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
+import type { MissionSummary } from "../../../src/protocol/mission.ts";
 import type { TaskSummary } from "../../../src/protocol/status.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { StateIcon } from "../parts/state.tsx";
@@ -10,6 +11,7 @@ import { nameOf, stateOf, stateWord } from "../words.ts";
 import { screens } from "./screens.ts";
 
 type Command = { id: string; words: string; hint: string; icon: LucideIcon | TaskSummary; run: () => void };
+type Pages<T> = { pages: T[][] };
 
 const shown = 12;
 
@@ -26,8 +28,11 @@ const useCommands = (): Command[] => {
   const [theme, setTheme] = useTheme();
   const dark = theme === "dark" || (theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
   const tasks = new Map<string, TaskSummary>();
-  for (const [, data] of queries.getQueriesData<{ pages: TaskSummary[][] }>({ queryKey: ["tasks"] }))
+  for (const [, data] of queries.getQueriesData<Pages<TaskSummary>>({ queryKey: ["tasks"] }))
     for (const task of data?.pages.flat() ?? []) tasks.set(task.taskID, task);
+  const missions = new Map<string, MissionSummary>();
+  for (const [, data] of queries.getQueriesData<Pages<MissionSummary>>({ queryKey: ["missions"] }))
+    for (const mission of data?.pages.flat() ?? []) missions.set(mission.sessionID, mission);
   return [
     {
       id: "new",
@@ -53,6 +58,18 @@ const useCommands = (): Command[] => {
       icon: dark ? Sun : Moon,
       run: () => setTheme(dark ? "light" : "dark"),
     },
+    ...[...missions.values()].map((mission) => ({
+      id: mission.sessionID,
+      words: mission.title,
+      hint: `Mission · ${nameOf(mission.directory)}`,
+      icon: Milestone,
+      run: () =>
+        void navigate({
+          to: "/ui/mission/$missionID",
+          params: { missionID: mission.missionID },
+          search: { project: mission.directory },
+        }),
+    })),
     ...[...tasks.values()].map((task) => ({
       id: task.taskID,
       words: task.title,

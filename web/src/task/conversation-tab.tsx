@@ -86,6 +86,9 @@ export const Conversation = ({
     getScrollElement: () => scroller.current,
     estimateSize: () => 96,
     overscan: 6,
+    // Older turns that come in front do not move what is being read, nor the end.
+    anchorTo: "end",
+    scrollEndThreshold: 8,
     getItemKey: (index) => items[index]?.id ?? `saying-${saying[index - items.length]?.[0]}`,
   });
 
@@ -95,13 +98,13 @@ export const Conversation = ({
   }, [follow, total, said, rows]);
   useEffect(() => setFollow(active), [active]);
   // A settled Task is opened at its end, where its result stands.
+  useAnchor(rows, items[0]?.id);
   const begun = useRef(false);
   useEffect(() => {
     if (begun.current || items.length === 0) return;
     begun.current = true;
     rows.scrollToIndex(items.length - 1, { align: "end" });
   }, [items.length, rows]);
-  useAnchor(rows, items[0]?.id);
 
   const found = useMemo(
     () =>

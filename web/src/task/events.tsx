@@ -60,14 +60,16 @@ export const Events = ({ log }: { log: Log }) => {
     getScrollElement: () => scroller.current,
     estimateSize: (index) => (opened.has(frames[index]?.id ?? -1) ? 300 : height),
     overscan: 12,
+    anchorTo: "end",
+    scrollEndThreshold: 8,
     getItemKey: (index) => frames[index]?.id ?? index,
   });
+  useAnchor(rows, frames[0]?.id);
   useEffect(() => {
     if (began.current || frames.length === 0) return;
     began.current = true;
     rows.scrollToIndex(frames.length - 1, { align: "end" });
   }, [frames.length, rows]);
-  useAnchor(rows, frames[0]?.id);
   useKeys({
     f: (event) => {
       event.preventDefault();
