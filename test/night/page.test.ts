@@ -80,7 +80,8 @@ describe.skipIf(browserHere === undefined)("far too much", () => {
       .waitFor({ timeout: 30_000 });
     const first = performance.now() - began;
     // What came in front has not moved the reader.
-    await page.waitForFunction("document.querySelector('[role=log]').scrollHeight > 1_000_000");
+    const height = () => page.evaluate<number>("document.querySelector('[role=log]').scrollHeight");
+    await expect.poll(height, { timeout: 30_000 }).toBeGreaterThan(1_000_000);
     await page.waitForTimeout(500);
     expect(
       await page
