@@ -1,6 +1,3 @@
-import type { AttachmentRef } from "../protocol/text.ts";
-import type { BlobRef, LongText } from "../protocol/text.ts";
-import type { EventData } from "../protocol/event.ts";
 import { warningText } from "./budget.ts";
 import { type Recorded, requestMessageID, sessionOf } from "./event.ts";
 import { noticeOf } from "./mission/words.ts";

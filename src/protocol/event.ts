@@ -5,7 +5,7 @@ import { sliceEvents } from "./slice.ts";
 import { artifactBy, errorInfo, production, squadRef } from "./status.ts";
 import { talkEvents } from "./talk.ts";
 import { budget, lifecycleStatus, modelRef, priority, productPillar } from "./task.ts";
-import { attachmentRef, blobRef, longText, sha256 } from "./text.ts";
+import { attachmentRef, longText, sha256 } from "./text.ts";
 import { workEvents } from "./work.ts";
 
 /**

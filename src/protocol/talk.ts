@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { budget, modelRef } from "./task.ts";
+import { modelRef } from "./task.ts";
 import { attachmentRef, blobRef, longText } from "./text.ts";
 
 /** The facts of a conversation, a Task's and a Mission's alike: what is said, called, asked and answered. */

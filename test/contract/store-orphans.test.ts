@@ -19,20 +19,20 @@ const files = ({ store, dataDir }: Place) => {
   return {
     age,
     stands: (sha256: string) => existsSync(pathOf(sha256)),
-    async put(text: string, minutes?: number): Promise<string> {
+    put: async (text: string, minutes?: number): Promise<string> => {
       const { sha256 } = await store.blobs.put(Buffer.from(text));
       age(sha256, minutes);
       return sha256;
     },
     /** A Task with these attachments. */
-    async task(...named: string[]): Promise<string> {
+    task: async (...named: string[]): Promise<string> => {
       const attachments = named.map((sha256) => ({ filename: "f", mime: "text/plain", bytes: 1, sha256 }));
       const event = created({ taskID: newID("task"), attachments });
       const done = await store.commit({ appends: [{ stream: event.data.taskID, expected: 0, events: [event] }] });
       if (!done.ok) throw new Error(done.reason);
       return event.data.taskID;
     },
-    async erase(stream: string, expected?: number): Promise<boolean> {
+    erase: async (stream: string, expected?: number): Promise<boolean> => {
       await store.orphans.leave(stream);
       return store.erase(stream, expected);
     },
