@@ -1,8 +1,19 @@
 import type { Virtualizer } from "@tanstack/react-virtual";
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 
 /** How long an element may take to grow to what its rows need. */
 const patienceMs = 1500;
+
+/** For `anchorTo`: only while older rows may come, because each row that is measured then costs more. */
+export const useAnchorTo = (loading: boolean): "start" | "end" => {
+  const [held, setHeld] = useState(loading);
+  useEffect(() => {
+    if (loading) return undefined;
+    const due = setTimeout(() => setHeld(false), patienceMs);
+    return () => clearTimeout(due);
+  }, [loading]);
+  return held ? "end" : "start";
+};
 
 /**
  * Older rows that come in front do not move what is read: with `anchorTo: "end"` the virtualizer knows where that is by

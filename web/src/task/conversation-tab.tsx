@@ -3,7 +3,7 @@ import { ArrowDownToLine, ChevronsDownUp, ChevronsUpDown, CircleAlert, Search } 
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { Topology } from "../../../src/protocol/status.ts";
 import { Waiting } from "../parts/empty.tsx";
-import { useAnchor } from "../parts/anchor.ts";
+import { useAnchor, useAnchorTo } from "../parts/anchor.ts";
 import { useLate } from "../parts/time.tsx";
 import { useKeys } from "../shell/keys.ts";
 import { headOf, type Item, isError } from "./conversation.ts";
@@ -81,13 +81,14 @@ export const Conversation = ({
   const scroller = useRef<HTMLDivElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const total = items.length + saying.length;
+  const anchorTo = useAnchorTo(log.older() === "loading");
   const rows = useVirtualizer({
     count: total,
     getScrollElement: () => scroller.current,
     estimateSize: () => 96,
     overscan: 6,
     // Older turns that come in front do not move what is being read, nor the end.
-    anchorTo: "end",
+    anchorTo,
     scrollEndThreshold: 8,
     getItemKey: (index) => items[index]?.id ?? `saying-${saying[index - items.length]?.[0]}`,
   });

@@ -3,7 +3,7 @@ import { Search } from "lucide-react";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Frame } from "../../../src/protocol/frame.ts";
 import { Waiting } from "../parts/empty.tsx";
-import { useAnchor } from "../parts/anchor.ts";
+import { useAnchor, useAnchorTo } from "../parts/anchor.ts";
 import { useLate } from "../parts/time.tsx";
 import { useKeys } from "../shell/keys.ts";
 import { clock } from "../words.ts";
@@ -55,12 +55,13 @@ export const Events = ({ log }: { log: Log }) => {
   const field = useRef<HTMLInputElement>(null);
   const began = useRef(false);
   const [height] = useState(() => (matchMedia("(max-width: 40rem)").matches ? 60 : 37));
+  const anchorTo = useAnchorTo(log.older() === "loading");
   const rows = useVirtualizer({
     count: frames.length,
     getScrollElement: () => scroller.current,
     estimateSize: (index) => (opened.has(frames[index]?.id ?? -1) ? 300 : height),
     overscan: 12,
-    anchorTo: "end",
+    anchorTo,
     scrollEndThreshold: 8,
     getItemKey: (index) => frames[index]?.id ?? index,
   });
