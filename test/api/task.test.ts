@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import type { TaskStatus } from "../../src/protocol/status.ts";
+import { titleOf } from "../../src/task/create.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
@@ -614,4 +615,16 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(refused.error).toMatchObject({ code: "not_a_git_worktree", status: 422 });
     });
   });
+});
+
+test.each([
+  ["Fix the date.\nIt is off by one.", "Fix the date."],
+  ["\n\n## Fix the date", "Fix the date"],
+  ["1. Fix the date\n2. Test it", "Fix the date"],
+  ["- [ ] Fix the date", "Fix the date"],
+  ["1.5 is no item of a list", "1.5 is no item of a list"],
+  ["---", "---"],
+  ["é".repeat(100), `${"é".repeat(79)}…`],
+])("the title of %j", (request, title) => {
+  expect(titleOf(request)).toBe(title);
 });
