@@ -233,6 +233,7 @@ const create = async (
     mission: { missionID, sessionID: run.stream, callID, phase: phase.id },
     production,
     expected: squad,
+    model: state.named ?? undefined,
     attachments,
     handover,
     also: ({ taskID, title, squad: pinned }) => ({

@@ -44,6 +44,8 @@ export type Origin = {
   production: z.infer<typeof production> | undefined;
   /** The revision that the catalog must still have: what was recommended, or reconciled. */
   expected: Pick<SquadRef, "version" | "digest"> | undefined;
+  /** The model that its caller named, for a squad that brings none. */
+  model: ModelRef | undefined;
   /** Files that came to the Mission, and go to this Task too. */
   attachments: readonly AttachmentRef[];
   /** What the squad is told beside the request, by the Mission. */
@@ -74,7 +76,7 @@ export const createTask =
     const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents } = await deps.squads.load(squad);
-    const model = modelFor(orchestrator, body.model, deps.resolveModel);
+    const model = modelFor(orchestrator, body.model, origin?.model, deps.resolveModel);
     await deps.checkDisk();
     if ((await store.waiting()) >= limits.waiting)
       throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
@@ -202,9 +204,10 @@ const placeOf = (
 const modelFor = (
   { runtime, model }: AgentSpec,
   wanted: string | undefined,
+  missions: ModelRef | undefined,
   resolve: (ref: string | undefined) => ModelRef,
 ): ModelRef => {
-  if (runtime === undefined) return resolve(wanted ?? model);
+  if (runtime === undefined) return resolve(wanted ?? model ?? missions);
   const name = runtime.slice("acp:".length);
   if (wanted === undefined) return `acp/${name}`;
   throw wrong("model", `Expected no model with the external agent ${name}, which brings its own, got "${wanted}"`);

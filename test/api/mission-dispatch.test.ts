@@ -332,3 +332,27 @@ test("a Mission that looks again at a time of its own is no Task that waits", as
   await until(figures, (text) => /^sortie_missions_running 0$/m.test(text));
   expect(await figures()).toMatch(/^sortie_tasks_waiting 0$/m);
 });
+
+test("a model that the wake names is that of its Tasks, too; without one they have the configured one", async () => {
+  stage.play("named", {
+    mission: turns(
+      { calls: [plan("a")] },
+      { calls: [dispatch("a", "Write a.txt. [named]")] },
+      { text: "Runs." },
+      {
+        calls: [finish()],
+      },
+    ),
+    task: worker,
+  });
+  const { url } = stage.service;
+  const modelsOf = async (model?: string): Promise<unknown[]> => {
+    const directory = stage.project();
+    const { missionID } = await wake(url, directory, { text: "[named]", ...(model === undefined ? {} : { model }) });
+    const mission = await restOf(url, directory, missionID);
+    const asked = await taskOf(url, mission.tasks[0]?.taskID ?? "");
+    return [mission.model, asked.model, asked.lifecycleStatus];
+  };
+  expect(await modelsOf("mock/small")).toEqual(["mock/small", "mock/small", "completed"]);
+  expect(await modelsOf()).toEqual(["mock/large", "mock/large", "completed"]);
+});

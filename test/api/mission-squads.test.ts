@@ -134,6 +134,7 @@ describe("1 and 2: the catalog's word", () => {
           mission: { missionID: "m", sessionID: "ses_none", callID: "call_1", phase: "p" },
           production: undefined,
           expected: { version: chosen.version, digest },
+          model: undefined,
           attachments: [],
           handover: undefined,
           // Nobody holds this claim: it is what a Task of another moment would be refused by.

@@ -12,7 +12,7 @@ import { isAwake } from "./next.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 4;
+export const missionRevision = 5;
 
 /** The name of its agent, and of its session's kind. */
 export const missionAgent = "mission";
@@ -43,6 +43,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         archived: by === "user" ? false : state.archived,
         ...(by === "user" || model !== undefined ? asking(state, state.sessionID, model ?? state.wanted) : {}),
         wanted: model ?? state.wanted,
+        named: model ?? state.named,
         productPillar: productPillar ?? state.productPillar,
         squads: squads ?? state.squads,
         allowSquadProduction: allowSquadProduction ?? state.allowSquadProduction,
@@ -189,6 +190,7 @@ const begin = (event: Recorded & { type: "mission.created" }): MissionState => {
     project: data.project,
     productPillar: data.productPillar,
     budget: null,
+    named: null,
     squads: [],
     allowSquadProduction: null,
     cap: null,

@@ -3,7 +3,7 @@ import type { TurnFailure } from "../../protocol/talk.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission.ts";
 import type { ErrorInfo, LifecycleStatus } from "../../protocol/status.ts";
-import type { SquadRef } from "../agent.ts";
+import type { ModelRef, SquadRef } from "../agent.ts";
 import type { StreamState } from "../stream.ts";
 
 /**
@@ -41,6 +41,8 @@ export type MissionState = StreamState & {
   /** Of the head in the store: `active` while its agent has something to do. */
   lifecycle: LifecycleStatus;
   aborted: (EventData["mission.aborted"] & { at: string }) | null;
+  /** The model that a caller named: its agent's, and its Tasks' where their squad brings none. */
+  named: ModelRef | null;
   /** What came with its wakes: the newest of each name, the newest last; so many are kept. */
   attachments: AttachmentRef[];
   plan: PlannedPhase[];
