@@ -261,6 +261,27 @@ describe("what goes wrong", () => {
     expect(mission.plan.map(({ id }) => id)).toEqual(["b"]);
   });
 
+  test("one that has done all and does not say so is told once, and then finishes", async () => {
+    stage.play("mum", {
+      mission: turns(
+        { calls: [plan("a")] },
+        { calls: [dispatch("a", "Write a.txt. [mum]")] },
+        { text: "Runs." },
+        { text: "It has landed." },
+        (_turn, _request, newest) => {
+          expect(newest).toContain("you have not called `finish`");
+          return { calls: [finish()] };
+        },
+      ),
+      task: worker,
+    });
+    const directory = stage.project();
+    const { missionID } = await wake(stage.service.url, directory, { text: "[mum]" });
+    expect(await restOf(stage.service.url, directory, missionID)).toMatchObject({ finished: { outcome: "done" } });
+    const own = await facts(directory, missionID);
+    expect(own.filter(({ type }) => type === "mission.reminded")).toHaveLength(1);
+  });
+
   test("an agent that stops in the middle is told so once, and then left in peace", async () => {
     stage.play("stop", { mission: turns({ calls: [plan("a")] }, { text: "Enough." }, { text: "No." }) });
     const directory = stage.project();

@@ -3,7 +3,6 @@ import { waitsUntil } from "../ask.ts";
 import { isRead } from "../task.ts";
 import { brakeOf } from "./budget.ts";
 import { isRunning, type MissionState } from "./mission.ts";
-import { phaseState } from "./plan.ts";
 
 /**
  * What a Mission does next, from its facts alone. There is no resume path; whoever folds the log goes on. It sleeps
@@ -19,7 +18,7 @@ export type MissionStep =
   | { kind: "wait" }
   /** A cap over the tree is reached, and nobody was told. */
   | { kind: "pause"; reached: NonNullable<ReturnType<typeof brakeOf>> }
-  /** Its agent stopped in the middle of the plan with nothing under way. */
+  /** Its agent stopped without `finish` and with nothing under way. */
   | { kind: "remind" }
   /** It makes the same calls with the same results again and again. */
   | { kind: "circle"; times: number }
@@ -54,9 +53,8 @@ export const nextStep = (state: MissionState): MissionStep => {
   return found === undefined ? { kind: "turn" } : { kind: "circle", times: found.times };
 };
 
-/** There is something to do in its plan, and nothing under way that would wake it. */
-const isStranded = (state: MissionState): boolean =>
-  !state.tasks.some(isRunning) && state.plan.some((phase) => phaseState(state, phase) !== "done");
+/** It has a plan, nothing under way that would wake it, and has not said how the Mission ends. */
+const isStranded = (state: MissionState): boolean => state.plan.length > 0 && !state.tasks.some(isRunning);
 
 /** Whether the head in the store has to be held or due. */
 export const isAwake = (state: MissionState): boolean => nextStep(state).kind !== "sleep";

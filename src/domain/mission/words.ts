@@ -18,7 +18,7 @@ export const noticeOf = (event: DomainEvent): string | undefined => {
     case "mission.woken":
       return event.data.by === "time" ? "The time that you set is over." : undefined;
     case "mission.reminded":
-      return "You stopped, and nothing is under way that would wake you, but phases of the plan are not done. Dispatch what is ready, change the plan, ask the user, or call `finish`.";
+      return "You stopped, and nothing is under way that would wake you, but you have not called `finish`. Dispatch what is ready, change the plan, ask the user, or call `finish` and say how the Mission ends.";
     default:
       return undefined;
   }
@@ -82,7 +82,7 @@ export const missionSentence = (
     case "mission.finished":
       return `${{ done: "Done", blocked: "Blocked", waiting: "Waits" }[event.data.outcome]}: ${event.data.summary}`;
     case "mission.reminded":
-      return "Its agent was told that the plan is not done";
+      return "Its agent was told that it has not said how the Mission ends";
     case "mission.paused":
       return pausedText(event.data);
     case "plan.written":
