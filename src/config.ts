@@ -274,6 +274,8 @@ export const isLoopback = (host: string): boolean =>
 export const loadCaller = (env: Config["env"] = process.env) => ({
   username: env["SERVICE_SERVER_USERNAME"] ?? "service",
   password: env["SERVICE_SERVER_PASSWORD"],
+  /** The service that these variables would start. */
+  url: `http://127.0.0.1:${env["SERVICE_PORT"] || 7878}`,
   /** No colours, no moving lines. */
   plain: (env["NO_COLOR"] ?? "") !== "" || (env["CI"] ?? "") !== "" || env["TERM"] === "dumb",
   /** Somebody sits there who could be shown a page. */

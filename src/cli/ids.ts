@@ -9,13 +9,13 @@ const patienceMs = 300;
 export const printIDs = async (
   kind: "tasks" | "missions" | "squads",
   line: string,
-  credentials: Pick<Target, "username" | "password">,
+  own: Pick<Target, "url" | "username" | "password">,
 ): Promise<void> => {
   const valueOf = (pattern: RegExp) => pattern.exec(line)?.[1]?.replaceAll(/^["']|["']$/g, "");
   const target = {
-    url: valueOf(/\s--url[\s=]+(\S+)\s/) ?? "http://127.0.0.1:7878",
+    ...own,
+    url: valueOf(/\s--url[\s=]+(\S+)\s/) ?? own.url,
     directory: valueOf(/\s(?:-C|--directory)[\s=]*(\S+)\s/) ?? ".",
-    ...credentials,
   };
   try {
     const found = await idsOf(kind, target, AbortSignal.timeout(patienceMs));

@@ -33,7 +33,7 @@ const wholeNumber = (min: number, max: number) => (text: string) => {
 const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
 
 type Settings = { dataDir?: string; config?: string; json?: true };
-type Shared = { url: string; directory: string; json?: true };
+type Shared = { url?: string; directory: string; json?: true };
 
 /** Loaded by commands alone, so that help and usage errors come at once. */
 const loadCaller = async () => (await import("../config.ts")).loadCaller();
@@ -130,12 +130,12 @@ export const createProgram = (finish: (code: number) => void): Command => {
   /** What every command that talks to a running service understands. */
   const speaking = (command: Command) =>
     command
-      .option("--url <address>", "the service", "http://127.0.0.1:7878")
+      .option("--url <address>", "the service (default: http://127.0.0.1:7878, with the port of SERVICE_PORT)")
       .option("-C, --directory <folder>", "the project", ".")
       .option("--json", "JSON on stdout, words for people on stderr");
   const context = async ({ url, directory, json }: Shared) => {
-    const { username, password, plain, display } = await loadCaller();
-    const target: Target = { url, directory, username, password };
+    const { username, password, plain, display, url: own } = await loadCaller();
+    const target: Target = { url: url ?? own, directory, username, password };
     const screen = createScreen(json ? process.stderr : process.stdout, plain);
     return { target, screen, emit: json ? emit : undefined, display };
   };
@@ -230,8 +230,8 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .addArgument(new Argument("<kind>").choices(["tasks", "missions", "squads"]))
     .argument("<line>", "the command line so far")
     .action(async (kind: "tasks" | "missions" | "squads", line: string) => {
-      const [{ printIDs }, { username, password }] = await Promise.all([import("./ids.ts"), loadCaller()]);
-      await printIDs(kind, line, { username, password });
+      const [{ printIDs }, { url, username, password }] = await Promise.all([import("./ids.ts"), loadCaller()]);
+      await printIDs(kind, line, { url, username, password });
       finish(exit.completed);
     });
   return program;

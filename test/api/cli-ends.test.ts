@@ -28,13 +28,24 @@ afterAll(async () => {
 
 type Ended = { code: number; out: string; err: string };
 const sortie = (directory: string, ...args: string[]): Promise<Ended> =>
+  bare({}, ...args, "--url", service.url, "-C", directory);
+
+const bare = (extra: Record<string, string>, ...args: string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    const words = [join(home, "bin/sortie.js"), ...args, "--url", service.url, "-C", directory];
-    const env = { PATH: process.env["PATH"] ?? "", HOME: root.path, ...compileCache };
+    const words = [join(home, "bin/sortie.js"), ...args];
+    const env = { PATH: process.env["PATH"] ?? "", HOME: root.path, ...compileCache, ...extra };
     execFile(process.execPath, words, { cwd: root.path, env }, (error, out, err) =>
       resolve({ code: error === null ? 0 : Number(error.code), out, err }),
     );
   });
+
+test("without --url the service is asked that SERVICE_PORT would start", async () => {
+  const port = new URL(service.url).port;
+  const directory = makeProject(join(root.path, "port"), { "a.txt": "a\n" });
+  expect((await bare({ SERVICE_PORT: port }, "task", "ls", "-C", directory)).code).toBe(0);
+  const nobody = await bare({ SERVICE_PORT: "1" }, "task", "ls", "-C", directory);
+  expect([nobody.code, nobody.err]).toEqual([3, expect.stringContaining("http://127.0.0.1:1 ")]);
+});
 
 describe("a time limit", () => {
   test("that is over ends with 124, one that is not with the Task's own end", async () => {
