@@ -143,9 +143,11 @@ describe.skipIf(browserHere === undefined)("the page", () => {
     expect(complaints).toEqual([]);
   });
 
-  test("a check that fails is shown with its log, and nothing lands", async () => {
+  test("a check that fails is shown with its log, and nothing lands; after a message it passes, and all lands", async () => {
     const directory = project();
-    await compose(directory, 'replace "one" with "two" in a.txt', { checks: ["echo not good enough; exit 7"] });
+    await compose(directory, 'replace "one" with "two" in a.txt', {
+      checks: ["grep three a.txt || { echo not good enough; exit 7; }"],
+    });
     await state("Failed").waitFor();
     await tab("Checks 1 of 1 failed").click();
     await page.getByText("exit 7", { exact: true }).waitFor();
@@ -154,6 +156,12 @@ describe.skipIf(browserHere === undefined)("the page", () => {
       .getByText("not good enough")
       .waitFor();
     expect(readText(directory, "a.txt")).toBe("one\n");
+
+    await page.getByLabel("Send a message to continue this Task").fill('replace "two" with "three" in a.txt');
+    await page.getByRole("button", { name: "Continue" }).click();
+    await state("Completed").waitFor();
+    await page.getByRole("button", { name: /^grep three .* passed/ }).waitFor();
+    expect(readText(directory, "a.txt")).toBe("three\n");
   });
 
   test("what a model says, does and is asked further; the conversation is no place for markup", async () => {
