@@ -128,7 +128,8 @@ const attached = (bytes: Buffer, filename = "home.png") => ({
 const shell = (command: string): MockTurn => ({ calls: [{ tool: "shell", input: { command } }] });
 
 if (browserHere === undefined) countBlind(6);
-describe.runIf(browserHere !== undefined)("with Chromium", () => {
+// The first start of a browser that nobody has used yet takes its time.
+describe.runIf(browserHere !== undefined)("with Chromium", { timeout: 60_000 }, () => {
   test("without a baseline the pictures are evidence, of the base too", async () => {
     const { status, artifacts, picture } = await run([repaint("blue")], [look({ ...small, baseline: true })]);
     expect(status).toMatchObject({ lifecycleStatus: "completed", checks: [{ state: "passed", kind: "visual" }] });
