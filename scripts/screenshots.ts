@@ -27,7 +27,7 @@ const kept: Record<string, Record<string, string>> = {
   little: Object.fromEntries(
     [
       "tasks board task changes checks visual topology events asks",
-      "missions mission squads squad models usage webhooks doctor palette",
+      "missions mission squads squad models usage webhooks doctor palette help doc",
     ]
       .flatMap((names) => names.split(" "))
       .map((name) => [name, name]),
