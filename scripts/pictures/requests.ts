@@ -1,18 +1,11 @@
+import { patch } from "../../src/cli/demo-stage.ts";
+
 /** What is asked for in the pictures. The embedded rules carry these out as they stand. */
 
 export const fix = `The fix for cents that drift (0.1 + 0.2 is 0.30000000000000004):
 
 \`\`\`diff
---- a/sum.js
-+++ b/sum.js
-@@ -5,4 +5,5 @@
- };
- 
- /** Adds up amounts of money. */
--export const sum = (amounts) => amounts.reduce((total, amount) => total + amount, 0);
-+export const sum = (amounts) =>
-+  amounts.reduce((cents, amount) => cents + Math.round(amount * 100), 0) / 100;
-\`\`\`
+${patch}\`\`\`
 `;
 
 export const block = (file: string, text: string) => `\`\`\`js file=${file}\n${text}\n\`\`\``;

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Caller } from "../config.ts";
 import { need } from "./call.ts";
-import { hold, onStage, type Stage } from "./demo-stage.ts";
+import { hold, onStage, patch, type Stage } from "./demo-stage.ts";
 import { show } from "./mission.ts";
 import { bytes, clean, type Screen } from "./print.ts";
 import { openZip } from "./unzip.ts";
@@ -17,16 +17,7 @@ const squad = "amounts-docs";
 const list = `1. Add amounts in whole cents
 
    \`\`\`diff
-   --- a/sum.js
-   +++ b/sum.js
-   @@ -5,4 +5,5 @@
-    };
-    
-    /** Adds up amounts of money. */
-   -export const sum = (amounts) => amounts.reduce((total, amount) => total + amount, 0);
-   +export const sum = (amounts) =>
-   +  amounts.reduce((cents, amount) => cents + Math.round(amount * 100), 0) / 100;
-   \`\`\`
+${patch.replaceAll(/^(?=.)/gm, "   ")}   \`\`\`
 
 2. Say how amounts are added (squad: ${squad})
 

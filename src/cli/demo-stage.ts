@@ -14,6 +14,18 @@ import { clean, duration, type Screen } from "./print.ts";
 
 const example = fileURLToPath(new URL("../../examples/sum", import.meta.url));
 
+/** What the example is asked for: amounts are added in whole cents. */
+export const patch = `--- a/sum.js
++++ b/sum.js
+@@ -5,4 +5,5 @@
+ };
+ 
+ /** Adds up amounts of money. */
+-export const sum = (amounts) => amounts.reduce((total, amount) => total + amount, 0);
++export const sum = (amounts) =>
++  amounts.reduce((cents, amount) => cents + Math.round(amount * 100), 0) / 100;
+`;
+
 const ownModel = (self: string) => `
 Your own model: give the service the key of a provider, for example
 

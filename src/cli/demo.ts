@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Caller } from "../config.ts";
 import { need } from "./call.ts";
-import { hold, onStage, type Stage } from "./demo-stage.ts";
+import { hold, onStage, patch, type Stage } from "./demo-stage.ts";
 import { show } from "./follow.ts";
 import { bytes, clean, type Screen } from "./print.ts";
 import { openZip } from "./unzip.ts";
@@ -15,16 +15,7 @@ import { openZip } from "./unzip.ts";
 const request = `The fix for cents that drift (0.1 + 0.2 is 0.30000000000000004):
 
 \`\`\`diff
---- a/sum.js
-+++ b/sum.js
-@@ -5,4 +5,5 @@
- };
- 
- /** Adds up amounts of money. */
--export const sum = (amounts) => amounts.reduce((total, amount) => total + amount, 0);
-+export const sum = (amounts) =>
-+  amounts.reduce((cents, amount) => cents + Math.round(amount * 100), 0) / 100;
-\`\`\`
+${patch}\`\`\`
 `;
 
 export const demo = (caller: Pick<Caller, "bare" | "self">, screen: Screen): Promise<number> =>
