@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
  */
 
 const layers =
-  "disposable errors redact log id protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
+  "disposable errors redact log id package-root protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
     " ",
   );
 
@@ -19,7 +19,7 @@ const others: Record<string, readonly string[]> = {
   service: [...layers, "config"],
   client: ["protocol"],
   web: ["protocol", "client"],
-  cli: ["disposable", "errors", "protocol", "client"],
+  cli: ["disposable", "errors", "package-root", "protocol", "client"],
   index: ["disposable", "errors", "log", "protocol", "client", "config", "service"],
 };
 
@@ -41,7 +41,7 @@ const doors: Record<string, readonly string[]> = {
 const portable = new Set(["protocol", "domain", "client"]);
 
 /** Rooms that may open files, and single files elsewhere; those of projects only `workspace` touches. */
-const openers = new Set(["store", "process", "workspace", "cli", "service", "config", "index"]);
+const openers = new Set(["store", "process", "workspace", "cli", "service", "config", "index", "package-root"]);
 const fileDoors = new Set([
   // Files of the data folder, or in a temporary one.
   "model/cassette.ts",

@@ -2,9 +2,9 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { type Caller, loadConfig } from "../config.ts";
 import { silent } from "../log.ts";
+import { packageRoot } from "../package-root.ts";
 import { createService } from "../service.ts";
 import { connect, type Service as Client, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
@@ -12,7 +12,7 @@ import { clean, duration, type Screen } from "./print.ts";
 
 /** What every demo stands on: a small real project and a service of its own, in a temporary folder that is gone afterwards. */
 
-const example = fileURLToPath(new URL("../../examples/sum", import.meta.url));
+const example = join(packageRoot, "examples/sum");
 
 /** What the example is asked for: amounts are added in whole cents. */
 export const patch = `--- a/sum.js

@@ -1,7 +1,9 @@
 import "../disposable.ts";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { StartError } from "../errors.ts";
+import { packageRoot } from "../package-root.ts";
 import type { Target } from "./call.ts";
 import { addMissionCommands, amount, collect } from "./missions.ts";
 import { Exit, exit } from "./exit.ts";
@@ -21,7 +23,7 @@ Exit codes: 0 completed, 1 Task failed, 2 usage, 3 service unreachable, 4 creden
 6 needs a model, 124 time limit, 130 cancelled; of serve: 69, 70, 75 and 78 as in sysexits.h.`;
 
 const version = (): string =>
-  (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
+  (JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string }).version;
 
 const wholeNumber = (min: number, max: number) => (text: string) => {
   const value = Number(text);

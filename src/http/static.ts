@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import { ServiceError } from "../errors.ts";
+import { packageRoot } from "../package-root.ts";
 import { type Answer, answer, empty, type Entry } from "./reply.ts";
 
 /**
@@ -13,18 +15,13 @@ export const isScreen = (path: string): boolean => path === "/" || path === "/ui
 export const screenPaths = ["/", "/ui", "/ui/*"] as const;
 export const assetPath = "/assets/{name}";
 
-/** `dist/web`: beside the bundle that this is in, or of the repository whose source runs. */
-const folders = [new URL("../web/", import.meta.url), new URL("../../dist/web/", import.meta.url)];
-
-const read = async (name: string): Promise<Uint8Array<ArrayBuffer> | undefined> => {
-  for (const folder of folders) {
-    const found = await readFile(new URL(name, folder)).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT") return undefined;
-      throw error;
-    });
-    if (found !== undefined) return new Uint8Array(found);
-  }
-  return undefined;
+/** A file that the build made, by its path in `dist`; undefined where nothing was built. */
+const readBuilt = async (path: string): Promise<Uint8Array<ArrayBuffer> | undefined> => {
+  const found = await readFile(join(packageRoot, "dist", path)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
+  return found && new Uint8Array(found);
 };
 
 /** Only files of our own, no inline code, no markup from strings (Trusted Types), no other host. */
@@ -42,7 +39,7 @@ const pagePolicy = [
 ].join("; ");
 
 export const page = async (entry: Entry, known: string | undefined): Promise<Answer> => {
-  const found = await read("index.html");
+  const found = await readBuilt("web/index.html");
   if (found === undefined)
     throw new ServiceError("route_not_found", "Expected the page's files in dist/web, got none. Run `npm run build`.");
   const etag = `"${createHash("sha256").update(found).digest("base64url").slice(0, 22)}"`;
@@ -68,7 +65,7 @@ export const asset = async (entry: Entry, name: string): Promise<Answer> => {
   const type = /^[\w-][\w.-]*\.(?:css|js|svg)$/.test(name)
     ? assetTypes[name.slice(name.lastIndexOf(".") + 1)]
     : undefined;
-  const found = type === undefined ? undefined : await read(`assets/${name}`);
+  const found = type === undefined ? undefined : await readBuilt(`web/assets/${name}`);
   if (type === undefined || found === undefined)
     throw new ServiceError(
       "route_not_found",
@@ -138,14 +135,8 @@ export const referencePage = (entry: Entry): Answer =>
 export const referenceScript = async (entry: Entry): Promise<Answer> =>
   answer(entry, 200, await readScript(), "text/javascript; charset=utf-8");
 
-const readScript = async (): Promise<Uint8Array<ArrayBuffer>> => {
-  const built = new URL("../static/reference.js", import.meta.url);
-  const found = await readFile(built).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  });
-  return new Uint8Array(found ?? (await readFile(standalonePath())));
-};
+const readScript = async (): Promise<Uint8Array<ArrayBuffer>> =>
+  (await readBuilt("static/reference.js")) ?? new Uint8Array(await readFile(standalonePath()));
 
 /** Where the package's one-file build lies; scripts/openapi.ts copies it from there. */
 export const standalonePath = (): string =>

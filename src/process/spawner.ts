@@ -1,9 +1,8 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Socket } from "node:net";
-import { extname } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { fileURLToPath } from "node:url";
 import type { Log } from "../log.ts";
+import { entryPoint } from "../package-root.ts";
 import { type BoxNews, createReader, frameOf, frames, type Open, type Start } from "./frames.ts";
 
 /** Starts commands through the runner, a small process of our own that is started with the first of them. */
@@ -34,8 +33,7 @@ export interface Spawner {
 
 type Runner = ChildProcessByStdio<Writable, Readable, null>;
 
-// The same file beside the sources and in the bundle, which lies as deep.
-const script = fileURLToPath(new URL(`../process/runner${extname(import.meta.url)}`, import.meta.url));
+const script = entryPoint("process/runner");
 
 /** `limits`: shell commands that set what every command may use at most. */
 export const createSpawner = (log: Log, limits = ""): Spawner => {

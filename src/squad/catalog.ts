@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { fileURLToPath } from "node:url";
+import { packageRoot } from "../package-root.ts";
 import { createFiles, type Files } from "../workspace/files.ts";
 import { findExternal } from "./external.ts";
 import type { Contents } from "./folder.ts";
@@ -43,14 +43,12 @@ export type CatalogOptions = {
   product?: string;
 };
 
-const productFolder = fileURLToPath(new URL("../..", import.meta.url));
-
 /** An id as packages have it; others are nobody's. */
 export const isName = (id: string): boolean => /^[a-z0-9-]{1,64}$/.test(id);
 
 const empty: ScopeScan = { found: [], issues: [], warnings: [], complete: true };
 
-export const createCatalog = ({ dataDir, external, product = productFolder }: CatalogOptions): Catalog => {
+export const createCatalog = ({ dataDir, external, product = packageRoot }: CatalogOptions): Catalog => {
   const filesOf = (scope: Scope, directory: string | undefined): Files | undefined => {
     const root = { builtin: product, user: dataDir, project: directory }[scope];
     return root === undefined ? undefined : createFiles(root, () => false);
