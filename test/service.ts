@@ -1,6 +1,6 @@
-import { loadConfig } from "../src/config.ts";
+import { loadConfig } from "../src/config/config.ts";
 import { createLog, silent } from "../src/log.ts";
-import { createService, type Service } from "../src/service.ts";
+import { createService, type Service } from "../src/service/service.ts";
 
 /** A real service on a real port over a data folder of the test's. */
 

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServiceClient } from "../../src/client/client.ts";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import { silent } from "../../src/log.ts";
-import { createService } from "../../src/service.ts";
+import { createService } from "../../src/service/service.ts";
 import { type MockScript, startMockProvider } from "../../test/mock-provider.ts";
 import type { Shot } from "./camera.ts";
 

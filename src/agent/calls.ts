@@ -2,7 +2,7 @@ import { circleNote } from "../domain/circle.ts";
 import { circleOf } from "../domain/session.ts";
 import type { AssistantMessage } from "../domain/chat.ts";
 import type { DomainEvent } from "../domain/event.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { EventData } from "../protocol/event.ts";
 import { keepText, loadInput, outputBytes } from "../store/text.ts";
 import { type Tool, type ToolResult, Waits } from "../tool/tool.ts";

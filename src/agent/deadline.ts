@@ -1,5 +1,5 @@
 import { budgetWarnings, timeLeft } from "../domain/budget.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { ExternalTurn } from "./loop.ts";
 
 /** The longest wait of a timer. */

@@ -14,7 +14,7 @@ import {
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
 import { isService, messagesOf } from "../domain/chat.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { PromptMessage } from "../model/model.ts";
 import type { TurnFailure } from "../protocol/talk.ts";
 import { serveHost } from "./host.ts";

@@ -14,7 +14,7 @@ import type { Limits } from "../protocol/limits.ts";
 import type { Store } from "../store/store.ts";
 import { keepInput, keepText } from "../store/text.ts";
 import type { Background } from "../tool/background.ts";
-import type { OutboundOptions } from "../tool/outbound.ts";
+import type { OutboundOptions } from "../outbound/address.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { markInvalid, runCalls } from "./calls.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Manifest, type MissionManifest, manifestText } from "../domain/flow.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import type { TaskState } from "../domain/task.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { MissionStatus } from "../protocol/mission.ts";
 import type { Store } from "../store/store.ts";

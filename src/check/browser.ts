@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { loopbackUp } from "../process/sandbox.ts";
 import type { CheckPlace } from "../workspace/workspace.ts";
 import { quote, toolPath } from "./command.ts";

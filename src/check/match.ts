@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 
 export const searchMs = 2000;
 

@@ -1,4 +1,4 @@
-import { createTurns } from "../workspace/turn.ts";
+import { createTurns } from "../mutex.ts";
 import { quote } from "./command.ts";
 
 /** Where a check's server listens: nobody else may answer there in its place. */

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Caller } from "../config.ts";
+import type { Caller } from "../config/config.ts";
 import { need } from "./call.ts";
 import { hold, onStage, patch, type Stage } from "./demo-stage.ts";
 import { show } from "./mission.ts";

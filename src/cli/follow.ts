@@ -1,4 +1,4 @@
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { TaskStatus } from "../protocol/status.ts";
 import { exitOf, need, type Service, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";

@@ -3,7 +3,7 @@ import { constants } from "node:fs";
 import { access, readdir, readFile, stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { bad, type Finding, note, ok } from "./finding.ts";
 import { bytes, line } from "./print.ts";
 

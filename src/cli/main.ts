@@ -2,7 +2,7 @@ import "../disposable.ts";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
-import { StartError } from "../errors.ts";
+import { StartError } from "../error.ts";
 import { packageRoot } from "../package-root.ts";
 import type { Target } from "./call.ts";
 import { addMissionCommands, amount, collect } from "./missions.ts";
@@ -38,7 +38,7 @@ type Settings = { dataDir?: string; config?: string; json?: true };
 type Shared = { url?: string; directory: string; json?: true };
 
 /** Loaded by commands alone, so that help and usage errors come at once. */
-const loadCaller = async () => (await import("../config.ts")).loadCaller();
+const loadCaller = async () => (await import("../config/config.ts")).loadCaller();
 
 /** Every command; `finish` takes the exit code. */
 export const createProgram = (finish: (code: number) => void): Command => {

@@ -1,5 +1,5 @@
 import { text as readAll } from "node:stream/consumers";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { MissionStatus } from "../protocol/mission.ts";
 import { connect, need, resolveMission, type Service, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";

@@ -11,8 +11,8 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { applyEdits, type JSONPath, modify } from "jsonc-parser";
-import { type Config, type Flags, loadConfig } from "../config.ts";
-import { messageOf, ServiceError } from "../errors.ts";
+import { type Config, type Flags, loadConfig } from "../config/config.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import { silent } from "../log.ts";
 import { detectServers, type Found, servers } from "../model/detect.ts";
 import { createRegistry, type Registry } from "../model/registry.ts";

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { connect, need, resolveID, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { during, type Screen } from "./print.ts";

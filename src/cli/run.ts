@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { connect, need, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { follow } from "./follow.ts";

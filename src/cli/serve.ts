@@ -1,6 +1,6 @@
-import { type Flags, isLoopback, loadConfig } from "../config.ts";
+import { type Flags, isLoopback, loadConfig } from "../config/config.ts";
 import { createLog } from "../log.ts";
-import { createService, type Service } from "../service.ts";
+import { createService, type Service } from "../service/service.ts";
 import { boundHeap } from "./heap.ts";
 import { present } from "./open.ts";
 import type { Screen } from "./print.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { logName, logOf } from "../domain/ledger.ts";
 import { type EventData, eventData, type EventType } from "../protocol/event.ts";
 import type { Frame } from "../protocol/frame.ts";

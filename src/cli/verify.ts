@@ -1,4 +1,4 @@
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { chain, events } from "./chain.ts";
 import { Exit, exit } from "./exit.ts";
 import { bad, type Finding, markOf, note, ok } from "./finding.ts";

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { type ParseError, parse as parseJsonc, printParseErrorCode } from "jsonc-parser";
 import { z } from "zod";
-import { StartError } from "../errors.ts";
+import { StartError } from "../error.ts";
 import { defaultLimits, type Limits } from "../protocol/limits.ts";
 
 /** `config.jsonc`: what may stand in it, and how it is read. */

@@ -1,5 +1,5 @@
 import type { StreamID } from "../domain/event.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { DueStream, Store } from "../store/store.ts";
 import type { Engine } from "./engine.ts";

@@ -1,7 +1,7 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as tick } from "node:timers/promises";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Route } from "../protocol/route.ts";
 import { quote } from "../protocol/issue.ts";

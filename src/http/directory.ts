@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { isAbsolute } from "node:path";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Route } from "../protocol/route.ts";
 import { quote } from "../protocol/issue.ts";
 

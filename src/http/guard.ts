@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { quote } from "../protocol/issue.ts";
 
 /**

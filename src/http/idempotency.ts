@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Store } from "../store/store.ts";
 import type { Accepted, OnceKey } from "../task/accept.ts";
 import { quote } from "../protocol/issue.ts";

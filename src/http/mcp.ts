@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Bodies } from "./body.ts";
 import type { Mcp } from "./mcp/server.ts";

@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { Missions } from "../mission/missions.ts";

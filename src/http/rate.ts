@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limits.ts";
 
 /** Token buckets per client address. Used where the service listens beyond this machine. Source: security.md C2, S6. */

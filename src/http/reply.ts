@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { ErrorCode } from "../errors.ts";
-import { ServiceError } from "../errors.ts";
+import type { ErrorCode } from "../error.ts";
+import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { ErrorBody } from "../protocol/error.ts";

@@ -1,7 +1,7 @@
 import { chmodSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
 import { createConnection, type Socket } from "node:net";
-import { type ErrorCode, StartError } from "../errors.ts";
+import { type ErrorCode, StartError } from "../error.ts";
 import type { App } from "./app.ts";
 import { isAllowed, peerUser } from "./peer.ts";
 import { failure, openEntry, send } from "./reply.ts";

@@ -1,6 +1,6 @@
 import { frameOf } from "../domain/flow.ts";
 import { isMission, type Recorded, type StreamID } from "../domain/event.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { Routes } from "../protocol/routes.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { packageRoot } from "../package-root.ts";
 import { type Answer, answer, empty, type Entry } from "./reply.ts";
 

@@ -1,5 +1,5 @@
 import { isMission } from "../domain/event.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import { quote } from "../protocol/issue.ts";
 import type { OperationID, Routes } from "../protocol/routes.ts";

@@ -4,7 +4,7 @@ import type { SquadRef } from "../domain/agent.ts";
 import { pausedText, reachedOf, shareOf } from "../domain/mission/budget.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import { blockersOf, failuresOf, outcomeText, phaseState, retries, workOf } from "../domain/mission/plan.ts";
-import { messageOf, ServiceError } from "../errors.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import { checkRequest, commandText } from "../protocol/check.ts";
 import type { MissionBudget, PlannedPhase } from "../protocol/mission.ts";

@@ -4,7 +4,7 @@ import type { DomainEvent, StreamID } from "../domain/event.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
-import { messageOf, ServiceError } from "../errors.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type {
   MissionAbort,

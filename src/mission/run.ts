@@ -7,7 +7,7 @@ import { nextStep } from "../domain/mission/next.ts";
 import { compileRules } from "../domain/permission.ts";
 import { openAsks } from "../domain/task.ts";
 import { dueNow } from "../engine/engine.ts";
-import { messageOf, ServiceError } from "../errors.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import { noUsage } from "../model/model.ts";
 import type { LiveFrame } from "../protocol/frame.ts";

@@ -3,7 +3,7 @@ import { endedBy } from "../domain/ask.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import { dueNow } from "../engine/engine.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission.ts";
 import { keepText } from "../store/text.ts";

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { usedOf } from "../domain/mission/budget.ts";
 import { isRunning, type MissionState } from "../domain/mission/mission.ts";
 import { planOf } from "../domain/mission/status.ts";
-import { messageOf, ServiceError } from "../errors.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import { asData, failed, fit, maxOutput, ok, type Tool, type ToolResult } from "../tool/tool.ts";
 import type { MissionRun } from "./open.ts";
 

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { messageOf, ServiceError } from "../errors.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import type { Connection } from "./kinds.ts";
 import { type Compared, compared, conversationIn, differenceOf, pack, unpack } from "./likeness.ts";
 

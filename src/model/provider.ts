@@ -7,7 +7,7 @@ import type {
   SharedV4ProviderMetadata,
 } from "@ai-sdk/provider";
 import type { ModelRef } from "../domain/agent.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Tape } from "./cassette.ts";
 import { cutShort, failureOf, refused } from "./failure.ts";
 import { createFetch, type Patience } from "./fetch.ts";

@@ -1,5 +1,5 @@
 import type { ModelRef } from "../domain/agent.ts";
-import { ServiceError, StartError } from "../errors.ts";
+import { ServiceError, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import { defaultLimits, type Limits } from "../protocol/limits.ts";
 import { type Breaker, type BreakerState, createBreaker, guarded } from "./breaker.ts";

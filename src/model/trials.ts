@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { ModelTrial } from "../protocol/service.ts";
 import { builtinModel, type Registry } from "./registry.ts";
 import { tryModel } from "./trial.ts";

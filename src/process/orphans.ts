@@ -1,7 +1,7 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { accessSync, constants, realpathSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { createBoxes } from "./boxes.ts";
 import { type Entry, runCommand } from "./command.ts";

@@ -1,4 +1,4 @@
-import { StartError } from "../errors.ts";
+import { StartError } from "../error.ts";
 import type { Place } from "./place.ts";
 import { execute, weaknessesOf } from "./probe.ts";
 import {

@@ -1,4 +1,4 @@
-import { type Issue, ServiceError } from "../errors.ts";
+import { type Issue, ServiceError } from "../error.ts";
 import type { Limits } from "./limits.ts";
 
 /**

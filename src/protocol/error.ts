@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { errorCodes } from "../errors.ts";
+import { errorCodes } from "../error.ts";
 
 /** The one error body of every route. Source: shared/spec/completion.md, "Errors". */
 export const errorBody = z

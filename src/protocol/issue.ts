@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Issue } from "../errors.ts";
+import type { Issue } from "../error.ts";
 
 /**
  * zod's issues in our words: where (`body.checks[0].run`), what was expected and what came. A schema's own message

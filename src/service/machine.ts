@@ -1,5 +1,5 @@
 import { homedir } from "node:os";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { findBrowser } from "../process/browser.ts";
 import type { Sandbox } from "../process/sandbox.ts";
 import { findSandbox } from "../process/tier.ts";

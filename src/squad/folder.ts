@@ -1,4 +1,4 @@
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { FileRefused, type Files } from "../workspace/files.ts";
 import { bounds } from "./manifest.ts";
 import { checkListed, type Issue, type Listed, type PackageFile, tooManyFiles } from "./package.ts";

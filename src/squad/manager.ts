@@ -1,5 +1,5 @@
 import type { SquadRef } from "../domain/agent.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { lockName } from "../store/lock.ts";
 import { createFiles, FileRefused } from "../workspace/files.ts";
 import { type Catalog, isName } from "./catalog.ts";

@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Scan } from "./catalog.ts";
 import { placeOf } from "./package.ts";
 import type { Found } from "./scope.ts";

@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { createFiles } from "../workspace/files.ts";
 import { createGit, GitError } from "../workspace/git.ts";
 import { readerInCommit, trackedInCommit } from "../workspace/tracked.ts";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { AgentSpec, SquadRef } from "../domain/agent.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Blobs } from "../store/store.ts";
 import type { Catalog } from "./catalog.ts";
 import { decode, encode, placeOf } from "./package.ts";

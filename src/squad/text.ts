@@ -9,7 +9,7 @@ import {
 } from "jsonc-parser";
 import { isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { issuesOf } from "../protocol/issue.ts";
 import type { Issue, PackageFile } from "./package.ts";
 

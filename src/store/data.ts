@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf, ServiceError, StartError } from "../errors.ts";
+import { messageOf, ServiceError, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { lockFolder } from "./lock.ts";

@@ -1,4 +1,4 @@
-import { messageOf, ServiceError } from "../errors.ts";
+import { messageOf, ServiceError } from "../error.ts";
 
 /** What callers are told while the store cannot be written; nothing of their write was kept. */
 export const unavailable = (cause: unknown): ServiceError =>

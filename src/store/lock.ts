@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { messageOf, ServiceError, StartError } from "../errors.ts";
+import { messageOf, ServiceError, StartError } from "../error.ts";
 
 /**
  * The operating system's lock, taken through a small SQLite file of its own: it ends with the process, however that

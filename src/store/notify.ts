@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Client, type ClientConfig } from "pg";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Bell } from "./follow.ts";
 import type { Position, StreamID } from "../domain/event.ts";

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Kysely } from "kysely";
 import type { StreamID } from "../domain/event.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { unavailable } from "./fault.ts";
 import type { Tables } from "./schema.ts";

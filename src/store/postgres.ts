@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { Kysely, PostgresDialect, sql } from "kysely";
 import { DatabaseError, Pool, type PoolConfig, types } from "pg";
 import type { StreamID } from "../domain/event.ts";
-import { messageOf, StartError } from "../errors.ts";
+import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import {
   answerID,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
 import type { StreamID } from "../domain/event.ts";
-import { messageOf, StartError } from "../errors.ts";
+import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import {
   type Base,

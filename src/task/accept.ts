@@ -1,7 +1,7 @@
 import type { DomainEvent, StreamID } from "../domain/event.ts";
 import type { TaskState } from "../domain/task.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Due, Once, Store, Write } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 

@@ -1,5 +1,5 @@
 import { attachmentFolder, attachmentPaths } from "../domain/attachment.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { createFiles, type Files } from "../workspace/files.ts";
 import { pruneFolders } from "../workspace/prune.ts";
 import type { Workspace } from "../workspace/workspace.ts";

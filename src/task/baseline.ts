@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { type CheckSpec, maxPixels, type VisualCheck, viewport as form } from "../protocol/check.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { TaskCreate } from "../protocol/task.ts";

@@ -3,7 +3,7 @@ import { isActive } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import type { Slots } from "../engine/slots.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Limits } from "../protocol/limits.ts";
 import type { CaptureAccepted } from "../protocol/accepted.ts";

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { AgentSpec, ModelRef, SquadRef } from "../domain/agent.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { dueNow } from "../engine/engine.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import { aboutOf, type CheckSpec, checkRequest, checkSpec } from "../protocol/check.ts";
 import type { AttachmentRef } from "../protocol/text.ts";

@@ -8,7 +8,7 @@ import type { Conversation } from "../domain/chat.ts";
 import { next, type Step } from "../domain/next.ts";
 import { circleOf, findSession, interruptOf } from "../domain/session.ts";
 import { isRead, rootOf, type Session } from "../domain/task.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import type { Model } from "../model/model.ts";
 import type { Squad } from "../squad/squad.ts";
 import type { ToolResult } from "../tool/tool.ts";

@@ -2,7 +2,7 @@ import type { Delegated, ExternalTurn } from "../agent/loop.ts";
 import { lastWordOf } from "../domain/chat.ts";
 import { findSession, interruptOf } from "../domain/session.ts";
 import type { Session } from "../domain/task.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { newID } from "../id.ts";
 import type { EventData } from "../protocol/event.ts";
 import { ClaimLost } from "../store/mover.ts";

@@ -1,6 +1,6 @@
 import { readGuide } from "../agent/guide.ts";
 import { detectProject } from "../check/detect.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Facts } from "../model/model.ts";
 import { findSkills } from "../tool/skill.ts";
 import { createFiles, type Files } from "../workspace/files.ts";

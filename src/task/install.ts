@@ -1,4 +1,4 @@
-import { messageOf, ServiceError } from "../errors.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import type { Manager } from "../squad/manager.ts";
 import { decode } from "../squad/package.ts";
 import { judged } from "./author.ts";

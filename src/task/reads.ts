@@ -4,7 +4,7 @@ import { boardOf, messagesFrom, messageTypes, type OpenMessage, timelineOf } fro
 import { statusOf } from "../domain/status.ts";
 import { phaseOf, waitOf } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../protocol/status.ts";
 import type { Message, MessagePage, TaskBoard } from "../protocol/board.ts";

@@ -1,6 +1,6 @@
 import { isActive } from "../domain/summary.ts";
 import type { TaskState } from "../domain/task.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Store } from "../store/store.ts";
 import { ownerOf } from "../workspace/fork.ts";

@@ -1,5 +1,5 @@
 import type { StreamID } from "../domain/event.ts";
-import { messageOf, ServiceError } from "../errors.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import { ClaimLost, moveClaimed } from "../store/mover.ts";
 import { TextLost } from "../store/text.ts";
 import { WorkspaceLost } from "../workspace/workspace.ts";

@@ -2,7 +2,7 @@ import { endAsks } from "../domain/ask.ts";
 import { lastWordOf } from "../domain/chat.ts";
 import { type End, settled } from "../domain/end.ts";
 import { openAsks, type TaskState } from "../domain/task.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { LongText } from "../protocol/text.ts";
 import type { TurnFailure } from "../protocol/talk.ts";
 import { titleOf } from "./create.ts";

@@ -4,7 +4,7 @@ import { cancel } from "../domain/cancel.ts";
 import { openAsks, rootOf, type TaskState } from "../domain/task.ts";
 import { isActive } from "../domain/summary.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";

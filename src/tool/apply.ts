@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { applyPatch, diffArrays, parsePatch, reversePatch, type StructuredPatch } from "diff";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { componentsOf } from "../workspace/files.ts";
 import type { Git } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";

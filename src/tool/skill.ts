@@ -1,6 +1,6 @@
 import { parse } from "yaml";
 import { z } from "zod";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Files } from "../workspace/files.ts";
 import { asData, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 

@@ -8,7 +8,7 @@ import { FileRefused } from "../workspace/files.ts";
 import { GitError } from "../workspace/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Background } from "./background.ts";
-import type { OutboundOptions } from "./outbound.ts";
+import type { OutboundOptions } from "../outbound/address.ts";
 
 /**
  * What an agent can do. A tool that fails answers with `outcome: "error"` and words that help the model to go on; it

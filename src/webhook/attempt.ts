@@ -1,7 +1,7 @@
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { plain } from "../store/fold.ts";
 import type { Attempt, SigningSecret } from "../store/webhooks.ts";
-import { OutboundRefused, type Posted, postOut } from "../tool/outbound.ts";
+import { OutboundRefused, type Posted, postOut } from "../outbound/address.ts";
 import { headersFor } from "./sign.ts";
 import { type Allowed, optionsFor, type Way } from "./target.ts";
 

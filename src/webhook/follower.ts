@@ -3,7 +3,7 @@ import { evolve } from "../domain/evolve.ts";
 import { evolveMission } from "../domain/mission/evolve.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import type { TaskState } from "../domain/task.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import { callbackTypes, type MessageType, type WebhookMessage } from "../protocol/webhook.ts";

@@ -1,4 +1,4 @@
-import type { Posted } from "../tool/outbound.ts";
+import type { Posted } from "../outbound/address.ts";
 import type { DeliveryState } from "../store/webhooks.ts";
 
 /** When a failed attempt is made again. Pure: what came, the time and chance are given. */

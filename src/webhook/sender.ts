@@ -1,4 +1,4 @@
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { ClaimedDelivery, SigningSecret, Webhook, Webhooks } from "../store/webhooks.ts";
 import { attempt, type AttemptDeps, type Attempted } from "./attempt.ts";

@@ -1,5 +1,5 @@
 import { BlockList, isIP } from "node:net";
-import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } from "../tool/outbound.ts";
+import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } from "../outbound/address.ts";
 
 /**
  * Where webhooks may be sent: https on the public internet, and what the operator lists. A listed host is vouched for

@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { Recorded } from "../domain/event.ts";

@@ -7,7 +7,7 @@ import { mergeOnto } from "./rebase.ts";
 import type { createOrigins, Origin } from "./origin.ts";
 import type { createRetention } from "./retain.ts";
 import { branchOf, type Stand } from "./stand.ts";
-import type { createTurns } from "./turn.ts";
+import type { createTurns } from "../mutex.ts";
 import { openFolder } from "./walk.ts";
 import type { Commit, Joined, Prepared, Workspace, Workspaces } from "./workspace.ts";
 

@@ -1,7 +1,7 @@
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, resolve } from "node:path";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions } from "./git.ts";
 import { configStamp, locateGit } from "./gitdir.ts";
 import { decodePath, osPath } from "./path.ts";

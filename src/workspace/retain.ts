@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { commitTree, hiddenIn, idOf, isIn, showHidden, statusOf } from "./commit.ts";
 import type { Git } from "./git.ts";

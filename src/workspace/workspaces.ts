@@ -17,7 +17,7 @@ import { renewOn, unresolvedIn } from "./renew.ts";
 import { createOrigins } from "./origin.ts";
 import { createRetention } from "./retain.ts";
 import { createStand } from "./stand.ts";
-import { createTurns } from "./turn.ts";
+import { createTurns } from "../mutex.ts";
 import { createWorktrees } from "./worktree.ts";
 import type { Workspaces } from "./workspace.ts";
 

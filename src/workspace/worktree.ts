@@ -1,6 +1,6 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limits.ts";
 import { commitTree, diffOf, idOf, resetTo } from "./commit.ts";

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import { request as nodeRequest } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ServiceError } from "../../src/errors.ts";
+import { ServiceError } from "../../src/error.ts";
 import { createRates } from "../../src/http/rate.ts";
 import { listen } from "../../src/http/server.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stale, writeDocument } from "../../scripts/openapi.ts";
 import { createServiceClient } from "../../src/client/client.ts";
-import { errorCodes } from "../../src/errors.ts";
+import { errorCodes } from "../../src/error.ts";
 import type { Route } from "../../src/protocol/route.ts";
 import { createRoutes } from "../../src/protocol/routes.ts";
 import { createDouble, knownTask } from "./double.ts";

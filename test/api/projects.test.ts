@@ -2,9 +2,9 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import { silent } from "../../src/log.ts";
-import { createService } from "../../src/service.ts";
+import { createService } from "../../src/service/service.ts";
 import { makeProject, temporary } from "../harness.ts";
 
 /** What a first screen can offer: where the service was started, where that may be a project. */

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { webUnder } from "../../src/agent/permit.ts";
 import { compileRules } from "../../src/domain/permission.ts";
 import { readable } from "../../src/tool/html.ts";
-import { fetchOut, isPublic, type OutboundOptions } from "../../src/tool/outbound.ts";
+import { fetchOut, isPublic, type OutboundOptions } from "../../src/outbound/address.ts";
 import { selectTools, tools } from "../../src/tool/select.ts";
 import { makeToolLab } from "./tool.fixture.ts";
 

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { ServiceError, StartError } from "../../src/errors.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { ServiceError, StartError } from "../../src/error.ts";
 import { silent } from "../../src/log.ts";
 import { noUsage, type Model, type ModelFailure } from "../../src/model/model.ts";
 import { createRegistry, type RegistryOptions } from "../../src/model/registry.ts";

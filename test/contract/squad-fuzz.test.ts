@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { ServiceError } from "../../src/errors.ts";
+import { ServiceError } from "../../src/error.ts";
 import { createCatalog } from "../../src/squad/catalog.ts";
 import { createManager } from "../../src/squad/manager.ts";
 import type { Source } from "../../src/squad/source.ts";

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createSecrets, mapStrings } from "../../src/redact.ts";
-import { secretsOf } from "../../src/model/secrets.ts";
+import { secretsOf } from "../../src/service/secret.ts";
 
 const key = `sk-acme-9Zq/+"\\é&<${"kLm3nOp5qRs7".repeat(3)} end`;
 const word = "hunter2-hunter2";

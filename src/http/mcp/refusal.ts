@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../../errors.ts";
+import type { ErrorCode } from "../../error.ts";
 import type { ErrorBody } from "../../protocol/error.ts";
 
 /** A refusal in words that a model can act on: the code, what was expected and what came, and what to do now. */

@@ -1,5 +1,5 @@
 import { parsePatch } from "diff";
-import { messageOf } from "../../errors.ts";
+import { messageOf } from "../../error.ts";
 import type { PromptFile } from "../model.ts";
 import { clauseOf, type Instruction } from "./forms.ts";
 import { normal, pathProblem } from "./path.ts";

@@ -1,4 +1,4 @@
-import { messageOf } from "../../errors.ts";
+import { messageOf } from "../../error.ts";
 import { componentsOf } from "../../workspace/files.ts";
 
 /** Paths as a request names them, checked by their text alone; the tools look at the disk. */

@@ -1,40 +1,40 @@
 import { randomUUID } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { createArchiver } from "./archive/archive.ts";
-import { type Config, isLoopback } from "./config.ts";
-import { isMission, type Recorded } from "./domain/event.ts";
-import { protectedBy } from "./domain/permission.ts";
-import { dueNow } from "./engine/engine.ts";
-import { createLocalEngine } from "./engine/local.ts";
-import { createSlots } from "./engine/slots.ts";
-import { StartError } from "./errors.ts";
-import { createApp } from "./http/app.ts";
-import { createMetrics } from "./http/metrics.ts";
-import { listen } from "./http/server.ts";
-import { guardLog, type Log } from "./log.ts";
-import { createMissions, type Missions } from "./mission/missions.ts";
-import { createRunMission } from "./mission/run.ts";
-import { createRecorder } from "./model/cassette.ts";
-import { createRegistry } from "./model/registry.ts";
-import { secretsOf } from "./model/secrets.ts";
-import { createTrials } from "./model/trials.ts";
-import { createProcesses } from "./process/process.ts";
-import type { Sandbox } from "./process/sandbox.ts";
-import { createRoutes } from "./protocol/routes.ts";
-import { createSecrets } from "./redact.ts";
-import { browserOf, catalogOf, sandboxOf } from "./service/machine.ts";
-import { createManager } from "./squad/manager.ts";
-import { createSquads } from "./squad/squad.ts";
-import { diskGuard, distrust, openData } from "./store/data.ts";
-import { guardStore } from "./store/guarded.ts";
-import { createRetainer } from "./task/retain.ts";
-import { problemIn } from "./task/rules.ts";
-import { createRunTask } from "./task/run.ts";
-import { createTasks, type Tasks } from "./task/tasks.ts";
-import { parseAllowed } from "./webhook/target.ts";
-import { callbackTo, createWebhooks, hearing, type Webhooks } from "./webhook/webhooks.ts";
-import { createWorkspaces } from "./workspace/workspaces.ts";
+import { createArchiver } from "../archive/archive.ts";
+import { type Config, isLoopback } from "../config/config.ts";
+import { isMission, type Recorded } from "../domain/event.ts";
+import { protectedBy } from "../domain/permission.ts";
+import { dueNow } from "../engine/engine.ts";
+import { createLocalEngine } from "../engine/local.ts";
+import { createSlots } from "../engine/slots.ts";
+import { StartError } from "../error.ts";
+import { createApp } from "../http/app.ts";
+import { createMetrics } from "../http/metrics.ts";
+import { listen } from "../http/server.ts";
+import { guardLog, type Log } from "../log.ts";
+import { createMissions, type Missions } from "../mission/missions.ts";
+import { createRunMission } from "../mission/run.ts";
+import { createRecorder } from "../model/cassette.ts";
+import { createRegistry } from "../model/registry.ts";
+import { secretsOf } from "./secret.ts";
+import { createTrials } from "../model/trials.ts";
+import { createProcesses } from "../process/process.ts";
+import type { Sandbox } from "../process/sandbox.ts";
+import { createRoutes } from "../protocol/routes.ts";
+import { createSecrets } from "../redact.ts";
+import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
+import { createManager } from "../squad/manager.ts";
+import { createSquads } from "../squad/squad.ts";
+import { diskGuard, distrust, openData } from "../store/data.ts";
+import { guardStore } from "../store/guarded.ts";
+import { createRetainer } from "../task/retain.ts";
+import { problemIn } from "../task/rules.ts";
+import { createRunTask } from "../task/run.ts";
+import { createTasks, type Tasks } from "../task/tasks.ts";
+import { parseAllowed } from "../webhook/target.ts";
+import { callbackTo, createWebhooks, hearing, type Webhooks } from "../webhook/webhooks.ts";
+import { createWorkspaces } from "../workspace/workspaces.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
 
@@ -134,7 +134,7 @@ export const createService = async (
       limits,
       cassettes: config.cassettes,
       recorder: config.record === undefined ? undefined : createRecorder(config.record, secrets.known),
-      rules: async () => (await import("./model/rules/rules.ts")).createRulesModel(config.codemods),
+      rules: async () => (await import("../model/rules/rules.ts")).createRulesModel(config.codemods),
       log,
     });
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));

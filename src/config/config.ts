@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { type AgentSettings, type ProviderConfig, readFile } from "./config/file.ts";
-import { StartError } from "./errors.ts";
-import { defaultLimits, type Limits } from "./protocol/limits.ts";
+import { type AgentSettings, type ProviderConfig, readFile } from "./file.ts";
+import { StartError } from "../error.ts";
+import { defaultLimits, type Limits } from "../protocol/limits.ts";
 
 /**
  * Everything an operator may set. The only reader of `process.env`. Flags win over the environment, the environment
