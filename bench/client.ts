@@ -1,5 +1,5 @@
 import { Agent, type IncomingMessage, request } from "node:http";
-import type { Frame } from "../src/protocol/frame.ts";
+import type { Frame } from "../src/protocol/event/frame.ts";
 
 /** The caller's side, over Node's plainest client so that it costs little itself. */
 

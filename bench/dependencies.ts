@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../src/log.ts";
-import { defaultLimits } from "../src/protocol/limits.ts";
+import { defaultLimits } from "../src/protocol/limit.ts";
 import { createProcesses } from "../src/process/process.ts";
 import { weaknessesOf } from "../src/process/probe.ts";
 import { bare, bubblewrapSandbox, findProgram, type Sandbox } from "../src/process/sandbox.ts";

@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createClient } from "@hey-api/openapi-ts";
 import { createDocument } from "../src/http/openapi.ts";
-import { createRoutes } from "../src/protocol/routes.ts";
+import { createRoutes } from "../src/protocol/route/table.ts";
 import { manifestSchema } from "../src/squad/manifest.ts";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));

@@ -1,6 +1,6 @@
 import type { DomainEvent } from "../src/domain/event.ts";
 import { newID } from "../src/id.ts";
-import type { EventData } from "../src/protocol/event.ts";
+import type { EventData } from "../src/protocol/event/event.ts";
 
 /** Valid events for tests, each with everything it needs; a test names only what it is about. */
 

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { evolve } from "../src/domain/evolve.ts";
 import type { TaskState } from "../src/domain/task.ts";
-import type { Frame } from "../src/protocol/frame.ts";
-import type { TaskStatus } from "../src/protocol/status.ts";
+import type { Frame } from "../src/protocol/event/frame.ts";
+import type { TaskStatus } from "../src/protocol/task/status.ts";
 import { git, temporary, until } from "./harness.ts";
 import { type MockTurn, startMockProvider } from "./mock-provider.ts";
 

@@ -5,7 +5,7 @@ import { expect } from "vitest";
 import { summarise } from "../src/domain/summary.ts";
 import { evolve } from "../src/domain/evolve.ts";
 import type { TaskState } from "../src/domain/task.ts";
-import type { Frame } from "../src/protocol/frame.ts";
+import type { Frame } from "../src/protocol/event/frame.ts";
 import { processesOf } from "./crash/process.ts";
 import { until } from "./harness.ts";
 import { at, expectLandedChecked, logOf, send, settledTask, statusOf } from "./hostile.ts";

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { MissionStatus } from "../src/protocol/mission.ts";
-import type { TaskStatus } from "../src/protocol/status.ts";
+import type { MissionStatus } from "../src/protocol/mission/status.ts";
+import type { TaskStatus } from "../src/protocol/task/status.ts";
 import { makeProject, temporary, until } from "./harness.ts";
 import { send } from "./hostile.ts";
 import { type MockProvider, type MockRequest, type MockTurn, startMockProvider, textOf } from "./mock-provider.ts";

@@ -1,6 +1,6 @@
 import { askIDOf } from "../domain/ask.ts";
 import type { DomainEvent } from "../domain/event.ts";
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import { type Asked, Waits } from "../tool/tool.ts";
 import type { ExternalTurn } from "./loop.ts";
 

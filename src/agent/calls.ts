@@ -3,7 +3,7 @@ import { circleOf } from "../domain/session.ts";
 import type { AssistantMessage } from "../domain/chat.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../error.ts";
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import { keepText, loadInput, outputBytes } from "../store/text.ts";
 import { type Tool, type ToolResult, Waits } from "../tool/tool.ts";
 import { ask } from "./ask.ts";

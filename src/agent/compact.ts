@@ -1,6 +1,6 @@
 import { type Cut, cutOf, estimate } from "../domain/compact.ts";
 import { type ModelReply, noUsage, type PromptMessage } from "../model/model.ts";
-import type { ModelUsage } from "../protocol/talk.ts";
+import type { ModelUsage } from "../protocol/event/conversation.ts";
 import { keepText } from "../store/text.ts";
 import { fit } from "../tool/tool.ts";
 import type { Turn } from "./loop.ts";

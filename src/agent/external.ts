@@ -16,7 +16,7 @@ import {
 import { isService, messagesOf } from "../domain/chat.ts";
 import { messageOf } from "../error.ts";
 import type { PromptMessage } from "../model/model.ts";
-import type { TurnFailure } from "../protocol/talk.ts";
+import type { TurnFailure } from "../protocol/event/conversation.ts";
 import { serveHost } from "./host.ts";
 import { createLeave } from "./leave.ts";
 import type { ExternalTurn } from "./loop.ts";

@@ -1,6 +1,6 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { decide, type Request, type Rules } from "../domain/permission.ts";
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import { hostOf, subjectsOf } from "../tool/subject.ts";
 import type { Tool, ToolResult } from "../tool/tool.ts";
 import { type Files, FileRefused } from "../workspace/files.ts";

@@ -5,8 +5,8 @@ import { type Manifest, type MissionManifest, manifestText } from "../domain/flo
 import type { MissionState } from "../domain/mission/mission.ts";
 import type { TaskState } from "../domain/task.ts";
 import { ServiceError } from "../error.ts";
-import type { Limits } from "../protocol/limits.ts";
-import type { MissionStatus } from "../protocol/mission.ts";
+import type { Limits } from "../protocol/limit.ts";
+import type { MissionStatus } from "../protocol/mission/status.ts";
 import type { Store } from "../store/store.ts";
 import type { ArchiveFile } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";

@@ -1,6 +1,6 @@
 import type { ArchivedFile } from "../domain/flow.ts";
 import type { TaskState } from "../domain/task.ts";
-import type { Artifact } from "../protocol/status.ts";
+import type { Artifact } from "../protocol/task/status.ts";
 import type { Blobs } from "../store/store.ts";
 import { nameEntries, type Omitted, type Room } from "./entries.ts";
 import type { Zip } from "./zip.ts";

@@ -1,6 +1,6 @@
 import type { ArchivedFile } from "../domain/flow.ts";
 import { logName, logOf } from "../domain/ledger.ts";
-import type { Frame } from "../protocol/frame.ts";
+import type { Frame } from "../protocol/event/frame.ts";
 import type { Blobs } from "../store/store.ts";
 import type { Omitted, Room } from "./entries.ts";
 import type { Zip } from "./zip.ts";

@@ -9,8 +9,8 @@ import {
 import type { Head } from "../domain/ledger.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import { rowOf } from "../domain/mission/status.ts";
-import type { Frame } from "../protocol/frame.ts";
-import type { MissionStatus } from "../protocol/mission.ts";
+import type { Frame } from "../protocol/event/frame.ts";
+import type { MissionStatus } from "../protocol/mission/status.ts";
 import { mapStrings } from "../redact.ts";
 import { messagesIn } from "../task/reads.ts";
 import type { ArchiveDeps } from "./archive.ts";

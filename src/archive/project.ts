@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { ArchivedFile } from "../domain/flow.ts";
 import { ServiceError } from "../error.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import type { Git } from "../workspace/git.ts";
 import { type Found, readerOnDisk, type Tracked, trackedInIndex, type TrackedReader } from "../workspace/tracked.ts";
 import { linkFault, type Named, nameEntries, type Omitted } from "./entries.ts";

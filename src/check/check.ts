@@ -1,5 +1,5 @@
 import type { RunCheck } from "../protocol/check.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import type { CheckPlace } from "../workspace/workspace.ts";
 import type { Browser } from "./browser.ts";
 import { runCommandCheck } from "./command.ts";

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { createServiceClient } from "../client/client.ts";
 import { messageOf } from "../error.ts";
-import type { TaskStatus } from "../protocol/status.ts";
+import type { TaskStatus } from "../protocol/task/status.ts";
 import { Exit, exit } from "./exit.ts";
 import { clean } from "./print.ts";
 

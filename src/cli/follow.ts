@@ -1,5 +1,5 @@
 import { messageOf } from "../error.ts";
-import type { TaskStatus } from "../protocol/status.ts";
+import type { TaskStatus } from "../protocol/task/status.ts";
 import { exitOf, need, type Service, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { watchInterrupts } from "./interrupt.ts";

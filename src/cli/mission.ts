@@ -1,6 +1,6 @@
 import { text as readAll } from "node:stream/consumers";
 import { messageOf } from "../error.ts";
-import type { MissionStatus } from "../protocol/mission.ts";
+import type { MissionStatus } from "../protocol/mission/status.ts";
 import { connect, need, resolveMission, type Service, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { bytes, clean, during, duration, line, money, type Screen, table } from "./print.ts";

@@ -2,7 +2,7 @@ import { createWriteStream } from "node:fs";
 import { rename, rm, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { Artifact, TaskStatus } from "../protocol/status.ts";
+import type { Artifact, TaskStatus } from "../protocol/task/status.ts";
 import { connect, exitOf, need, resolveID, type Target } from "./call.ts";
 import { Exit, exit } from "./exit.ts";
 import { closing, follow, show, watch } from "./follow.ts";

@@ -1,5 +1,5 @@
-import type { EventData } from "../protocol/event.ts";
-import type { Frame } from "../protocol/frame.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { Frame } from "../protocol/event/frame.ts";
 import type { Screen } from "./print.ts";
 import { duration, firstLine, lastLine, line, textOf } from "./print.ts";
 

@@ -1,5 +1,5 @@
-import type { Frame } from "../protocol/frame.ts";
-import type { TaskStatus } from "../protocol/status.ts";
+import type { Frame } from "../protocol/event/frame.ts";
+import type { TaskStatus } from "../protocol/task/status.ts";
 import { type CallError, errorOf, openEvents, type Result, type StreamFrame } from "./events.ts";
 import { createClient } from "./gen/client/index.ts";
 import { Mission, type Options, Project, Service, Squad, Task, Webhook } from "./gen/sdk.gen.ts";

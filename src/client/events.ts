@@ -1,7 +1,7 @@
 import type { ErrorBody } from "../protocol/error.ts";
-import type { Frame, LiveFrame } from "../protocol/frame.ts";
-import type { MissionStatus } from "../protocol/mission.ts";
-import type { TaskStatus } from "../protocol/status.ts";
+import type { Frame, LiveFrame } from "../protocol/event/frame.ts";
+import type { MissionStatus } from "../protocol/mission/status.ts";
+import type { TaskStatus } from "../protocol/task/status.ts";
 
 /**
  * A Task's or a Mission's events as an async iterable that resumes by itself: a lost connection is opened again after the last id

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { type AgentSettings, type ProviderConfig, readFile } from "./file.ts";
 import { StartError } from "../error.ts";
-import { defaultLimits, type Limits } from "../protocol/limits.ts";
+import { defaultLimits, type Limits } from "../protocol/limit.ts";
 
 /**
  * Everything an operator may set. The only reader of `process.env`. Flags win over the environment, the environment

@@ -3,7 +3,7 @@ import { isAbsolute } from "node:path";
 import { type ParseError, parse as parseJsonc, printParseErrorCode } from "jsonc-parser";
 import { z } from "zod";
 import { StartError } from "../error.ts";
-import { defaultLimits, type Limits } from "../protocol/limits.ts";
+import { defaultLimits, type Limits } from "../protocol/limit.ts";
 
 /** `config.jsonc`: what may stand in it, and how it is read. */
 

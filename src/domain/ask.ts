@@ -1,5 +1,5 @@
-import type { EventData } from "../protocol/event.ts";
-import type { PendingAsk } from "../protocol/status.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { PendingAsk } from "../protocol/task/status.ts";
 import type { DomainEvent } from "./event.ts";
 import type { StreamState } from "./stream.ts";
 import { type Ask, isLeft, openAsks } from "./task.ts";

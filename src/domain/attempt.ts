@@ -1,4 +1,4 @@
-import type { Budget } from "../protocol/status.ts";
+import type { Budget } from "../protocol/task/status.ts";
 import type { Recorded } from "./event.ts";
 import { asking } from "./session.ts";
 import { isOpen, wholeOf } from "./slices.ts";

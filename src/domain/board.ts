@@ -1,7 +1,7 @@
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import type { LongText } from "../protocol/text.ts";
-import type { Artifact, TaskStatus } from "../protocol/status.ts";
-import type { Message, TaskBoard, TimelineEntry } from "../protocol/board.ts";
+import type { Artifact, TaskStatus } from "../protocol/task/status.ts";
+import type { Message, TaskBoard, TimelineEntry } from "../protocol/task/board.ts";
 import { answerWords, permissionWords } from "./ask.ts";
 import { missionSentence, noticeOf } from "./mission/words.ts";
 import { type Recorded, requestMessageID } from "./event.ts";

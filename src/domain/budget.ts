@@ -1,6 +1,6 @@
-import type { EventData } from "../protocol/event.ts";
-import type { TurnFailure } from "../protocol/talk.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { TurnFailure } from "../protocol/event/conversation.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { type Circle, circling } from "./circle.ts";
 import type { DomainEvent } from "./event.ts";
 import type { StreamState } from "./stream.ts";

@@ -1,4 +1,4 @@
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import { endAsks } from "./ask.ts";
 import { cancelled, settled } from "./end.ts";
 import type { DomainEvent } from "./event.ts";

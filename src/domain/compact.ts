@@ -1,4 +1,4 @@
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import { type ChatMessage, type Conversation, isService, type UserMessage } from "./chat.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { EventData, EventType } from "../protocol/event.ts";
-import type { missionEvents } from "../protocol/mission.ts";
+import type { EventData, EventType } from "../protocol/event/event.ts";
+import type { missionEvents } from "../protocol/mission/status.ts";
 
 /** Facts. `DomainEvent` is what a decision produces; `Recorded` is what the log gave it a place for. */
 

@@ -1,4 +1,4 @@
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import { noCircle } from "./circle.ts";
 import { isOfMission, type Recorded } from "./event.ts";
 import { fresh, kept, received, timeUntil } from "./attempt.ts";

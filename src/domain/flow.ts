@@ -1,8 +1,8 @@
 import { isCommand } from "../protocol/check.ts";
-import type { Frame } from "../protocol/frame.ts";
-import type { MissionStatus } from "../protocol/mission.ts";
-import type { Message, TaskBoard } from "../protocol/board.ts";
-import type { TaskDetail } from "../protocol/status.ts";
+import type { Frame } from "../protocol/event/frame.ts";
+import type { MissionStatus } from "../protocol/mission/status.ts";
+import type { Message, TaskBoard } from "../protocol/task/board.ts";
+import type { TaskDetail } from "../protocol/task/status.ts";
 import { isMission, type Recorded, sessionOf } from "./event.ts";
 import { checksOf, specsOf } from "./checks.ts";
 import type { Entry, Head } from "./ledger.ts";

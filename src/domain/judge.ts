@@ -1,4 +1,4 @@
-import type { TurnFailure } from "../protocol/talk.ts";
+import type { TurnFailure } from "../protocol/event/conversation.ts";
 import { isReviewCheck } from "../protocol/check.ts";
 import { checksFailed, failedOf, isDue } from "./checks.ts";
 import type { Rules, Step } from "./next.ts";

@@ -1,5 +1,5 @@
-import type { EventData } from "../protocol/event.ts";
-import type { TurnFailure } from "../protocol/talk.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { TurnFailure } from "../protocol/event/conversation.ts";
 import { type CheckSpec, isRun, type ReviewCheck, type RunCheck } from "../protocol/check.ts";
 import { cancelled, type End } from "./end.ts";
 import { waitsUntil } from "./ask.ts";

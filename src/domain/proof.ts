@@ -1,5 +1,5 @@
-import type { EventData } from "../protocol/event.ts";
-import type { Goal } from "../protocol/status.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { Goal } from "../protocol/task/status.ts";
 import type { Recorded } from "./event.ts";
 import { specsOf } from "./checks.ts";
 import { isOpen, type Slice } from "./slices.ts";

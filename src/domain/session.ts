@@ -1,5 +1,5 @@
-import type { ModelUsage } from "../protocol/talk.ts";
-import type { Usage } from "../protocol/status.ts";
+import type { ModelUsage } from "../protocol/event/conversation.ts";
+import type { Usage } from "../protocol/task/status.ts";
 import type { ModelRef } from "./agent.ts";
 import { advance, type Circle, noCircle } from "./circle.ts";
 import type { Recorded } from "./event.ts";

@@ -1,6 +1,6 @@
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import type { LongText } from "../protocol/text.ts";
-import type { Goal } from "../protocol/status.ts";
+import type { Goal } from "../protocol/task/status.ts";
 import type { Recorded } from "./event.ts";
 import { isFresh, isProven } from "./proof.ts";
 import { isChanged, rootOf, type Session, type TaskState } from "./task.ts";

@@ -1,4 +1,4 @@
-import type { TaskStatus, Topology } from "../protocol/status.ts";
+import type { TaskStatus, Topology } from "../protocol/task/status.ts";
 import { checksOf } from "./checks.ts";
 import { goalsOf } from "./slices.ts";
 import { commonOf } from "./summary.ts";

@@ -1,4 +1,4 @@
-import type { Usage } from "../protocol/status.ts";
+import type { Usage } from "../protocol/task/status.ts";
 import type { ModelRef } from "./agent.ts";
 import { noCircle } from "./circle.ts";
 import type { Session, TaskState } from "./task.ts";

@@ -1,4 +1,4 @@
-import type { Phase, TaskSummary } from "../protocol/status.ts";
+import type { Phase, TaskSummary } from "../protocol/task/status.ts";
 import { checksOf } from "./checks.ts";
 import { pendingOf, waitsUntil } from "./ask.ts";
 import { isCurrent, openAsks, type TaskState } from "./task.ts";

@@ -1,9 +1,9 @@
-import type { TurnFailure } from "../protocol/talk.ts";
+import type { TurnFailure } from "../protocol/event/conversation.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
-import type { EventData } from "../protocol/event.ts";
-import type { Given } from "../protocol/work.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { Given } from "../protocol/event/workspace.ts";
 import type { LongText } from "../protocol/text.ts";
-import type { Artifact, Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/status.ts";
+import type { Artifact, Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/task/status.ts";
 import type { CheckSpec } from "../protocol/check.ts";
 import type { Circle } from "./circle.ts";
 import type { ModelRef, SquadRef } from "./agent.ts";

@@ -1,5 +1,5 @@
 import type { StreamID } from "../domain/event.ts";
-import type { Priority } from "../protocol/status.ts";
+import type { Priority } from "../protocol/task/status.ts";
 import type { Due } from "../store/store.ts";
 
 /**

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
-import type { Limits } from "../protocol/limits.ts";
-import type { Route } from "../protocol/route.ts";
-import type { OperationID, Routes } from "../protocol/routes.ts";
+import type { Limits } from "../protocol/limit.ts";
+import type { Route } from "../protocol/route/route.ts";
+import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";

@@ -2,8 +2,8 @@ import { isAscii, isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as tick } from "node:timers/promises";
 import { ServiceError } from "../error.ts";
-import type { Limits } from "../protocol/limits.ts";
-import type { Route } from "../protocol/route.ts";
+import type { Limits } from "../protocol/limit.ts";
+import type { Route } from "../protocol/route/route.ts";
 import { quote } from "../protocol/issue.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "zod";
-import type { Route } from "../protocol/route.ts";
+import type { Route } from "../protocol/route/route.ts";
 import type { OnceKey } from "../task/accept.ts";
 import type { Answer, Entry } from "./reply.ts";
 

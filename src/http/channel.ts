@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import type { Entry } from "./reply.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { isAbsolute } from "node:path";
 import { ServiceError } from "../error.ts";
-import type { Route } from "../protocol/route.ts";
+import type { Route } from "../protocol/route/route.ts";
 import { quote } from "../protocol/issue.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { Route } from "../protocol/route.ts";
-import type { Routes } from "../protocol/routes.ts";
+import type { Route } from "../protocol/route/route.ts";
+import type { Routes } from "../protocol/route/table.ts";
 import { errorBody } from "../protocol/error.ts";
 import { z } from "zod";
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { isID } from "../id.ts";
-import { missionID } from "../protocol/mission.ts";
-import type { Route } from "../protocol/route.ts";
+import { missionID } from "../protocol/mission/status.ts";
+import type { Route } from "../protocol/route/route.ts";
 import type { Bodies } from "./body.ts";
 import type { AnyHandler, Call } from "./call.ts";
 import { directoryOf } from "./directory.ts";

@@ -1,5 +1,5 @@
 import type { SquadDetail, SquadRecommendation, SquadSummary } from "../protocol/squad.ts";
-import type { OperationID, Routes } from "../protocol/routes.ts";
+import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { Catalog, Scan } from "../squad/catalog.ts";
 import { invalid, type Manager, notFound } from "../squad/manager.ts";
 import { type Candidate, recommend } from "../squad/recommend.ts";

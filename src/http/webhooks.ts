@@ -2,7 +2,7 @@ import { isMission } from "../domain/event.ts";
 import { ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import { quote } from "../protocol/issue.ts";
-import type { OperationID, Routes } from "../protocol/routes.ts";
+import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { DeliveryRecord, MessageType, WebhookRecord } from "../protocol/webhook.ts";
 import type { Delivery, Webhook } from "../store/webhooks.ts";
 import { shownURL } from "../webhook/target.ts";

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { MissionState } from "../domain/mission/mission.ts";
 import { producedFor, productionsOf } from "../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../error.ts";
-import type { PlannedPhase } from "../protocol/mission.ts";
+import type { PlannedPhase } from "../protocol/mission/status.ts";
 import type { Scan } from "../squad/catalog.ts";
 import { type Recommendation, recommend } from "../squad/recommend.ts";
 import type { Found } from "../squad/scope.ts";

@@ -7,8 +7,8 @@ import { blockersOf, failuresOf, outcomeText, phaseState, retries, workOf } from
 import { messageOf, ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import { checkRequest, commandText } from "../protocol/check.ts";
-import type { MissionBudget, PlannedPhase } from "../protocol/mission.ts";
-import type { TaskCreate } from "../protocol/task.ts";
+import type { MissionBudget, PlannedPhase } from "../protocol/mission/status.ts";
+import type { TaskCreate } from "../protocol/task/request.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
 import { ClaimLost } from "../store/mover.ts";
 import { type Origin, Overtaken } from "../task/create.ts";

@@ -3,7 +3,7 @@ import type { DomainEvent, Recorded } from "../domain/event.ts";
 import { evolve } from "../domain/evolve.ts";
 import { type Dispatched, endedOf, outcomeOf } from "../domain/mission/mission.ts";
 import { noUsage } from "../domain/stream.ts";
-import type { TaskSummary } from "../protocol/status.ts";
+import type { TaskSummary } from "../protocol/task/status.ts";
 import { loadText } from "../store/text.ts";
 import type { MissionRun } from "./open.ts";
 import { reconcile } from "./reconcile.ts";

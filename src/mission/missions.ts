@@ -14,10 +14,10 @@ import type {
   MissionSummary,
   MissionWake,
   MissionWoken,
-} from "../protocol/mission.ts";
-import type { MessagePage } from "../protocol/board.ts";
-import type { TaskSummary } from "../protocol/status.ts";
-import type { TaskAnswer } from "../protocol/task.ts";
+} from "../protocol/mission/status.ts";
+import type { MessagePage } from "../protocol/task/board.ts";
+import type { TaskSummary } from "../protocol/task/status.ts";
+import type { TaskAnswer } from "../protocol/task/request.ts";
 import type { Catalog } from "../squad/catalog.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
 import { type Accepted, onceOf, type OnceKey, replay } from "../task/accept.ts";

@@ -5,7 +5,7 @@ import type { MissionState } from "../domain/mission/mission.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
-import type { MissionBudget, MissionWoken } from "../protocol/mission.ts";
+import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
 import { keepText } from "../store/text.ts";
 import { onceOf, replay } from "../task/accept.ts";
 import { keepAttachments, titleOf } from "../task/create.ts";

@@ -1,7 +1,7 @@
 import type { ModelRef } from "../domain/agent.ts";
 import type { CheckSpec } from "../protocol/check.ts";
-import type { EventData } from "../protocol/event.ts";
-import type { ModelUsage, TurnFailure } from "../protocol/talk.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { ModelUsage, TurnFailure } from "../protocol/event/conversation.ts";
 
 /**
  * One language model (or the embedded rules) as the loop sees it. A provider's failure is a value. Implementations:

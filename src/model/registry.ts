@@ -1,7 +1,7 @@
 import type { ModelRef } from "../domain/agent.ts";
 import { ServiceError, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
-import { defaultLimits, type Limits } from "../protocol/limits.ts";
+import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import { type Breaker, type BreakerState, createBreaker, guarded } from "./breaker.ts";
 import { cassettesIn, openCassette, play, type Recorder } from "./cassette.ts";
 import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./kinds.ts";

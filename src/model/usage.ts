@@ -1,5 +1,5 @@
 import type { LanguageModelV4Usage, SharedV4ProviderMetadata } from "@ai-sdk/provider";
-import type { ModelUsage } from "../protocol/talk.ts";
+import type { ModelUsage } from "../protocol/event/conversation.ts";
 import type { Connection } from "./kinds.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { type Issue, ServiceError } from "../error.ts";
-import type { Limits } from "./limits.ts";
+import type { Limits } from "./limit.ts";
 
 /**
  * What an attachment must be beyond its schema: canonical base64, within the sizes, a base name for a file name, and

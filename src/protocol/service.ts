@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { modelUsage, turnFailure } from "./talk.ts";
-import { modelRef } from "./task.ts";
+import { modelUsage, turnFailure } from "./event/conversation.ts";
+import { modelRef } from "./task/request.ts";
 
 /** What the service says of itself. */
 

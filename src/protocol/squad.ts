@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { squadRef } from "./status.ts";
+import { squadRef } from "./task/status.ts";
 
 /** What the squad routes take and answer. Source: completion.md "Squads". */
 

@@ -21,7 +21,7 @@ import { secretsOf } from "./secret.ts";
 import { createTrials } from "../model/trials.ts";
 import { createProcesses } from "../process/process.ts";
 import type { Sandbox } from "../process/sandbox.ts";
-import { createRoutes } from "../protocol/routes.ts";
+import { createRoutes } from "../protocol/route/table.ts";
 import { createSecrets } from "../redact.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
 import { createManager } from "../squad/manager.ts";

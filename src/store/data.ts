@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf, ServiceError, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { lockFolder } from "./lock.ts";
 import { sweepBlobs } from "./orphans.ts";
 import { createSqliteStore } from "./sqlite.ts";

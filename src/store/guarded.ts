@@ -1,5 +1,5 @@
 import type { DomainEvent } from "../domain/event.ts";
-import type { LiveFrame } from "../protocol/frame.ts";
+import type { LiveFrame } from "../protocol/event/frame.ts";
 import { mapStrings, type Secrets, type Stream } from "../redact.ts";
 import type { Live, Store, Write } from "./store.ts";
 

@@ -4,7 +4,7 @@ import { taskRevision } from "../domain/evolve.ts";
 import { missionRevision } from "../domain/mission/evolve.ts";
 import { type MissionRow, rowOf } from "../domain/mission/status.ts";
 import { summarise } from "../domain/summary.ts";
-import type { TaskSummary } from "../protocol/status.ts";
+import type { TaskSummary } from "../protocol/task/status.ts";
 import { hash, nameOf, plain } from "./fold.ts";
 import type { Tables } from "./schema.ts";
 import type { Store } from "./store.ts";

@@ -4,9 +4,9 @@ import type { MissionRow } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/mission/mission.ts";
 import type { TaskState } from "../domain/task.ts";
 import type { BlobRef } from "../protocol/text.ts";
-import type { LiveFrame } from "../protocol/frame.ts";
-import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/status.ts";
-import type { Project } from "../protocol/board.ts";
+import type { LiveFrame } from "../protocol/event/frame.ts";
+import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";
+import type { Project } from "../protocol/task/board.ts";
 import type { Webhooks } from "./webhooks.ts";
 
 /**

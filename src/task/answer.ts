@@ -1,7 +1,7 @@
 import { answer, answerWords } from "../domain/ask.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
-import type { AnswerAccepted } from "../protocol/accepted.ts";
+import type { AnswerAccepted } from "../protocol/task/accepted.ts";
 import type { Accept } from "./accept.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
 

@@ -1,7 +1,7 @@
 import { ServiceError } from "../error.ts";
 import { type CheckSpec, maxPixels, type VisualCheck, viewport as form } from "../protocol/check.ts";
-import type { Limits } from "../protocol/limits.ts";
-import type { TaskCreate } from "../protocol/task.ts";
+import type { Limits } from "../protocol/limit.ts";
+import type { TaskCreate } from "../protocol/task/request.ts";
 import type { Blobs } from "../store/store.ts";
 import { createFiles, FileRefused } from "../workspace/files.ts";
 

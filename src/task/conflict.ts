@@ -1,5 +1,5 @@
-import type { EventData } from "../protocol/event.ts";
-import type { Snapshot } from "../protocol/work.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { Snapshot } from "../protocol/event/workspace.ts";
 import { baseSide, projectSide, taskSide } from "../workspace/renew.ts";
 import type { Renewed, Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";

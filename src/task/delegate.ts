@@ -4,7 +4,7 @@ import { findSession, interruptOf } from "../domain/session.ts";
 import type { Session } from "../domain/task.ts";
 import { messageOf } from "../error.ts";
 import { newID } from "../id.ts";
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import { ClaimLost } from "../store/mover.ts";
 import { keepText, loadText } from "../store/text.ts";
 import { failed, ok, sized, type ToolResult, Waits } from "../tool/tool.ts";

@@ -3,7 +3,7 @@ import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { compileRules } from "../domain/permission.ts";
 import { dueNow } from "../engine/engine.ts";
 import type { Facts, ToolSpec } from "../model/model.ts";
-import type { LiveFrame } from "../protocol/frame.ts";
+import type { LiveFrame } from "../protocol/event/frame.ts";
 import type { Squad } from "../squad/squad.ts";
 import { selectTools, toolSpecs } from "../tool/select.ts";
 import type { Tool } from "../tool/tool.ts";

@@ -4,7 +4,7 @@ import type { DomainEvent } from "../domain/event.ts";
 import { openAsks, type TaskState } from "../domain/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
-import type { InterruptAccepted } from "../protocol/accepted.ts";
+import type { InterruptAccepted } from "../protocol/task/accepted.ts";
 import type { Accept } from "./accept.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
 

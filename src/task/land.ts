@@ -1,6 +1,6 @@
 import { hasSnapshot } from "../domain/task.ts";
-import type { EventData } from "../protocol/event.ts";
-import type { TurnFailure } from "../protocol/talk.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { TurnFailure } from "../protocol/event/conversation.ts";
 import type { Commit, LandingPlan, Refusal, Workspace } from "../workspace/workspace.ts";
 import { type Conflict, giveBack } from "./conflict.ts";
 import type { Run } from "./open.ts";

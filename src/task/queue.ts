@@ -1,4 +1,4 @@
-import type { TaskStatus, TaskSummary } from "../protocol/status.ts";
+import type { TaskStatus, TaskSummary } from "../protocol/task/status.ts";
 import type { Place, Store } from "../store/store.ts";
 
 /** Where queued Tasks stand: no fact of theirs, so it is asked for by whoever shows them, for all of them at once. */

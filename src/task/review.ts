@@ -7,7 +7,7 @@ import { findSession } from "../domain/session.ts";
 import { type CheckRun, isRead, rootOf, type Session } from "../domain/task.ts";
 import { newID } from "../id.ts";
 import type { ReviewCheck } from "../protocol/check.ts";
-import type { EventData } from "../protocol/event.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import { keepText, loadText } from "../store/text.ts";
 import { asData, fit } from "../tool/tool.ts";
 import { subjectOf } from "./check.ts";

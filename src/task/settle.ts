@@ -4,7 +4,7 @@ import { type End, settled } from "../domain/end.ts";
 import { openAsks, type TaskState } from "../domain/task.ts";
 import { messageOf } from "../error.ts";
 import type { LongText } from "../protocol/text.ts";
-import type { TurnFailure } from "../protocol/talk.ts";
+import type { TurnFailure } from "../protocol/event/conversation.ts";
 import { titleOf } from "./create.ts";
 import type { Run } from "./open.ts";
 

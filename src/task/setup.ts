@@ -1,5 +1,5 @@
-import type { EventData } from "../protocol/event.ts";
-import type { Given } from "../protocol/work.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { Given } from "../protocol/event/workspace.ts";
 import type { Ran } from "../process/process.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";

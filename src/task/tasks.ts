@@ -7,16 +7,16 @@ import { dueNow, type Engine } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import type {
   AnswerAccepted,
   CancelAccepted,
   CaptureAccepted,
   InterruptAccepted,
   MessageAccepted,
-} from "../protocol/accepted.ts";
-import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../protocol/status.ts";
-import type { MessagePage, Preview, TaskBoard } from "../protocol/board.ts";
+} from "../protocol/task/accepted.ts";
+import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../protocol/task/status.ts";
+import type { MessagePage, Preview, TaskBoard } from "../protocol/task/board.ts";
 import type {
   SessionInterrupt,
   TaskAnswer,
@@ -25,7 +25,7 @@ import type {
   TaskCreate,
   TaskMessage,
   TaskPatch,
-} from "../protocol/task.ts";
+} from "../protocol/task/request.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { ListQuery, Store } from "../store/store.ts";
 import { keepText } from "../store/text.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { newID } from "../id.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { isOpen } from "../domain/slices.ts";
 import type { TaskState } from "../domain/task.ts";
 import { mediaTypeOf } from "./media.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
-import type { Given } from "../protocol/work.ts";
+import type { Given } from "../protocol/event/workspace.ts";
 import { givenNote } from "../workspace/dependencies.ts";
 import { report } from "./process.ts";
 import { answer, counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";

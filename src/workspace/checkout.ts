@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import type { Command, Processes, Ran } from "../process/process.ts";
 import type { Place } from "../process/place.ts";
 import { patternOf, splitNul } from "./commit.ts";

@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
 import { lstat, readdir, readlink, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import type { Given } from "../protocol/work.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Given } from "../protocol/event/workspace.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { isWithin } from "../process/system.ts";
 
 /**

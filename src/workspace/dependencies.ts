@@ -1,7 +1,7 @@
 import { existsSync, fstatSync, lstatSync, readFileSync, type Stats } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Given } from "../protocol/work.ts";
+import type { Given } from "../protocol/event/workspace.ts";
 import type { Git } from "./git.ts";
 import { isWithin } from "../process/system.ts";
 import { openFolder } from "./walk.ts";

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Given } from "../protocol/work.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Given } from "../protocol/event/workspace.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { patternOf } from "./commit.ts";
 import { copyFolder } from "./copies.ts";
 import { findFolders } from "./dependencies.ts";

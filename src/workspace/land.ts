@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import type { LandedPath } from "../protocol/work.ts";
+import type { LandedPath } from "../protocol/event/workspace.ts";
 import { below, look, put, see, sweep, take } from "./disk.ts";
 import type { Git } from "./git.ts";
 import { lockIndex } from "./lock.ts";

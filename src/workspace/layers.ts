@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Log } from "../log.ts";
-import type { Given } from "../protocol/work.ts";
+import type { Given } from "../protocol/event/workspace.ts";
 import { folderStats, problemOf } from "./dependencies.ts";
 import type { Mount, Place } from "../process/place.ts";
 import { findProgram } from "../process/sandbox.ts";

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Given } from "../protocol/work.ts";
+import type { Given } from "../protocol/event/workspace.ts";
 
 /** Where a Task's worktree came from. `gitDir` is the worktree's own, `projectGitDir` that of the project's files. */
 export type Origin = {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { LandedPath } from "../protocol/work.ts";
+import type { LandedPath } from "../protocol/event/workspace.ts";
 import { splitNul } from "./commit.ts";
 import { checkOut } from "./blob.ts";
 import { below, type OnDisk, see, type Sight } from "./disk.ts";

@@ -1,6 +1,6 @@
 import { existsSync, fsyncSync, mkdirSync, openSync, closeSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import type { LandedPath } from "../protocol/work.ts";
+import type { LandedPath } from "../protocol/event/workspace.ts";
 import { blobOf, checkedOut } from "./blob.ts";
 import { look, sha256 } from "./disk.ts";
 import type { Git } from "./git.ts";

@@ -1,6 +1,6 @@
 import { accessSync, constants, copyFileSync, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { hiddenIn, idOf, showHidden, specialOf, splitNul, statusOf } from "./commit.ts";
 import { type Git, GitError } from "./git.ts";
 import type { Origin } from "./origin.ts";

@@ -1,5 +1,5 @@
-import type { EventData } from "../protocol/event.ts";
-import type { Given, LandedPath, Snapshot } from "../protocol/work.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts";
 import type { Files } from "./files.ts";
 import type { Git } from "./git.ts";
 import type { Retired } from "./retain.ts";

@@ -1,7 +1,7 @@
 import { mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../log.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { createCheckouts } from "./checkout.ts";
 import { idOf } from "./commit.ts";
 import { branchTip, createForks, forksOf, ownerOf } from "./fork.ts";

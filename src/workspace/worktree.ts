@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
-import type { Limits } from "../protocol/limits.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { commitTree, diffOf, idOf, resetTo } from "./commit.ts";
 import { createFiles, type Files } from "./files.ts";
 import { createGiver } from "./give.ts";

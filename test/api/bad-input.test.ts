@@ -8,9 +8,9 @@ import { createBodies } from "../../src/http/body.ts";
 import { createDocument } from "../../src/http/openapi.ts";
 import { checkAttachments } from "../../src/protocol/attachment.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
-import type { Route } from "../../src/protocol/route.ts";
-import { createRoutes } from "../../src/protocol/routes.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
+import type { Route } from "../../src/protocol/route/route.ts";
+import { createRoutes } from "../../src/protocol/route/table.ts";
 import { makeProject, temporary, writeFiles } from "../harness.ts";
 import { startService, type TestService } from "../service.ts";
 

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import type { Frame } from "../../src/protocol/frame.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
 import { startProcess } from "../crash/process.ts";
 import { makeProject, temporary } from "../harness.ts";
 import {

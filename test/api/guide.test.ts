@@ -6,7 +6,7 @@ import { tableOf } from "../../src/cli/completion.ts";
 import { createProgram } from "../../src/cli/main.ts";
 import { configFile } from "../../src/config/file.ts";
 import { createMetrics } from "../../src/http/metrics.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { built } from "../built.ts";
 import { entriesOf } from "../entries.ts";
 import { makeProject, temporary } from "../harness.ts";

@@ -6,9 +6,9 @@ import { ServiceError } from "../../src/error.ts";
 import { createRates } from "../../src/http/rate.ts";
 import { listen } from "../../src/http/server.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
-import type { Route } from "../../src/protocol/route.ts";
-import { createRoutes } from "../../src/protocol/routes.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
+import type { Route } from "../../src/protocol/route/route.ts";
+import { createRoutes } from "../../src/protocol/route/table.ts";
 import { temporary } from "../harness.ts";
 import { createDouble, knownTask, raw } from "./double.ts";
 

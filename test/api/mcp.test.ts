@@ -1,6 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { git, readText, until } from "../harness.ts";
 import { send } from "../hostile.ts";
 import { dispatch, finish, openStage, plan, type Stage } from "../missions.ts";

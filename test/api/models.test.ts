@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import type { Frame } from "../../src/protocol/frame.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
 import { makeProject, readText, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stale, writeDocument } from "../../scripts/openapi.ts";
 import { createServiceClient } from "../../src/client/client.ts";
 import { errorCodes } from "../../src/error.ts";
-import type { Route } from "../../src/protocol/route.ts";
-import { createRoutes } from "../../src/protocol/routes.ts";
+import type { Route } from "../../src/protocol/route/route.ts";
+import { createRoutes } from "../../src/protocol/route/table.ts";
 import { createDouble, knownTask } from "./double.ts";
 
 /** The published document, the page that shows it, and the client made from it. */

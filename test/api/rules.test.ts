@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import type { TaskStatus } from "../../src/protocol/status.ts";
+import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import { git, makeProject, readText, temporary, writeFiles } from "../harness.ts";
 import { type Registry, startRegistry } from "../registry.ts";
 import { startService, type TestService } from "../service.ts";

@@ -12,7 +12,7 @@ import { createSlots } from "../../src/engine/slots.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { silent } from "../../src/log.ts";
 import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog.ts";
 import { createSquads } from "../../src/squad/squad.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";

@@ -2,7 +2,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LongText } from "../../src/protocol/text.ts";
-import type { TaskBoard } from "../../src/protocol/board.ts";
+import type { TaskBoard } from "../../src/protocol/task/board.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { createTask, logOf, post, send, settledTask, statusOf } from "../hostile.ts";
 import {

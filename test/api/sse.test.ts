@@ -6,7 +6,7 @@ import type { DomainEvent } from "../../src/domain/event.ts";
 import { statusOf } from "../../src/domain/status.ts";
 import { newID } from "../../src/id.ts";
 import { silent } from "../../src/log.ts";
-import { defaultLimits, type Limits } from "../../src/protocol/limits.ts";
+import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Tasks } from "../../src/task/tasks.ts";

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import type { TaskStatus } from "../../src/protocol/status.ts";
+import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import { titleOf } from "../../src/task/create.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";

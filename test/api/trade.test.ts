@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { LLMock } from "@copilotkit/aimock";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import type { TaskStatus } from "../../src/protocol/status.ts";
+import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import { javascript } from "../fixtures/trade/javascript.ts";
 import { edit, type Job, read, shell, type Turn, write } from "../fixtures/trade/job.ts";
 import { other } from "../fixtures/trade/other.ts";

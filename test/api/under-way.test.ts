@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { TaskStatus } from "../../src/protocol/status.ts";
+import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import { makeProject, temporary, until } from "../harness.ts";
 import { createTask, post, shell, statusOf } from "../hostile.ts";
 import { invariants } from "../invariants.ts";

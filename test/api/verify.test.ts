@@ -3,7 +3,7 @@ import { appendFileSync, readFileSync, truncateSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Entry, hashOf, startOf } from "../../src/domain/ledger.ts";
-import type { Frame } from "../../src/protocol/frame.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
 import { git, makeProject, temporary, writeFiles } from "../harness.ts";
 import { createTask, settledTask } from "../hostile.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";

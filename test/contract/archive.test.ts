@@ -24,7 +24,7 @@ import type { DomainEvent } from "../../src/domain/event.ts";
 import type { Manifest } from "../../src/domain/flow.ts";
 import type { TaskState } from "../../src/domain/task.ts";
 import { silent } from "../../src/log.ts";
-import { defaultLimits, type Limits } from "../../src/protocol/limits.ts";
+import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createArchiver } from "../../src/archive/archive.ts";

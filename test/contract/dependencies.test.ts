@@ -2,7 +2,7 @@ import { chmodSync, existsSync, lstatSync, mkdirSync, writeFileSync } from "node
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { defaultLimits, type Limits } from "../../src/protocol/limits.ts";
+import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import { bare, type Sandbox } from "../../src/process/sandbox.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";

@@ -7,7 +7,7 @@ import type { StreamID } from "../../src/domain/event.ts";
 import { dueNow, type Engine } from "../../src/engine/engine.ts";
 import { createLocalEngine, type LocalEngineOptions } from "../../src/engine/local.ts";
 import { type Log, silent } from "../../src/log.ts";
-import type { Priority } from "../../src/protocol/status.ts";
+import type { Priority } from "../../src/protocol/task/status.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import type { Due, Store } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";

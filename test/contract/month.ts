@@ -11,7 +11,7 @@ import { silent } from "../../src/log.ts";
 import { createMissions } from "../../src/mission/missions.ts";
 import { createRunMission } from "../../src/mission/run.ts";
 import { type Model, noUsage, type PromptMessage } from "../../src/model/model.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog.ts";
 import { createSquads } from "../../src/squad/squad.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";

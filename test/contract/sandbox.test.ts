@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createBoxes } from "../../src/process/boxes.ts";
 import { createProcesses, type Command, type ProcessOptions, type Ran } from "../../src/process/process.ts";
 import { weaknessesOf } from "../../src/process/probe.ts";

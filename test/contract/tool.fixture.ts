@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync,
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { silent } from "../../src/log.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createBackground } from "../../src/tool/background.ts";
 import { tools } from "../../src/tool/select.ts";
 import type { ToolContext, ToolResult } from "../../src/tool/tool.ts";

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/select.ts";
 import { fit, type ToolContext, type ToolResult } from "../../src/tool/tool.ts";

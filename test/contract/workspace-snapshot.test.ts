@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync, watch, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { until } from "../harness.ts";
 import { createScene, fsck, picture, prepare, type Scene } from "./workspace.fixture.ts";

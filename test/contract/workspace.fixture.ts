@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silent } from "../../src/log.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces, type WorkspacesOptions } from "../../src/workspace/workspaces.ts";

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Frame } from "../../src/protocol/frame.ts";
-import type { TaskStatus } from "../../src/protocol/status.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
+import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import { makeProject, readText, temporary, until } from "../harness.ts";
 import { startMockProvider } from "../mock-provider.ts";
 import { startProcess } from "./process.ts";

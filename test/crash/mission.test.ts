@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { MissionStatus } from "../../src/protocol/mission.ts";
+import type { MissionStatus } from "../../src/protocol/mission/status.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { at, post, send } from "../hostile.ts";
 import { eventsOf, type MissionEvent, missionOf } from "../missions.ts";

@@ -1,8 +1,8 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Frame } from "../../src/protocol/frame.ts";
-import type { TaskStatus } from "../../src/protocol/status.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
+import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import { makeProject, temporary, until } from "../harness.ts";
 import { type MockProvider, startMockProvider } from "../mock-provider.ts";
 import { sandboxesHere } from "../sandboxes.ts";

@@ -1,8 +1,8 @@
 import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Frame } from "../../src/protocol/frame.ts";
-import type { TaskStatus } from "../../src/protocol/status.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
+import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { at, createTask, logOf, send, statusOf } from "../hostile.ts";
 import {

@@ -1,8 +1,8 @@
 import { appendFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Frame } from "../../src/protocol/frame.ts";
-import type { TaskStatus, TaskSummary } from "../../src/protocol/status.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
+import type { TaskStatus, TaskSummary } from "../../src/protocol/task/status.ts";
 import { cassettes, ensureCassette } from "../cassette.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockRequest, startMockProvider } from "../mock-provider.ts";

@@ -7,7 +7,7 @@ import { next, type Rules } from "../../src/domain/next.ts";
 import { summarise } from "../../src/domain/summary.ts";
 import { evolve } from "../../src/domain/evolve.ts";
 import type { TaskState } from "../../src/domain/task.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { created } from "../events.ts";
 
 /** Asks as facts: given these, what happens next, and what an answer, a message, a cancel come to. */

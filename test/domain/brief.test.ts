@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { briefOf, readBrief } from "../../src/domain/brief.ts";
 import { asItsBlock, review } from "../../src/model/rules/review.ts";
-import type { Goal } from "../../src/protocol/status.ts";
+import type { Goal } from "../../src/protocol/task/status.ts";
 
 /** What a reviewer reads, and what the rules make of it. */
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { frameOf } from "../../src/domain/flow.ts";
 import { canonical, type Entry, hashOf, ledgerOf } from "../../src/domain/ledger.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import type { Frame } from "../../src/protocol/frame.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
 import { created } from "../events.ts";
 
 /** The ledger's fold and its hashes, against vectors that another program made by the words of the manual. */

@@ -8,7 +8,7 @@ import { silent } from "../../src/log.ts";
 import type { Facts, ModelFailure, ModelReply, PromptFile, PromptMessage } from "../../src/model/model.ts";
 import { parse } from "../../src/model/rules/grammar.ts";
 import { createRulesModel } from "../../src/model/rules/rules.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import type { CommandCheck } from "../../src/protocol/check.ts";
 import { toolSpecs, tools } from "../../src/tool/select.ts";
 import { createProcesses } from "../../src/process/process.ts";

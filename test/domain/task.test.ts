@@ -5,7 +5,7 @@ import { next, type Rules } from "../../src/domain/next.ts";
 import { evolve } from "../../src/domain/evolve.ts";
 import type { TaskState } from "../../src/domain/task.ts";
 import { summarise } from "../../src/domain/summary.ts";
-import type { EventData } from "../../src/protocol/event.ts";
+import type { EventData } from "../../src/protocol/event/event.ts";
 import { created } from "../events.ts";
 
 /** Given facts, what happens next, and what commands decide. Ids of Git objects are one letter, forty times. */

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Frame } from "../../src/protocol/frame.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
 import { processesOf, startProcess } from "../crash/process.ts";
 import { git, makeProject, readText, until } from "../harness.ts";
 import {

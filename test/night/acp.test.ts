@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import type { Frame } from "../../src/protocol/frame.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
 import { processesOf } from "../crash/process.ts";
 import { git, makeProject, readText, temporary } from "../harness.ts";
 import { type MockProvider, startMockProvider } from "../mock-provider.ts";

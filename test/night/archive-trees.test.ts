@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { entriesOf } from "../entries.ts";
 import { silent } from "../../src/log.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createSecrets } from "../../src/redact.ts";
 import { createSqliteStore } from "../../src/store/sqlite.ts";
 import { createArchiver } from "../../src/archive/archive.ts";

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { silent } from "../../src/log.ts";
-import { defaultLimits } from "../../src/protocol/limits.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import { bare, bubblewrapSandbox } from "../../src/process/sandbox.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";

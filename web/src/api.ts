@@ -1,8 +1,8 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { createServiceClient } from "../../src/client/client.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";
-import type { TaskBoard } from "../../src/protocol/board.ts";
-import type { TaskSummary } from "../../src/protocol/status.ts";
+import type { TaskBoard } from "../../src/protocol/task/board.ts";
+import type { TaskSummary } from "../../src/protocol/task/status.ts";
 
 /** The service, by its own typed client. The browser adds the credentials that it asked for. */
 export const client = createServiceClient({ baseUrl: window.location.origin });

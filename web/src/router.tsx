@@ -5,7 +5,7 @@ import {
   lazyRouteComponent,
   retainSearchParams,
 } from "@tanstack/react-router";
-import type { TaskSummary } from "../../src/protocol/status.ts";
+import type { TaskSummary } from "../../src/protocol/task/status.ts";
 import { Home } from "./home/home.tsx";
 import { Missing } from "./parts/empty.tsx";
 import { Shell } from "./shell/shell.tsx";

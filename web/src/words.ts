@@ -1,4 +1,4 @@
-import type { TaskSummary, Usage } from "../../src/protocol/status.ts";
+import type { TaskSummary, Usage } from "../../src/protocol/task/status.ts";
 
 /** How states, times, amounts read. */
 

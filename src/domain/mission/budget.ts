@@ -1,6 +1,6 @@
-import type { EventData } from "../../protocol/event.ts";
-import type { MissionBudget } from "../../protocol/mission.ts";
-import type { Usage } from "../../protocol/status.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { MissionBudget } from "../../protocol/mission/status.ts";
+import type { Usage } from "../../protocol/task/status.ts";
 import type { MissionState } from "./mission.ts";
 import { phaseState } from "./plan.ts";
 

@@ -1,8 +1,8 @@
-import type { EventData } from "../../protocol/event.ts";
-import type { TurnFailure } from "../../protocol/talk.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
-import type { MissionBudget, PlannedPhase } from "../../protocol/mission.ts";
-import type { ErrorInfo, LifecycleStatus } from "../../protocol/status.ts";
+import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
+import type { ErrorInfo, LifecycleStatus } from "../../protocol/task/status.ts";
 import type { ModelRef, SquadRef } from "../agent.ts";
 import type { StreamState } from "../stream.ts";
 

@@ -1,4 +1,4 @@
-import type { PlannedPhase } from "../../protocol/mission.ts";
+import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { SquadRef } from "../agent.ts";
 import { type Dispatched, isRunning, type MissionState, outcomeOf } from "./mission.ts";
 

@@ -1,5 +1,5 @@
-import type { MissionPhase, MissionStatus, MissionSummary } from "../../protocol/mission.ts";
-import type { TaskSummary, Usage } from "../../protocol/status.ts";
+import type { MissionPhase, MissionStatus, MissionSummary } from "../../protocol/mission/status.ts";
+import type { TaskSummary, Usage } from "../../protocol/task/status.ts";
 import { pendingOf } from "../ask.ts";
 import { usedOf } from "./budget.ts";
 import { errorOf, type MissionState } from "./mission.ts";

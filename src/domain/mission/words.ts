@@ -1,4 +1,4 @@
-import type { EventData } from "../../protocol/event.ts";
+import type { EventData } from "../../protocol/event/event.ts";
 import type { DomainEvent } from "../event.ts";
 import { pausedText } from "./budget.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { checkAttachments } from "../../protocol/attachment.ts";
-import { missionID } from "../../protocol/mission.ts";
+import { missionID } from "../../protocol/mission/status.ts";
 import { missionStanding, missionStandingOf } from "./standing.ts";
 import {
   directory,

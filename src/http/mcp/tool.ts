@@ -1,8 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import type { Missions } from "../../mission/missions.ts";
-import type { Limits } from "../../protocol/limits.ts";
-import type { Routes } from "../../protocol/routes.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { Routes } from "../../protocol/route/table.ts";
 import type { Store } from "../../store/store.ts";
 import type { OnceKey } from "../../task/accept.ts";
 import type { Tasks } from "../../task/tasks.ts";

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { CSSProperties } from "react";
-import type { TaskSummary } from "../../../src/protocol/status.ts";
+import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { StateBadge, StateIcon } from "../parts/state.tsx";
 import { groupOf, groups, groupWords } from "../words.ts";
 import { Facts } from "./list.tsx";

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { Milestone } from "lucide-react";
-import type { TaskSummary } from "../../../src/protocol/status.ts";
+import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { Inline } from "../parts/inline.tsx";
 import { CheckIcon, StateBadge, StateIcon } from "../parts/state.tsx";
 import { Ago, Elapsed } from "../parts/time.tsx";

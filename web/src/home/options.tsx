@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import type { TaskCreate } from "../../../src/protocol/task.ts";
+import type { TaskCreate } from "../../../src/protocol/task/request.ts";
 import { squadsOf } from "../api.ts";
 import { Labelled } from "../parts/labelled.tsx";
 

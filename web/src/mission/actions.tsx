@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { MissionStatus } from "../../../src/protocol/mission.ts";
+import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { say } from "../parts/toast.tsx";

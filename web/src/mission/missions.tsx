@@ -2,7 +2,7 @@ import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-q
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Milestone } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import type { MissionSummary } from "../../../src/protocol/mission.ts";
+import type { MissionSummary } from "../../../src/protocol/mission/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { useFollow } from "../live.ts";
 import { Empty, Failure, Waiting } from "../parts/empty.tsx";

@@ -3,7 +3,7 @@ import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronLeft, Download, Ellipsis } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useCallback, useEffect, useState } from "react";
-import type { MissionStatus } from "../../../src/protocol/mission.ts";
+import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Gone, Waiting } from "../parts/empty.tsx";
 import { StateMark } from "../parts/state.tsx";

@@ -10,8 +10,8 @@ import {
   LoaderCircle,
   type LucideIcon,
 } from "lucide-react";
-import type { MissionPhase, MissionStatus } from "../../../src/protocol/mission.ts";
-import type { TaskSummary } from "../../../src/protocol/status.ts";
+import type { MissionPhase, MissionStatus } from "../../../src/protocol/mission/status.ts";
+import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { Aside } from "../parts/aside.tsx";
 import { Progress } from "../parts/progress.tsx";
 import { StateIcon } from "../parts/state.tsx";

@@ -1,4 +1,4 @@
-import type { MissionPhase, MissionStatus, MissionSummary } from "../../../src/protocol/mission.ts";
+import type { MissionPhase, MissionStatus, MissionSummary } from "../../../src/protocol/mission/status.ts";
 import type { Share } from "../parts/progress.tsx";
 import type { State } from "../words.ts";
 

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChartNoAxesColumn } from "lucide-react";
-import type { TaskSummary } from "../../../src/protocol/status.ts";
+import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Empty, Failure, Waiting } from "../parts/empty.tsx";
 import { Fact, Screen } from "../parts/screen.tsx";

@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { Hand } from "lucide-react";
 import { useState } from "react";
-import type { PendingAsk } from "../../../src/protocol/status.ts";
+import type { PendingAsk } from "../../../src/protocol/task/status.ts";
 import { wordsOf } from "../api.ts";
 import { useNow } from "../parts/time.tsx";
 import { ticking } from "../words.ts";

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { TaskStatus } from "../../../src/protocol/status.ts";
+import type { TaskStatus } from "../../../src/protocol/task/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Dialog } from "../parts/dialog.tsx";
 

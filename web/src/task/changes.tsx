@@ -3,7 +3,7 @@ import { Columns2, FileText, Rows2 } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import { Diff, type FileData, Hunk, parseDiff, type ViewType } from "react-diff-view";
 import "react-diff-view/style/index.css";
-import type { TaskBoard } from "../../../src/protocol/board.ts";
+import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Empty, Failure, Waiting } from "../parts/empty.tsx";
 import { count, duration, short } from "../words.ts";

@@ -1,7 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDownToLine, ChevronsDownUp, ChevronsUpDown, CircleAlert, Search } from "lucide-react";
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { Topology } from "../../../src/protocol/status.ts";
+import type { Topology } from "../../../src/protocol/task/status.ts";
 import { Waiting } from "../parts/empty.tsx";
 import { useAnchor, useAnchorTo } from "../parts/anchor.ts";
 import { useLate } from "../parts/time.tsx";

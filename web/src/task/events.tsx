@@ -1,7 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Search } from "lucide-react";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
-import type { Frame } from "../../../src/protocol/frame.ts";
+import type { Frame } from "../../../src/protocol/event/frame.ts";
 import { Waiting } from "../parts/empty.tsx";
 import { useAnchor, useAnchorTo } from "../parts/anchor.ts";
 import { useLate } from "../parts/time.tsx";

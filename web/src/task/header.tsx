@@ -3,7 +3,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { ChevronLeft, Download, Ellipsis, GitBranch, GitCommitHorizontal } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useState } from "react";
-import type { TaskBoard } from "../../../src/protocol/board.ts";
+import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Inline } from "../parts/inline.tsx";

@@ -1,5 +1,5 @@
 import type { StreamFrame } from "../../../src/client/events.ts";
-import type { Frame } from "../../../src/protocol/frame.ts";
+import type { Frame } from "../../../src/protocol/event/frame.ts";
 import { createConversation, type Item } from "./conversation.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { ChevronDown, CircleCheck, CircleDashed, CircleSlash, LoaderCircle, type LucideIcon } from "lucide-react";
 import { useState } from "react";
-import type { Goal, TaskStatus } from "../../../src/protocol/status.ts";
+import type { Goal, TaskStatus } from "../../../src/protocol/task/status.ts";
 import { Aside } from "../parts/aside.tsx";
 import { Inline } from "../parts/inline.tsx";
 import { count, short } from "../words.ts";

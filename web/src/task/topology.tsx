@@ -1,7 +1,7 @@
 import { Background, Controls, Handle, type Node, type NodeProps, Position, ReactFlow } from "@xyflow/react";
 import "@xyflow/react/dist/style.css";
 import { useMemo, useState } from "react";
-import type { Goal, Topology as Graph } from "../../../src/protocol/status.ts";
+import type { Goal, Topology as Graph } from "../../../src/protocol/task/status.ts";
 import { StateIcon } from "../parts/state.tsx";
 import { costWords, duration, type State } from "../words.ts";
 

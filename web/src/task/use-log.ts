@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
-import type { Frame } from "../../../src/protocol/frame.ts";
+import type { Frame } from "../../../src/protocol/event/frame.ts";
 import { useFollow } from "../live.ts";
 import { createLog, type Log } from "./log.ts";
 

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { checkSpec } from "./check.ts";
-import { missionEvents, productionEvents, taskMission } from "./mission.ts";
+import { checkSpec } from "../check.ts";
+import { missionEvents, productionEvents, taskMission } from "../mission/status.ts";
 import { sliceEvents } from "./slice.ts";
-import { artifactBy, errorInfo, production, squadRef } from "./status.ts";
-import { talkEvents } from "./talk.ts";
-import { budget, lifecycleStatus, modelRef, priority, productPillar } from "./task.ts";
-import { attachmentRef, longText, sha256 } from "./text.ts";
-import { workEvents } from "./work.ts";
+import { artifactBy, errorInfo, production, squadRef } from "../task/status.ts";
+import { talkEvents } from "./conversation.ts";
+import { budget, lifecycleStatus, modelRef, priority, productPillar } from "../task/request.ts";
+import { attachmentRef, longText, sha256 } from "../text.ts";
+import { workEvents } from "./workspace.ts";
 
 /**
  * The facts of a Task, as they stand in the log and as they go out on `GET /task/{taskID}/events`: one schema per

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { defaultLimits, type Limits } from "./limits.ts";
-import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "./status.ts";
-import { attachmentRef } from "./text.ts";
-import { activity, attachmentRequest, modelRef, productPillar, text, time, wordsWithin } from "./task.ts";
+import { defaultLimits, type Limits } from "../limit.ts";
+import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "../task/status.ts";
+import { attachmentRef } from "../text.ts";
+import { activity, attachmentRequest, modelRef, productPillar, text, time, wordsWithin } from "../task/request.ts";
 
 /** What the Mission routes take and answer, and a Mission's own facts. Source: interface.md 2.6–2.8, completion.md "Missions". */
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { longText } from "./text.ts";
+import { longText } from "../text.ts";
 
 /** Facts about how a squad divides a Task: delivery slices, the sessions that work on them, what reviews say. */
 

@@ -1,12 +1,12 @@
-import { defaultLimits, type Limits } from "./limits.ts";
-import { createMissionRequests } from "./mission.ts";
+import { defaultLimits, type Limits } from "../limit.ts";
+import { createMissionRequests } from "../mission/status.ts";
 import type { Route } from "./route.ts";
-import { missionRoutes } from "./routes/mission.ts";
-import { serviceRoutes } from "./routes/service.ts";
-import { squadRoutes } from "./routes/squad.ts";
-import { taskRoutes } from "./routes/task.ts";
-import { webhookRoutes } from "./routes/webhook.ts";
-import { createRequests } from "./task.ts";
+import { missionRoutes } from "./mission.ts";
+import { serviceRoutes } from "./service.ts";
+import { squadRoutes } from "./squad.ts";
+import { taskRoutes } from "./task.ts";
+import { webhookRoutes } from "./webhook.ts";
+import { createRequests } from "../task/request.ts";
 
 /**
  * The one table of routes. `http` serves exactly these and parses with these schemas; the OpenAPI document and the

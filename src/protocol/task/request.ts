@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { checkRequest, commandText, localURL, viewport } from "./check.ts";
-import { defaultLimits, type Limits } from "./limits.ts";
+import { checkRequest, commandText, localURL, viewport } from "../check.ts";
+import { defaultLimits, type Limits } from "../limit.ts";
 
 /** The Task routes' bodies and answers. Source: shared/spec/interface.md 2.1–2.5, completion.md "Tasks". */
 

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import * as board from "../board.ts";
-import { eventPage, streamFrame } from "../frame.ts";
-import * as mission from "../mission.ts";
-import { count, eventQuery, flag, json, type Route } from "../route.ts";
-import type { Requests } from "../task.ts";
+import * as board from "../task/board.ts";
+import { eventPage, streamFrame } from "../event/frame.ts";
+import * as mission from "../mission/status.ts";
+import { count, eventQuery, flag, json, type Route } from "./route.ts";
+import type { Requests } from "../task/request.ts";
 
 const params = z.object({ missionID: z.string() });
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { modelRef } from "./task.ts";
-import { attachmentRef, blobRef, longText } from "./text.ts";
+import { modelRef } from "../task/request.ts";
+import { attachmentRef, blobRef, longText } from "../text.ts";
 
 /** The facts of a conversation, a Task's and a Mission's alike: what is said, called, asked and answered. */
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { checkSpec } from "./check.ts";
-import { blobRef, sha256 } from "./text.ts";
+import { checkSpec } from "../check.ts";
+import { blobRef, sha256 } from "../text.ts";
 
 /** The facts of a Task's files: where it works, what it commits, what its checks say, how it lands. */
 

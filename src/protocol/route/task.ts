@@ -1,11 +1,11 @@
 import { z } from "zod";
-import * as accepted from "../accepted.ts";
-import * as board from "../board.ts";
-import { eventPage, streamFrame } from "../frame.ts";
-import { missionID } from "../mission.ts";
-import { count, eventQuery, flag, json, type Route } from "../route.ts";
-import * as status from "../status.ts";
-import * as task from "../task.ts";
+import * as accepted from "../task/accepted.ts";
+import * as board from "../task/board.ts";
+import { eventPage, streamFrame } from "../event/frame.ts";
+import { missionID } from "../mission/status.ts";
+import { count, eventQuery, flag, json, type Route } from "./route.ts";
+import * as status from "../task/status.ts";
+import * as task from "../task/request.ts";
 
 const params = z.object({ taskID: z.string() });
 

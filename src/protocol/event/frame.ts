@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type EventData, eventData, type EventType } from "./event.ts";
-import { missionStatus } from "./mission.ts";
-import { taskStatus } from "./status.ts";
+import { missionStatus } from "../mission/status.ts";
+import { taskStatus } from "../task/status.ts";
 
 /** What goes over the event streams: facts as durable frames, live frames that may be dropped, and what frames them. */
 

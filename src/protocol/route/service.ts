@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { eventPage, streamFrame } from "../frame.ts";
-import { eventQuery, json, type Route } from "../route.ts";
+import { eventPage, streamFrame } from "../event/frame.ts";
+import { eventQuery, json, type Route } from "./route.ts";
 import * as service from "../service.ts";
 
 /** What speaks of all Tasks and Missions, and of the service itself. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, json, type Route } from "../route.ts";
+import { count, json, type Route } from "./route.ts";
 import * as webhook from "../webhook.ts";
 
 const params = z.object({ webhookID: z.string() });
