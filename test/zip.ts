@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { entriesOf } from "./entries.ts";
 import { type Finding } from "../src/cli/finding.ts";
 import { verify } from "../src/cli/verify.ts";
-import type { Manifest } from "../src/domain/flow.ts";
+import type { Manifest } from "../src/domain/view/archive.ts";
 import { createZip } from "../src/archive/zip.ts";
 
 /** Archives taken apart, put together again, and verified as the command does it. */

@@ -1,4 +1,4 @@
-import { askIDOf } from "../domain/ask.ts";
+import { askIDOf } from "../domain/session/ask.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import { type Asked, Waits } from "../tool/tool.ts";

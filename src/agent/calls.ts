@@ -1,6 +1,6 @@
-import { circleNote } from "../domain/circle.ts";
-import { circleOf } from "../domain/session.ts";
-import type { AssistantMessage } from "../domain/chat.ts";
+import { circleNote } from "../domain/session/repetition.ts";
+import { circleOf } from "../domain/session/session.ts";
+import type { AssistantMessage } from "../domain/conversation/message.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../error.ts";
 import type { EventData } from "../protocol/event/event.ts";

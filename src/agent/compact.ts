@@ -1,4 +1,4 @@
-import { type Cut, cutOf, estimate } from "../domain/compact.ts";
+import { type Cut, cutOf, estimate } from "../domain/conversation/compaction.ts";
 import { type ModelReply, noUsage, type PromptMessage } from "../model/model.ts";
 import type { ModelUsage } from "../protocol/event/conversation.ts";
 import { keepText } from "../store/text.ts";

@@ -1,4 +1,4 @@
-import { budgetWarnings, timeLeft } from "../domain/budget.ts";
+import { budgetWarnings, timeLeft } from "../domain/session/budget.ts";
 import { messageOf } from "../error.ts";
 import type { ExternalTurn } from "./loop.ts";
 

@@ -13,7 +13,7 @@ import {
   RequestError,
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
-import { isService, messagesOf } from "../domain/chat.ts";
+import { isService, messagesOf } from "../domain/conversation/message.ts";
 import { messageOf } from "../error.ts";
 import type { PromptMessage } from "../model/model.ts";
 import type { TurnFailure } from "../protocol/event/conversation.ts";

@@ -8,7 +8,7 @@ import {
   type TerminalOutputResponse,
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
-import type { Request } from "../domain/permission.ts";
+import type { Request } from "../domain/permission/rule.ts";
 import { FileRefused } from "../workspace/files.ts";
 import type { Ran } from "../process/process.ts";
 import { createTail } from "../process/tail.ts";

@@ -1,7 +1,7 @@
 import { isAbsolute, relative } from "node:path";
 import type { RequestPermissionRequest } from "@agentclientprotocol/sdk";
-import { timeouts } from "../domain/ask.ts";
-import { decide, type Request, type Subject } from "../domain/permission.ts";
+import { timeouts } from "../domain/session/ask.ts";
+import { decide, type Request, type Subject } from "../domain/permission/rule.ts";
 import { hostOf } from "../tool/subject.ts";
 import { Waits } from "../tool/tool.ts";
 import type { ExternalTurn } from "./loop.ts";

@@ -1,11 +1,11 @@
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
-import { budgetWarnings } from "../domain/budget.ts";
-import { isFull } from "../domain/compact.ts";
-import type { Conversation } from "../domain/chat.ts";
+import { budgetWarnings } from "../domain/session/budget.ts";
+import { isFull } from "../domain/conversation/compaction.ts";
+import type { Conversation } from "../domain/conversation/message.ts";
 import { type DomainEvent, isMission, type StreamID } from "../domain/event.ts";
-import type { Rules } from "../domain/permission.ts";
-import type { StreamState } from "../domain/stream.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { Rules } from "../domain/permission/rule.ts";
+import type { StreamState } from "../domain/state/stream.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { Facts, Model, ModelFailure, ModelReply, ToolSpec } from "../model/model.ts";

@@ -1,5 +1,5 @@
 import type { DomainEvent } from "../domain/event.ts";
-import { decide, type Request, type Rules } from "../domain/permission.ts";
+import { decide, type Request, type Rules } from "../domain/permission/rule.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import { hostOf, subjectsOf } from "../tool/subject.ts";
 import type { Tool, ToolResult } from "../tool/tool.ts";

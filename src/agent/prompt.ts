@@ -1,7 +1,7 @@
 import type { AgentSpec } from "../domain/agent.ts";
 import { attachmentPaths } from "../domain/attachment.ts";
-import { type ChatMessage, type Conversation, messagesOf } from "../domain/chat.ts";
-import type { TaskState } from "../domain/task.ts";
+import { type ChatMessage, type Conversation, messagesOf } from "../domain/conversation/message.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
 import { aboutOf, type CheckSpec, type RunCheck } from "../protocol/check.ts";
 import type { AttachmentRef } from "../protocol/text.ts";

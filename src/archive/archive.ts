@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Manifest, type MissionManifest, manifestText } from "../domain/flow.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
-import type { TaskState } from "../domain/task.ts";
+import { type Manifest, type MissionManifest, manifestText } from "../domain/view/archive.ts";
+import type { MissionState } from "../domain/state/mission.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";

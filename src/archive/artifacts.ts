@@ -1,5 +1,5 @@
-import type { ArchivedFile } from "../domain/flow.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { ArchivedFile } from "../domain/view/archive.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import type { Artifact } from "../protocol/task/status.ts";
 import type { Blobs } from "../store/store.ts";
 import { nameEntries, type Omitted, type Room } from "./entries.ts";

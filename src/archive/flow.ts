@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import type { Recorded, StreamID } from "../domain/event.ts";
-import { type ArchivedFile, type FlowFile, flowOf, frameOf } from "../domain/flow.ts";
-import { ledgerOf } from "../domain/ledger.ts";
-import type { TaskState } from "../domain/task.ts";
+import { type ArchivedFile, type FlowFile, flowOf, frameOf } from "../domain/view/archive.ts";
+import { ledgerOf } from "../domain/evidence/ledger.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { mapStrings } from "../redact.ts";
 import type { Store } from "../store/store.ts";
 import { createReads } from "../task/reads.ts";

@@ -1,5 +1,5 @@
-import type { ArchivedFile } from "../domain/flow.ts";
-import { logName, logOf } from "../domain/ledger.ts";
+import type { ArchivedFile } from "../domain/view/archive.ts";
+import { logName, logOf } from "../domain/evidence/ledger.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { Blobs } from "../store/store.ts";
 import type { Omitted, Room } from "./entries.ts";

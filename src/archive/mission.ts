@@ -5,9 +5,9 @@ import {
   frameOf,
   type MissionManifest,
   missionFlowOf,
-} from "../domain/flow.ts";
-import type { Head } from "../domain/ledger.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
+} from "../domain/view/archive.ts";
+import type { Head } from "../domain/evidence/ledger.ts";
+import type { MissionState } from "../domain/state/mission.ts";
 import { rowOf } from "../domain/mission/status.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";

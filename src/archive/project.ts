@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import type { ArchivedFile } from "../domain/flow.ts";
+import type { ArchivedFile } from "../domain/view/archive.ts";
 import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Git } from "../workspace/git.ts";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
-import { archiveSchema, type Manifest } from "../domain/flow.ts";
-import { commonOf } from "../domain/summary.ts";
-import type { TaskState } from "../domain/task.ts";
+import { archiveSchema, type Manifest } from "../domain/view/archive.ts";
+import { commonOf } from "../domain/view/summary.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { createGit } from "../workspace/git.ts";
 import { readerInCommit, trackedInCommit } from "../workspace/tracked.ts";
 import type { ArchiveDeps } from "./archive.ts";

@@ -1,4 +1,4 @@
-import { hasSnapshot, type TaskState } from "../domain/task.ts";
+import { hasSnapshot, type TaskState } from "../domain/state/task.ts";
 import type { Store } from "../store/store.ts";
 import { splitNul } from "../workspace/commit.ts";
 import type { Git } from "../workspace/git.ts";

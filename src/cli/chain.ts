@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { type Entry, entryOf, hashOf, startOf } from "../domain/ledger.ts";
+import { type Entry, entryOf, hashOf, startOf } from "../domain/evidence/ledger.ts";
 import { bad, type Finding, ok } from "./finding.ts";
 import { line } from "./print.ts";
 import { faultOf, flow, ledgerLine, type ManifestFile, parseFrame, type Story, tell } from "./story.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { messageOf } from "../error.ts";
-import { logName, logOf } from "../domain/ledger.ts";
+import { logName, logOf } from "../domain/evidence/ledger.ts";
 import { type EventData, eventData, type EventType } from "../protocol/event/event.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 

@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
-import type { TaskState } from "../domain/task.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import type { Log } from "../log.ts";

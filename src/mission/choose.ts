@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { MissionState } from "../domain/mission/mission.ts";
+import type { MissionState } from "../domain/state/mission.ts";
 import { producedFor, productionsOf } from "../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import type { PlannedPhase } from "../protocol/mission/status.ts";

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import type { SquadRef } from "../domain/agent.ts";
 import { pausedText, reachedOf, shareOf } from "../domain/mission/budget.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
+import type { MissionState } from "../domain/state/mission.ts";
 import { blockersOf, failuresOf, outcomeText, phaseState, retries, workOf } from "../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import { isID } from "../id.ts";

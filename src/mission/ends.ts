@@ -1,8 +1,8 @@
-import { timeUntil } from "../domain/attempt.ts";
+import { timeUntil } from "../domain/task/attempt.ts";
 import type { DomainEvent, Recorded } from "../domain/event.ts";
-import { evolve } from "../domain/evolve.ts";
-import { type Dispatched, endedOf, outcomeOf } from "../domain/mission/mission.ts";
-import { noUsage } from "../domain/stream.ts";
+import { evolve } from "../domain/task/evolve.ts";
+import { type Dispatched, endedOf, outcomeOf } from "../domain/state/mission.ts";
+import { noUsage } from "../domain/state/stream.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { loadText } from "../store/text.ts";
 import type { MissionRun } from "./open.ts";

@@ -1,7 +1,7 @@
 import type { ModelRef } from "../domain/agent.ts";
-import { answer, endedBy } from "../domain/ask.ts";
+import { answer, endedBy } from "../domain/session/ask.ts";
 import type { DomainEvent, StreamID } from "../domain/event.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
+import type { MissionState } from "../domain/state/mission.ts";
 import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
 import { messageOf, ServiceError } from "../error.ts";

@@ -1,10 +1,10 @@
 import type { ModelRef } from "../domain/agent.ts";
-import type { Conversation } from "../domain/chat.ts";
-import { concerns, converse } from "../domain/conversation.ts";
+import type { Conversation } from "../domain/conversation/message.ts";
+import { concerns, converse } from "../domain/conversation/fold.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import { evolveMission } from "../domain/mission/evolve.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
-import type { RuleTexts } from "../domain/permission.ts";
+import type { MissionState } from "../domain/state/mission.ts";
+import type { RuleTexts } from "../domain/permission/rule.ts";
 import type { Slots } from "../engine/slots.ts";
 import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isRunning } from "../domain/mission/mission.ts";
+import { isRunning } from "../domain/state/mission.ts";
 import { phaseState, planProblem } from "../domain/mission/plan.ts";
 import type { PlannedPhase } from "../protocol/mission/status.ts";
 import { failed, ok, type Tool } from "../tool/tool.ts";

@@ -1,5 +1,5 @@
 import type { DomainEvent } from "../domain/event.ts";
-import type { Dispatched } from "../domain/mission/mission.ts";
+import type { Dispatched } from "../domain/state/mission.ts";
 import type { Scan } from "../squad/catalog.ts";
 import { productionProblems } from "../squad/production.ts";
 import type { MissionRun } from "./open.ts";

@@ -1,11 +1,11 @@
 import { interrupted, runCalls } from "../agent/calls.ts";
 import { runAgent, type Turn } from "../agent/loop.ts";
-import { isOver, timeouts } from "../domain/ask.ts";
+import { isOver, timeouts } from "../domain/session/ask.ts";
 import type { DomainEvent, StreamID } from "../domain/event.ts";
 import { missionAgent } from "../domain/mission/evolve.ts";
 import { nextStep } from "../domain/mission/next.ts";
-import { compileRules } from "../domain/permission.ts";
-import { openAsks } from "../domain/task.ts";
+import { compileRules } from "../domain/permission/rule.ts";
+import { openAsks } from "../domain/state/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import { newID } from "../id.ts";

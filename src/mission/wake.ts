@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { endedBy } from "../domain/ask.ts";
+import { endedBy } from "../domain/session/ask.ts";
 import type { DomainEvent } from "../domain/event.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
+import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";

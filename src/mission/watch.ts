@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { usedOf } from "../domain/mission/budget.ts";
-import { isRunning, type MissionState } from "../domain/mission/mission.ts";
+import { isRunning, type MissionState } from "../domain/state/mission.ts";
 import { planOf } from "../domain/mission/status.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import { asData, failed, fit, maxOutput, ok, type Tool, type ToolResult } from "../tool/tool.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createArchiver } from "../archive/archive.ts";
 import { type Config, isLoopback } from "../config/config.ts";
 import { isMission, type Recorded } from "../domain/event.ts";
-import { protectedBy } from "../domain/permission.ts";
+import { protectedBy } from "../domain/permission/rule.ts";
 import { dueNow } from "../engine/engine.ts";
 import { createLocalEngine } from "../engine/local.ts";
 import { createSlots } from "../engine/slots.ts";

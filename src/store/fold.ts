@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
-import { summarise } from "../domain/summary.ts";
-import { taskRevision } from "../domain/evolve.ts";
+import { summarise } from "../domain/view/summary.ts";
+import { taskRevision } from "../domain/task/evolve.ts";
 import { missionRevision } from "../domain/mission/evolve.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
+import type { MissionState } from "../domain/state/mission.ts";
 import { rowOf } from "../domain/mission/status.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { evolveFold, type Fold, isMissionFold, revisionOf, streamOf } from "./folds.ts";
 import type { Tables } from "./schema.ts";
 import type { Json } from "./store.ts";

@@ -1,8 +1,8 @@
 import type { Orphans } from "./orphans.ts";
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
 import type { MissionRow } from "../domain/mission/status.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { MissionState } from "../domain/state/mission.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import type { BlobRef } from "../protocol/text.ts";
 import type { LiveFrame } from "../protocol/event/frame.ts";
 import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";

@@ -1,5 +1,5 @@
 import type { DomainEvent, StreamID } from "../domain/event.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
 import type { Due, Once, Store, Write } from "../store/store.ts";

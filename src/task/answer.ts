@@ -1,4 +1,4 @@
-import { answer, answerWords } from "../domain/ask.ts";
+import { answer, answerWords } from "../domain/session/ask.ts";
 import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
 import type { AnswerAccepted } from "../protocol/task/accepted.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { AgentSpec } from "../domain/agent.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import type { Manager } from "../squad/manager.ts";
 import { digestOf, encode, type PackageFile, placeOf } from "../squad/package.ts";
 import { parsePackage } from "../squad/parse.ts";

@@ -1,4 +1,4 @@
-import { interruptOf } from "../domain/session.ts";
+import { interruptOf } from "../domain/session/session.ts";
 import type { Run } from "./open.ts";
 
 /** Sessions that can be stopped while the rest of the Task goes on: a run hears of it also in the middle of a command. */

@@ -1,6 +1,6 @@
 import type { Browser, Visit } from "../check/browser.ts";
-import { isActive } from "../domain/summary.ts";
-import type { TaskState } from "../domain/task.ts";
+import { isActive } from "../domain/view/summary.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import type { Slots } from "../engine/slots.ts";
 import { ServiceError } from "../error.ts";

@@ -1,6 +1,6 @@
 import type { CheckResult } from "../check/check.ts";
 import type { DomainEvent } from "../domain/event.ts";
-import { type CheckRun, hasSnapshot, type TaskState } from "../domain/task.ts";
+import { type CheckRun, hasSnapshot, type TaskState } from "../domain/state/task.ts";
 import { newID } from "../id.ts";
 import { aboutOf, type RunCheck } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event/event.ts";

@@ -1,6 +1,6 @@
 import type { ExternalTurn } from "../agent/loop.ts";
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
-import { compileRules } from "../domain/permission.ts";
+import { compileRules } from "../domain/permission/rule.ts";
 import { dueNow } from "../engine/engine.ts";
 import type { Facts, ToolSpec } from "../model/model.ts";
 import type { LiveFrame } from "../protocol/event/frame.ts";

@@ -1,4 +1,4 @@
-import { hasSnapshot } from "../domain/task.ts";
+import { hasSnapshot } from "../domain/state/task.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { TurnFailure } from "../protocol/event/conversation.ts";
 import type { Commit, LandingPlan, Refusal, Workspace } from "../workspace/workspace.ts";

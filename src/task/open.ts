@@ -1,11 +1,11 @@
 import type { ExternalAgent } from "../agent/external.ts";
 import type { Browser } from "../check/browser.ts";
-import type { Conversation } from "../domain/chat.ts";
+import type { Conversation } from "../domain/conversation/message.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";
-import type { RuleTexts } from "../domain/permission.ts";
-import { evolve } from "../domain/evolve.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { RuleTexts } from "../domain/permission/rule.ts";
+import { evolve } from "../domain/task/evolve.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { dueNow } from "../engine/engine.ts";
 import type { Slots } from "../engine/slots.ts";
 import { messageOf } from "../error.ts";

@@ -1,9 +1,9 @@
-import { specsOf } from "../domain/checks.ts";
-import { columnsOf } from "../domain/slices.ts";
-import { boardOf, messagesFrom, messageTypes, type OpenMessage, timelineOf } from "../domain/board.ts";
-import { statusOf } from "../domain/status.ts";
-import { phaseOf, waitOf } from "../domain/summary.ts";
-import type { TaskState } from "../domain/task.ts";
+import { specsOf } from "../domain/evidence/check.ts";
+import { columnsOf } from "../domain/evidence/slice.ts";
+import { boardOf, messagesFrom, messageTypes, type OpenMessage, timelineOf } from "../domain/view/board.ts";
+import { statusOf } from "../domain/view/status.ts";
+import { phaseOf, waitOf } from "../domain/view/summary.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../protocol/task/status.ts";

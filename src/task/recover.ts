@@ -1,7 +1,7 @@
 import { interrupted, runCalls } from "../agent/calls.ts";
 import type { Turn } from "../agent/loop.ts";
-import type { Conversation } from "../domain/chat.ts";
-import { isWaiting, type Open } from "../domain/task.ts";
+import type { Conversation } from "../domain/conversation/message.ts";
+import { isWaiting, type Open } from "../domain/state/task.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
 

@@ -1,10 +1,10 @@
-import { briefOf } from "../domain/brief.ts";
-import { lastWordOf } from "../domain/chat.ts";
+import { briefOf } from "../domain/evidence/review-brief.ts";
+import { lastWordOf } from "../domain/conversation/message.ts";
 import type { DomainEvent } from "../domain/event.ts";
-import type { Slice } from "../domain/slices.ts";
-import { goalsOf, isAcceptable, refusedOf } from "../domain/slices.ts";
-import { findSession } from "../domain/session.ts";
-import { type CheckRun, isRead, rootOf, type Session } from "../domain/task.ts";
+import type { Slice } from "../domain/evidence/slice.ts";
+import { goalsOf, isAcceptable, refusedOf } from "../domain/evidence/slice.ts";
+import { findSession } from "../domain/session/session.ts";
+import { type CheckRun, isRead, rootOf, type Session } from "../domain/state/task.ts";
 import { newID } from "../id.ts";
 import type { ReviewCheck } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event/event.ts";

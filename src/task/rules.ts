@@ -1,7 +1,7 @@
 import { type ParseError, parse, printParseErrorCode } from "jsonc-parser";
 import { z } from "zod";
 import type { DomainEvent } from "../domain/event.ts";
-import { fileKinds, maxRules, parseRule } from "../domain/permission.ts";
+import { fileKinds, maxRules, parseRule } from "../domain/permission/rule.ts";
 import { messageOf } from "../error.ts";
 import { tools } from "../tool/select.ts";
 import { createFiles, FileRefused } from "../workspace/files.ts";

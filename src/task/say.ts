@@ -1,5 +1,5 @@
 import type { DomainEvent } from "../domain/event.ts";
-import { rootOf } from "../domain/task.ts";
+import { rootOf } from "../domain/state/task.ts";
 import { newID } from "../id.ts";
 import { keepText } from "../store/text.ts";
 import type { Run } from "./open.ts";

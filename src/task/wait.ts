@@ -1,5 +1,5 @@
-import { openAsks } from "../domain/task.ts";
-import { isOver, timeouts } from "../domain/ask.ts";
+import { openAsks } from "../domain/state/task.ts";
+import { isOver, timeouts } from "../domain/session/ask.ts";
 import { dueNow } from "../engine/engine.ts";
 import type { Run } from "./open.ts";
 

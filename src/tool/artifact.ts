@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { newID } from "../id.ts";
 import type { Limits } from "../protocol/limit.ts";
-import { isOpen } from "../domain/slices.ts";
-import type { TaskState } from "../domain/task.ts";
+import { isOpen } from "../domain/evidence/slice.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { mediaTypeOf } from "./media.ts";
 import { answer, failed, ok, shown, type Tool } from "./tool.ts";
 

@@ -1,4 +1,4 @@
-import type { Subject } from "../domain/permission.ts";
+import type { Subject } from "../domain/permission/rule.ts";
 import type { Tool } from "./tool.ts";
 
 /**

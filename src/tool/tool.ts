@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { DomainEvent } from "../domain/event.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import type { BlobRef } from "../protocol/text.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";

@@ -1,8 +1,8 @@
 import { isMission, type Position, type Recorded } from "../domain/event.ts";
-import { evolve } from "../domain/evolve.ts";
+import { evolve } from "../domain/task/evolve.ts";
 import { evolveMission } from "../domain/mission/evolve.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { MissionState } from "../domain/state/mission.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import { messageOf } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";

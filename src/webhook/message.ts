@@ -1,7 +1,7 @@
-import { pendingOf } from "../domain/ask.ts";
+import { pendingOf } from "../domain/session/ask.ts";
 import { isMission, type Recorded } from "../domain/event.ts";
-import type { MissionState } from "../domain/mission/mission.ts";
-import type { TaskState } from "../domain/task.ts";
+import type { MissionState } from "../domain/state/mission.ts";
+import type { TaskState } from "../domain/state/task.ts";
 import type { LongText } from "../protocol/text.ts";
 import type { MessageType, MissionMessageData, TaskMessageData, WebhookMessage } from "../protocol/webhook.ts";
 

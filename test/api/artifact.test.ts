@@ -6,7 +6,7 @@ import { entriesOf } from "../entries.ts";
 import { artifacts as showArtifacts } from "../../src/cli/task.ts";
 import { createServiceClient } from "../../src/client/client.ts";
 import { attachmentNamed, servedType } from "../../src/http/file.ts";
-import type { Manifest } from "../../src/domain/flow.ts";
+import type { Manifest } from "../../src/domain/view/archive.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import { subjectsOf } from "../../src/tool/subject.ts";
 import { git, makeProject, temporary } from "../harness.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { MissionManifest } from "../../src/domain/flow.ts";
+import type { MissionManifest } from "../../src/domain/view/archive.ts";
 import { entriesOf } from "../entries.ts";
 import { at, send } from "../hostile.ts";
 import { dispatch, finish, openStage, plan, restOf, type Stage, turns, wake } from "../missions.ts";

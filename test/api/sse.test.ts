@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import { openEvents } from "../../src/client/events.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { statusOf } from "../../src/domain/status.ts";
+import { statusOf } from "../../src/domain/view/status.ts";
 import { newID } from "../../src/id.ts";
 import { silent } from "../../src/log.ts";
 import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";

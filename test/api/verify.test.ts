@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { appendFileSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Entry, hashOf, startOf } from "../../src/domain/ledger.ts";
+import { type Entry, hashOf, startOf } from "../../src/domain/evidence/ledger.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import { git, makeProject, temporary, writeFiles } from "../harness.ts";
 import { createTask, settledTask } from "../hostile.ts";

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Dispatched } from "../../src/domain/mission/mission.ts";
+import type { Dispatched } from "../../src/domain/state/mission.ts";
 import type { MissionRun } from "../../src/mission/open.ts";
 import { reconcile } from "../../src/mission/reconcile.ts";
 import { createCatalog } from "../../src/squad/catalog.ts";

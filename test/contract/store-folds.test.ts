@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { summarise } from "../../src/domain/summary.ts";
-import { evolve } from "../../src/domain/evolve.ts";
-import type { TaskState } from "../../src/domain/task.ts";
+import { summarise } from "../../src/domain/view/summary.ts";
+import { evolve } from "../../src/domain/task/evolve.ts";
+import type { TaskState } from "../../src/domain/state/task.ts";
 import { created, settled } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";
 import { postgresURL, countSkipped } from "../postgres.ts";

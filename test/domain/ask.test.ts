@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { answer, askIDOf, endedBy, pendingOf, timeouts } from "../../src/domain/ask.ts";
-import { brake } from "../../src/domain/budget.ts";
-import { cancel } from "../../src/domain/cancel.ts";
+import { answer, askIDOf, endedBy, pendingOf, timeouts } from "../../src/domain/session/ask.ts";
+import { brake } from "../../src/domain/session/budget.ts";
+import { cancel } from "../../src/domain/task/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { next, type Rules } from "../../src/domain/next.ts";
-import { summarise } from "../../src/domain/summary.ts";
-import { evolve } from "../../src/domain/evolve.ts";
-import type { TaskState } from "../../src/domain/task.ts";
+import { next, type Rules } from "../../src/domain/task/next.ts";
+import { summarise } from "../../src/domain/view/summary.ts";
+import { evolve } from "../../src/domain/task/evolve.ts";
+import type { TaskState } from "../../src/domain/state/task.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { created } from "../events.ts";
 

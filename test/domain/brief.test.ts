@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { briefOf, readBrief } from "../../src/domain/brief.ts";
+import { briefOf, readBrief } from "../../src/domain/evidence/review-brief.ts";
 import { asItsBlock, review } from "../../src/model/rules/review.ts";
 import type { Goal } from "../../src/protocol/task/status.ts";
 

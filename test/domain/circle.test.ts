@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { advance, callMark, circling, noCircle } from "../../src/domain/circle.ts";
+import { advance, callMark, circling, noCircle } from "../../src/domain/session/repetition.ts";
 
 /** Which calls count as the same. */
 

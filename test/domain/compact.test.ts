@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cutOf, estimate, isFull } from "../../src/domain/compact.ts";
-import { type Conversation, emptyConversation } from "../../src/domain/chat.ts";
-import { conversationTypes, converse, messageEventTypes, reopen } from "../../src/domain/conversation.ts";
+import { cutOf, estimate, isFull } from "../../src/domain/conversation/compaction.ts";
+import { type Conversation, emptyConversation } from "../../src/domain/conversation/message.ts";
+import { conversationTypes, converse, messageEventTypes, reopen } from "../../src/domain/conversation/fold.ts";
 import type { DomainEvent, Recorded } from "../../src/domain/event.ts";
 import { created } from "../events.ts";
 

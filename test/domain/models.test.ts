@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { cancel } from "../../src/domain/cancel.ts";
+import { cancel } from "../../src/domain/task/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { next, type Rules } from "../../src/domain/next.ts";
-import { phaseOf, summarise } from "../../src/domain/summary.ts";
-import { evolve } from "../../src/domain/evolve.ts";
-import type { TaskState } from "../../src/domain/task.ts";
+import { next, type Rules } from "../../src/domain/task/next.ts";
+import { phaseOf, summarise } from "../../src/domain/view/summary.ts";
+import { evolve } from "../../src/domain/task/evolve.ts";
+import type { TaskState } from "../../src/domain/state/task.ts";
 import { created } from "../events.ts";
 
 /** A provider that cannot answer, in facts: put off until its quota is back, or replaced by another model. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { commandsIn } from "../../src/domain/command.ts";
+import { commandsIn } from "../../src/domain/permission/shell-command.ts";
 import {
   compileRules,
   decide,
@@ -8,7 +8,7 @@ import {
   protectedBy,
   type RuleTexts,
   type Subject,
-} from "../../src/domain/permission.ts";
+} from "../../src/domain/permission/rule.ts";
 
 /** What a text of rules means for what an agent wants to do. */
 

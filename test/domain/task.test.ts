@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { cancel } from "../../src/domain/cancel.ts";
-import { next, type Rules } from "../../src/domain/next.ts";
-import { evolve } from "../../src/domain/evolve.ts";
-import type { TaskState } from "../../src/domain/task.ts";
-import { summarise } from "../../src/domain/summary.ts";
+import { cancel } from "../../src/domain/task/cancel.ts";
+import { next, type Rules } from "../../src/domain/task/next.ts";
+import { evolve } from "../../src/domain/task/evolve.ts";
+import type { TaskState } from "../../src/domain/state/task.ts";
+import { summarise } from "../../src/domain/view/summary.ts";
 import type { EventData } from "../../src/protocol/event/event.ts";
 import { created } from "../events.ts";
 

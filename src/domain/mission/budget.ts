@@ -1,7 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import type { Usage } from "../../protocol/task/status.ts";
-import type { MissionState } from "./mission.ts";
+import type { MissionState } from "../state/mission.ts";
 import { phaseState } from "./plan.ts";
 
 /**

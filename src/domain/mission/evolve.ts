@@ -1,12 +1,12 @@
 import type { AttachmentRef } from "../../protocol/text.ts";
-import { timeUntil } from "../attempt.ts";
-import { noCircle } from "../circle.ts";
+import { timeUntil } from "../task/attempt.ts";
+import { noCircle } from "../session/repetition.ts";
 import type { Recorded } from "../event.ts";
-import { asking } from "../session.ts";
-import { beginStream } from "../stream.ts";
-import { talked } from "../talk.ts";
-import { isWaiting } from "../task.ts";
-import type { Dispatched, MissionState } from "./mission.ts";
+import { asking } from "../session/session.ts";
+import { beginStream } from "../state/stream.ts";
+import { talked } from "../session/evolve.ts";
+import { isWaiting } from "../state/task.ts";
+import type { Dispatched, MissionState } from "../state/mission.ts";
 import { isAwake } from "./next.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */

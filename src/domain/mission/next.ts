@@ -1,8 +1,8 @@
-import { circling } from "../circle.ts";
-import { waitsUntil } from "../ask.ts";
-import { isRead } from "../task.ts";
+import { circling } from "../session/repetition.ts";
+import { waitsUntil } from "../session/ask.ts";
+import { isRead } from "../state/task.ts";
 import { brakeOf } from "./budget.ts";
-import { isRunning, type MissionState } from "./mission.ts";
+import { isRunning, type MissionState } from "../state/mission.ts";
 
 /**
  * What a Mission does next, from its facts alone. There is no resume path; whoever folds the log goes on. It sleeps

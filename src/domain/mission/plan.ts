@@ -1,6 +1,6 @@
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { SquadRef } from "../agent.ts";
-import { type Dispatched, isRunning, type MissionState, outcomeOf } from "./mission.ts";
+import { type Dispatched, isRunning, type MissionState, outcomeOf } from "../state/mission.ts";
 
 /** The plan of a Mission: its phases, what stands in their way, and how far each has come. */
 

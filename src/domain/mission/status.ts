@@ -1,8 +1,8 @@
 import type { MissionPhase, MissionStatus, MissionSummary } from "../../protocol/mission/status.ts";
 import type { TaskSummary, Usage } from "../../protocol/task/status.ts";
-import { pendingOf } from "../ask.ts";
+import { pendingOf } from "../session/ask.ts";
 import { usedOf } from "./budget.ts";
-import { errorOf, type MissionState } from "./mission.ts";
+import { errorOf, type MissionState } from "../state/mission.ts";
 import { agentStatus } from "./next.ts";
 import { phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
 

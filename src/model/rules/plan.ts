@@ -1,4 +1,4 @@
-import { isService } from "../../domain/chat.ts";
+import { isService } from "../../domain/conversation/message.ts";
 import type { Facts, PromptMessage } from "../model.ts";
 import { forms, type Instruction } from "./forms.ts";
 import { type Parsed, parse } from "./grammar.ts";

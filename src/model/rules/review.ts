@@ -1,5 +1,5 @@
 import { parsePatch } from "diff";
-import { type Judged, readBrief } from "../../domain/brief.ts";
+import { type Judged, readBrief } from "../../domain/evidence/review-brief.ts";
 import { parse } from "./grammar.ts";
 import type { Call } from "./step.ts";
 

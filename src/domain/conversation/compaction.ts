@@ -1,5 +1,5 @@
-import type { EventData } from "../protocol/event/event.ts";
-import { type ChatMessage, type Conversation, isService, type UserMessage } from "./chat.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import { type ChatMessage, type Conversation, isService, type UserMessage } from "./message.ts";
 
 /**
  * When a conversation is too long for its model, and which turns a summary replaces. Sizes are tokens: what the

@@ -1,9 +1,9 @@
-import type { EventData } from "../protocol/event/event.ts";
-import type { Goal } from "../protocol/task/status.ts";
-import type { Recorded } from "./event.ts";
-import { specsOf } from "./checks.ts";
-import { isOpen, type Slice } from "./slices.ts";
-import type { TaskState } from "./task.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { Goal } from "../../protocol/task/status.ts";
+import type { Recorded } from "../event.ts";
+import { specsOf } from "./check.ts";
+import { isOpen, type Slice } from "./slice.ts";
+import type { TaskState } from "../state/task.ts";
 
 /** Evidence: what the service itself saw of the work, by slice, and whether it still speaks of what is there. */
 

@@ -1,7 +1,7 @@
-import { aboutOf, type CheckSpec } from "../protocol/check.ts";
-import type { TurnFailure } from "../protocol/event/conversation.ts";
-import type { CheckState } from "../protocol/task/status.ts";
-import { type CheckRun, isCurrent, type TaskState } from "./task.ts";
+import { aboutOf, type CheckSpec } from "../../protocol/check.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import type { CheckState } from "../../protocol/task/status.ts";
+import { type CheckRun, isCurrent, type TaskState } from "../state/task.ts";
 
 /** The checks of a Task with their newest results, as status, board and archive show them. */
 

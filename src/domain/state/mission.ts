@@ -4,7 +4,7 @@ import type { AttachmentRef } from "../../protocol/text.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
 import type { ErrorInfo, LifecycleStatus } from "../../protocol/task/status.ts";
 import type { ModelRef, SquadRef } from "../agent.ts";
-import type { StreamState } from "../stream.ts";
+import type { StreamState } from "./stream.ts";
 
 /**
  * What is known of a Mission. `evolve.ts` makes it of events; what its agent does next stands in `next.ts`. Its Tasks

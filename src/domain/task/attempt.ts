@@ -1,9 +1,9 @@
-import type { Budget } from "../protocol/task/status.ts";
-import type { Recorded } from "./event.ts";
-import { asking } from "./session.ts";
-import { isOpen, wholeOf } from "./slices.ts";
-import type { StreamState } from "./stream.ts";
-import { isIdle, isLeft, rootOf, staysOnBranch, type TaskState } from "./task.ts";
+import type { Budget } from "../../protocol/task/status.ts";
+import type { Recorded } from "../event.ts";
+import { asking } from "../session/session.ts";
+import { isOpen, wholeOf } from "../evidence/slice.ts";
+import type { StreamState } from "../state/stream.ts";
+import { isIdle, isLeft, rootOf, staysOnBranch, type TaskState } from "../state/task.ts";
 
 /** An attempt at a Task: what a message begins anew, the time that counts for it, and what was warned of. */
 

@@ -1,5 +1,5 @@
-import type { BlobRef, LongText } from "../protocol/text.ts";
-import type { Frame } from "../protocol/event/frame.ts";
+import type { BlobRef, LongText } from "../../protocol/text.ts";
+import type { Frame } from "../../protocol/event/frame.ts";
 
 /**
  * The ledger: what the log holds as evidence (calls, checks, reviews, settlements, trees, landings, artifacts, ends), each

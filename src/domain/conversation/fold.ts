@@ -1,6 +1,6 @@
-import { warningText } from "./budget.ts";
-import { type Recorded, requestMessageID, sessionOf } from "./event.ts";
-import { noticeOf } from "./mission/words.ts";
+import { warningText } from "../session/budget.ts";
+import { type Recorded, requestMessageID, sessionOf } from "../event.ts";
+import { noticeOf } from "../mission/wording.ts";
 
 import {
   type AssistantMessage,
@@ -9,7 +9,7 @@ import {
   emptyConversation,
   serviceMessage,
   type UserMessage,
-} from "./chat.ts";
+} from "./message.ts";
 
 /**
  * What one session's model reads, as a fold. A message that came while the model was answering, or while its calls

@@ -1,12 +1,12 @@
-import type { EventData } from "../protocol/event/event.ts";
-import type { TurnFailure } from "../protocol/event/conversation.ts";
-import { type CheckSpec, isRun, type ReviewCheck, type RunCheck } from "../protocol/check.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import { type CheckSpec, isRun, type ReviewCheck, type RunCheck } from "../../protocol/check.ts";
 import { cancelled, type End } from "./end.ts";
-import { waitsUntil } from "./ask.ts";
-import { checksFailed, failedOf, isDue } from "./checks.ts";
-import { judge } from "./judge.ts";
-import type { Slice } from "./slices.ts";
-import { type CheckRun, isChanged, rootOf, type TaskState } from "./task.ts";
+import { waitsUntil } from "../session/ask.ts";
+import { checksFailed, failedOf, isDue } from "../evidence/check.ts";
+import { judge } from "./next-review.ts";
+import type { Slice } from "../evidence/slice.ts";
+import { type CheckRun, isChanged, rootOf, type TaskState } from "../state/task.ts";
 
 /**
  * What a Task does next, from its facts alone. There is no resume path; whoever folds the log continues the Task.

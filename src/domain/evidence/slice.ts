@@ -1,9 +1,9 @@
-import type { EventData } from "../protocol/event/event.ts";
-import type { LongText } from "../protocol/text.ts";
-import type { Goal } from "../protocol/task/status.ts";
-import type { Recorded } from "./event.ts";
-import { isFresh, isProven } from "./proof.ts";
-import { isChanged, rootOf, type Session, type TaskState } from "./task.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { LongText } from "../../protocol/text.ts";
+import type { Goal } from "../../protocol/task/status.ts";
+import type { Recorded } from "../event.ts";
+import { isFresh, isProven } from "./evidence.ts";
+import { isChanged, rootOf, type Session, type TaskState } from "../state/task.ts";
 
 /**
  * Delivery slices: what a Task consists of, each with a contract, what was seen of it, what a review said, and whether

@@ -1,4 +1,4 @@
-import { commandsIn } from "./command.ts";
+import { commandsIn } from "./shell-command.ts";
 
 /**
  * What agents may do. Deny beats ask beats allow, wherever a rule stands in its list; where no rule speaks, the

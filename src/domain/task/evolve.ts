@@ -1,13 +1,13 @@
-import type { EventData } from "../protocol/event/event.ts";
-import { noCircle } from "./circle.ts";
-import { isOfMission, type Recorded } from "./event.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import { noCircle } from "../session/repetition.ts";
+import { isOfMission, type Recorded } from "../event.ts";
 import { fresh, kept, received, timeUntil } from "./attempt.ts";
-import { begin } from "./begin.ts";
-import { checked, handedOver, proven, ran } from "./proof.ts";
-import { inSession, started } from "./session.ts";
-import { reopen, reslice, settleWhole } from "./slices.ts";
-import { talked } from "./talk.ts";
-import { isRead, isWaiting, staysOnBranch, type TaskState } from "./task.ts";
+import { begin } from "./created.ts";
+import { checked, handedOver, proven, ran } from "../evidence/evidence.ts";
+import { inSession, started } from "../session/session.ts";
+import { reopen, reslice, settleWhole } from "../evidence/slice.ts";
+import { talked } from "../session/evolve.ts";
+import { isRead, isWaiting, staysOnBranch, type TaskState } from "../state/task.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 

@@ -1,7 +1,7 @@
-import type { EventData } from "../protocol/event/event.ts";
-import type { LongText } from "../protocol/text.ts";
-import type { TurnFailure } from "../protocol/event/conversation.ts";
-import type { DomainEvent } from "./event.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { LongText } from "../../protocol/text.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import type { DomainEvent } from "../event.ts";
 
 /** How a Task ends, and the fact that says so. */
 

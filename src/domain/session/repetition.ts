@@ -1,4 +1,4 @@
-import type { EventData } from "../protocol/event/event.ts";
+import type { EventData } from "../../protocol/event/event.ts";
 
 /**
  * Whether an agent goes in circles: the same call with the same result turn after turn, or the same few turns again

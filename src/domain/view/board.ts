@@ -1,10 +1,10 @@
-import type { EventData } from "../protocol/event/event.ts";
-import type { LongText } from "../protocol/text.ts";
-import type { Artifact, TaskStatus } from "../protocol/task/status.ts";
-import type { Message, TaskBoard, TimelineEntry } from "../protocol/task/board.ts";
-import { answerWords, permissionWords } from "./ask.ts";
-import { missionSentence, noticeOf } from "./mission/words.ts";
-import { type Recorded, requestMessageID } from "./event.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { LongText } from "../../protocol/text.ts";
+import type { Artifact, TaskStatus } from "../../protocol/task/status.ts";
+import type { Message, TaskBoard, TimelineEntry } from "../../protocol/task/board.ts";
+import { answerWords, permissionWords } from "../session/ask.ts";
+import { missionSentence, noticeOf } from "../mission/wording.ts";
+import { type Recorded, requestMessageID } from "../event.ts";
 
 /** What a front end shows first: messages with their calls, and a timeline of the newest facts. */
 

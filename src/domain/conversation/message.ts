@@ -1,5 +1,5 @@
-import type { AttachmentRef, BlobRef, LongText } from "../protocol/text.ts";
-import type { EventData } from "../protocol/event/event.ts";
+import type { AttachmentRef, BlobRef, LongText } from "../../protocol/text.ts";
+import type { EventData } from "../../protocol/event/event.ts";
 
 /** What one session's model reads. */
 

@@ -1,4 +1,4 @@
-import type { Goal } from "../protocol/task/status.ts";
+import type { Goal } from "../../protocol/task/status.ts";
 
 /** What a reviewer is given, as text, and read back by those that judge without a language model. */
 

@@ -1,7 +1,7 @@
-import type { Recorded } from "./event.ts";
-import { wholeOf } from "./slices.ts";
-import { beginStream } from "./stream.ts";
-import type { TaskState } from "./task.ts";
+import type { Recorded } from "../event.ts";
+import { wholeOf } from "../evidence/slice.ts";
+import { beginStream } from "../state/stream.ts";
+import type { TaskState } from "../state/task.ts";
 
 /** A Task as its first event leaves it. */
 

@@ -1,9 +1,9 @@
-import { left, taken, timeUntil } from "./attempt.ts";
-import { callMark } from "./circle.ts";
-import type { Recorded } from "./event.ts";
-import { labelOf } from "./proof.ts";
+import { left, taken, timeUntil } from "../task/attempt.ts";
+import { callMark } from "./repetition.ts";
+import type { Recorded } from "../event.ts";
+import { labelOf } from "../evidence/evidence.ts";
 import { asking, circled, replied, spent } from "./session.ts";
-import type { StreamState } from "./stream.ts";
+import type { StreamState } from "../state/stream.ts";
 
 /** The facts that a Task and a Mission fold alike: their agents talk, call, ask and wait. */
 

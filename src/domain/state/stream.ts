@@ -1,6 +1,6 @@
-import type { Usage } from "../protocol/task/status.ts";
-import type { ModelRef } from "./agent.ts";
-import { noCircle } from "./circle.ts";
+import type { Usage } from "../../protocol/task/status.ts";
+import type { ModelRef } from "../agent.ts";
+import { noCircle } from "../session/repetition.ts";
 import type { Session, TaskState } from "./task.ts";
 
 /**

@@ -1,7 +1,7 @@
-import type { Phase, TaskSummary } from "../protocol/task/status.ts";
-import { checksOf } from "./checks.ts";
-import { pendingOf, waitsUntil } from "./ask.ts";
-import { isCurrent, openAsks, type TaskState } from "./task.ts";
+import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
+import { checksOf } from "../evidence/check.ts";
+import { pendingOf, waitsUntil } from "../session/ask.ts";
+import { isCurrent, openAsks, type TaskState } from "../state/task.ts";
 
 /**
  * The list row of a Task: what lists, boards and filters show, derived from the fold and stored beside it. Its place in

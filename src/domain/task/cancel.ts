@@ -1,8 +1,8 @@
-import type { EventData } from "../protocol/event/event.ts";
-import { endAsks } from "./ask.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import { endAsks } from "../session/ask.ts";
 import { cancelled, settled } from "./end.ts";
-import type { DomainEvent } from "./event.ts";
-import { openAsks, type TaskState } from "./task.ts";
+import type { DomainEvent } from "../event.ts";
+import { openAsks, type TaskState } from "../state/task.ts";
 
 /** What a request to cancel comes to. */
 

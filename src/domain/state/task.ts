@@ -1,14 +1,14 @@
-import type { TurnFailure } from "../protocol/event/conversation.ts";
-import type { AttachmentRef } from "../protocol/text.ts";
-import type { EventData } from "../protocol/event/event.ts";
-import type { Given } from "../protocol/event/workspace.ts";
-import type { LongText } from "../protocol/text.ts";
-import type { Artifact, Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../protocol/task/status.ts";
-import type { CheckSpec } from "../protocol/check.ts";
-import type { Circle } from "./circle.ts";
-import type { ModelRef, SquadRef } from "./agent.ts";
-import type { Proof } from "./proof.ts";
-import type { Slice } from "./slices.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import type { AttachmentRef } from "../../protocol/text.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { Given } from "../../protocol/event/workspace.ts";
+import type { LongText } from "../../protocol/text.ts";
+import type { Artifact, Budget, ErrorInfo, LifecycleStatus, Priority, Usage } from "../../protocol/task/status.ts";
+import type { CheckSpec } from "../../protocol/check.ts";
+import type { Circle } from "../session/repetition.ts";
+import type { ModelRef, SquadRef } from "../agent.ts";
+import type { Proof } from "../evidence/evidence.ts";
+import type { Slice } from "../evidence/slice.ts";
 import type { StreamState } from "./stream.ts";
 
 /**

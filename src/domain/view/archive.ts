@@ -1,12 +1,12 @@
-import { isCommand } from "../protocol/check.ts";
-import type { Frame } from "../protocol/event/frame.ts";
-import type { MissionStatus } from "../protocol/mission/status.ts";
-import type { Message, TaskBoard } from "../protocol/task/board.ts";
-import type { TaskDetail } from "../protocol/task/status.ts";
-import { isMission, type Recorded, sessionOf } from "./event.ts";
-import { checksOf, specsOf } from "./checks.ts";
-import type { Entry, Head } from "./ledger.ts";
-import type { CheckRun, TaskState } from "./task.ts";
+import { isCommand } from "../../protocol/check.ts";
+import type { Frame } from "../../protocol/event/frame.ts";
+import type { MissionStatus } from "../../protocol/mission/status.ts";
+import type { Message, TaskBoard } from "../../protocol/task/board.ts";
+import type { TaskDetail } from "../../protocol/task/status.ts";
+import { isMission, type Recorded, sessionOf } from "../event.ts";
+import { checksOf, specsOf } from "../evidence/check.ts";
+import type { Entry, Head } from "../evidence/ledger.ts";
+import type { CheckRun, TaskState } from "../state/task.ts";
 
 /**
  * The execution flow of a Task as its archive carries it: what the API shows, as files. Nothing here knows the time, so
