@@ -4,8 +4,8 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { Client } from "pg";
 import { silent } from "../src/log.ts";
-import { createPostgresStore } from "../src/store/postgres.ts";
-import { createSqliteStore } from "../src/store/sqlite.ts";
+import { createPostgresStore } from "../src/store/postgres/postgres.ts";
+import { createSqliteStore } from "../src/store/sqlite/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import { freshSchema, postgresURL } from "./postgres.ts";
 

@@ -4,7 +4,7 @@ import type { AssistantMessage } from "../domain/conversation/message.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../error.ts";
 import type { EventData } from "../protocol/event/event.ts";
-import { keepText, loadInput, outputBytes } from "../store/text.ts";
+import { keepText, loadInput, outputBytes } from "../store/blob/text.ts";
 import { type Tool, type ToolResult, Waits } from "../tool/tool.ts";
 import { ask } from "./ask.ts";
 import type { Turn } from "./loop.ts";

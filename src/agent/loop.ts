@@ -12,7 +12,7 @@ import type { Facts, Model, ModelFailure, ModelReply, ToolSpec } from "../model/
 import type { LiveFrame } from "../protocol/event/frame.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Store } from "../store/store.ts";
-import { keepInput, keepText } from "../store/text.ts";
+import { keepInput, keepText } from "../store/blob/text.ts";
 import type { Background } from "../tool/background.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool/tool.ts";

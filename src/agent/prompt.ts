@@ -7,7 +7,7 @@ import { aboutOf, type CheckSpec, type RunCheck } from "../protocol/check.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
 import { pillars } from "./pillar.ts";
 import { asData, fit } from "../tool/tool.ts";
-import { loadInput, loadText, requireText } from "../store/text.ts";
+import { loadInput, loadText, requireText } from "../store/blob/text.ts";
 import type { Blobs } from "../store/store.ts";
 
 /**

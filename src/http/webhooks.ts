@@ -4,7 +4,7 @@ import { isID } from "../id.ts";
 import { quote } from "../protocol/issue.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { DeliveryRecord, MessageType, WebhookRecord } from "../protocol/webhook.ts";
-import type { Delivery, Webhook } from "../store/webhooks.ts";
+import type { Delivery, Webhook } from "../store/webhook-queue.ts";
 import { shownURL } from "../webhook/target.ts";
 import type { Webhooks } from "../webhook/webhooks.ts";
 import type { Handler } from "./call.ts";

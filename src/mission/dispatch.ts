@@ -10,7 +10,7 @@ import { checkRequest, commandText } from "../protocol/check.ts";
 import type { MissionBudget, PlannedPhase } from "../protocol/mission/status.ts";
 import type { TaskCreate } from "../protocol/task/request.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
-import { ClaimLost } from "../store/mover.ts";
+import { ClaimLost } from "../store/claimed-stream.ts";
 import { type Origin, Overtaken } from "../task/create.ts";
 import { asData, failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
 import { choose } from "./choose.ts";

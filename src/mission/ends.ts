@@ -4,7 +4,7 @@ import { evolve } from "../domain/task/evolve.ts";
 import { type Dispatched, endedOf, outcomeOf } from "../domain/state/mission.ts";
 import { noUsage } from "../domain/state/stream.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
-import { loadText } from "../store/text.ts";
+import { loadText } from "../store/blob/text.ts";
 import type { MissionRun } from "./open.ts";
 import { reconcile } from "./reconcile.ts";
 

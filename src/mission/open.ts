@@ -11,7 +11,7 @@ import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Catalog } from "../squad/catalog.ts";
-import { type RecordFacts, recordThrough } from "../store/mover.ts";
+import { type RecordFacts, recordThrough } from "../store/claimed-stream.ts";
 import type { Claim, Fence, Store } from "../store/store.ts";
 import { openConversation } from "../task/history.ts";
 import type { Tasks } from "../task/tasks.ts";

@@ -6,7 +6,7 @@ import { dueNow } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
-import { keepText } from "../store/text.ts";
+import { keepText } from "../store/blob/text.ts";
 import { onceOf, replay } from "../task/accept.ts";
 import { keepAttachments, titleOf } from "../task/create.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";

@@ -1,4 +1,4 @@
-import type { Orphans } from "./orphans.ts";
+import type { Orphans } from "./sql/orphan-blob.ts";
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
 import type { MissionRow } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/state/mission.ts";
@@ -7,7 +7,7 @@ import type { BlobRef } from "../protocol/text.ts";
 import type { LiveFrame } from "../protocol/event/frame.ts";
 import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";
 import type { Project } from "../protocol/task/board.ts";
-import type { Webhooks } from "./webhooks.ts";
+import type { Webhooks } from "./webhook-queue.ts";
 
 /**
  * The log and what stands beside it. One port, two implementations (`sqlite.ts`, `postgres.ts`), one contract suite

@@ -10,7 +10,7 @@ import type { TaskMission } from "../protocol/mission/status.ts";
 import type { production } from "../protocol/task/status.ts";
 import type { TaskCreate } from "../protocol/task/request.ts";
 import type { Blobs, Fence, Write } from "../store/store.ts";
-import { keepText } from "../store/text.ts";
+import { keepText } from "../store/blob/text.ts";
 import type { Project } from "../workspace/workspace.ts";
 import { isReviewer } from "./crew.ts";
 import { onceOf, replay } from "./accept.ts";

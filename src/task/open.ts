@@ -15,7 +15,7 @@ import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Manager } from "../squad/manager.ts";
 import type { Squads } from "../squad/squad.ts";
-import { type RecordFacts, recordThrough } from "../store/mover.ts";
+import { type RecordFacts, recordThrough } from "../store/claimed-stream.ts";
 import type { Claim, Store } from "../store/store.ts";
 import { type Background, createBackground } from "../tool/background.ts";
 import type { OutboundOptions } from "../outbound/address.ts";

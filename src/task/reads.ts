@@ -9,7 +9,7 @@ import { isID } from "../id.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../protocol/task/status.ts";
 import type { Message, MessagePage, TaskBoard } from "../protocol/task/board.ts";
 import type { Json, ListQuery, Store } from "../store/store.ts";
-import { loadInput, loadText } from "../store/text.ts";
+import { loadInput, loadText } from "../store/blob/text.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import { withQueue } from "./queue.ts";
 

@@ -8,7 +8,7 @@ import { type CheckRun, isRead, rootOf, type Session } from "../domain/state/tas
 import { newID } from "../id.ts";
 import type { ReviewCheck } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event/event.ts";
-import { keepText, loadText } from "../store/text.ts";
+import { keepText, loadText } from "../store/blob/text.ts";
 import { asData, fit } from "../tool/tool.ts";
 import { subjectOf } from "./check.ts";
 import { type Crew, isReviewer } from "./crew.ts";

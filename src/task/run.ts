@@ -1,7 +1,7 @@
 import type { StreamID } from "../domain/event.ts";
 import { messageOf, ServiceError } from "../error.ts";
-import { ClaimLost, moveClaimed } from "../store/mover.ts";
-import { TextLost } from "../store/text.ts";
+import { ClaimLost, moveClaimed } from "../store/claimed-stream.ts";
+import { TextLost } from "../store/blob/text.ts";
 import { WorkspaceLost } from "../workspace/workspace.ts";
 import { withoutAttachments } from "./attachments.ts";
 import { baseline, check, feedback } from "./check.ts";

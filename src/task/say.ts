@@ -1,7 +1,7 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { rootOf } from "../domain/state/task.ts";
 import { newID } from "../id.ts";
-import { keepText } from "../store/text.ts";
+import { keepText } from "../store/blob/text.ts";
 import type { Run } from "./open.ts";
 
 /** What the service itself says to the Orchestrator: of checks, of a review, of a landing. It is read before the next step. */

@@ -28,7 +28,7 @@ import type {
 } from "../protocol/task/request.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { ListQuery, Store } from "../store/store.ts";
-import { keepText } from "../store/text.ts";
+import { keepText } from "../store/blob/text.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import { type Accepted, createAccept, type OnceKey } from "./accept.ts";
 import { createAnswer } from "./answer.ts";

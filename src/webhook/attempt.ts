@@ -1,6 +1,6 @@
 import { messageOf } from "../error.ts";
-import { plain } from "../store/fold.ts";
-import type { Attempt, SigningSecret } from "../store/webhooks.ts";
+import { plain } from "../store/sql/row.ts";
+import type { Attempt, SigningSecret } from "../store/webhook-queue.ts";
 import { OutboundRefused, type Posted, postOut } from "../outbound/address.ts";
 import { headersFor } from "./sign.ts";
 import { type Allowed, optionsFor, type Way } from "./target.ts";

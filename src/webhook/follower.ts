@@ -8,7 +8,7 @@ import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import { callbackTypes, type MessageType, type WebhookMessage } from "../protocol/webhook.ts";
 import type { Store } from "../store/store.ts";
-import { callback, type NewDelivery, type Webhook } from "../store/webhooks.ts";
+import { callback, type NewDelivery, type Webhook } from "../store/webhook-queue.ts";
 import { isTold, messageID, missionMessage, taskMessage, toldTypes, typeOf, type Told } from "./message.ts";
 
 /**

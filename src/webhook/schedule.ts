@@ -1,5 +1,5 @@
 import type { Posted } from "../outbound/address.ts";
-import type { DeliveryState } from "../store/webhooks.ts";
+import type { DeliveryState } from "../store/webhook-queue.ts";
 
 /** When a failed attempt is made again. Pure: what came, the time and chance are given. */
 

@@ -1,6 +1,6 @@
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
-import type { ClaimedDelivery, SigningSecret, Webhook, Webhooks } from "../store/webhooks.ts";
+import type { ClaimedDelivery, SigningSecret, Webhook, Webhooks } from "../store/webhook-queue.ts";
 import { attempt, type AttemptDeps, type Attempted } from "./attempt.ts";
 import { afterFailure, longestFailing } from "./schedule.ts";
 import { shownURL } from "./target.ts";

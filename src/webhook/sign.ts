@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from "node:crypto";
-import type { SigningSecret } from "../store/webhooks.ts";
+import type { SigningSecret } from "../store/webhook-queue.ts";
 
 /** Signatures as Standard Webhooks 1.0 has them: HMAC-SHA256 over id, time and body. */
 

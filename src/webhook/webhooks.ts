@@ -12,7 +12,13 @@ import {
   type WebhookTested,
 } from "../protocol/webhook.ts";
 import type { Store } from "../store/store.ts";
-import { callback, type Delivery, type DeliveryQuery, type SigningSecret, type Webhook } from "../store/webhooks.ts";
+import {
+  callback,
+  type Delivery,
+  type DeliveryQuery,
+  type SigningSecret,
+  type Webhook,
+} from "../store/webhook-queue.ts";
 import { attempt } from "./attempt.ts";
 import { createFollower } from "./follower.ts";
 import { createSender } from "./sender.ts";

@@ -15,7 +15,7 @@ import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../s
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog.ts";
 import { createSquads } from "../../src/squad/squad.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createRunTask } from "../../src/task/run.ts";
 import { createTasks, type Tasks } from "../../src/task/tasks.ts";

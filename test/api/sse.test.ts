@@ -7,7 +7,7 @@ import { statusOf } from "../../src/domain/view/status.ts";
 import { newID } from "../../src/id.ts";
 import { silent } from "../../src/log.ts";
 import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Tasks } from "../../src/task/tasks.ts";
 import { created, settled } from "../events.ts";

@@ -25,7 +25,7 @@ import type { Manifest } from "../../src/domain/view/archive.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
 import { silent } from "../../src/log.ts";
 import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createArchiver } from "../../src/archive/archive.ts";
 import { createProcesses } from "../../src/process/process.ts";

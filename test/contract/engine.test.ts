@@ -8,7 +8,7 @@ import { dueNow, type Engine } from "../../src/engine/engine.ts";
 import { createLocalEngine, type LocalEngineOptions } from "../../src/engine/local.ts";
 import { type Log, silent } from "../../src/log.ts";
 import type { Priority } from "../../src/protocol/task/status.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Due, Store } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";
 

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { Client } from "pg";
 import { describe, type ExpectStatic, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { createPostgresStore } from "../../src/store/postgres.ts";
+import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
 import { created } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";
 import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";

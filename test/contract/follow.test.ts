@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Recorded } from "../../src/domain/event.ts";
-import { createBell, createFollow } from "../../src/store/follow.ts";
+import { createBell, createFollow } from "../../src/store/feed/follow.ts";
 
 /** The narrow moments of a follower, which writers hit only now and then. */
 

@@ -14,7 +14,7 @@ import { type Model, noUsage, type PromptMessage } from "../../src/model/model.t
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog.ts";
 import { createSquads } from "../../src/squad/squad.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { wokenBy } from "../../src/task/accept.ts";
 import { createTasks } from "../../src/task/tasks.ts";

@@ -8,8 +8,8 @@ import { promisify } from "node:util";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { createBlobs } from "../../src/store/blobs.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
+import { createBlobs } from "../../src/store/blob/folder.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 
 /** What only processes show: the lock, and what a kill or a full disk leaves. */
 

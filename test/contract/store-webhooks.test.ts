@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { newID } from "../../src/id.ts";
 import type { Store } from "../../src/store/store.ts";
-import { callback, type NewDelivery, type Verdict, type Webhook } from "../../src/store/webhooks.ts";
+import { callback, type NewDelivery, type Verdict, type Webhook } from "../../src/store/webhook-queue.ts";
 import { created, settled } from "../events.ts";
 import { countSkipped, postgresURL } from "../postgres.ts";
 import { type Backend, backends, type Place } from "../store.ts";

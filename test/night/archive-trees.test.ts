@@ -6,7 +6,7 @@ import { entriesOf } from "../entries.ts";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createSecrets } from "../../src/redact.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { createArchiver } from "../../src/archive/archive.ts";
 import { createProcesses } from "../../src/process/process.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { silent } from "../../src/log.ts";
-import { createSqliteStore } from "../../src/store/sqlite.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { created, settled } from "../events.ts";
 
 /** Far too much of everything: 50,000 lines of log, 200 slices, 20 MB of a check's output, titles without end, any script. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { isID } from "../../id.ts";
 import { checkAttachments } from "../../protocol/attachment.ts";
 import { lifecycleStatus } from "../../protocol/task/request.ts";
-import { loadText } from "../../store/text.ts";
+import { loadText } from "../../store/blob/text.ts";
 import { taskNotFound } from "../reply.ts";
 import { taskStanding, taskStandingOf } from "./standing.ts";
 import {

@@ -5,8 +5,8 @@ import { messageOf, ServiceError, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { lockFolder } from "./lock.ts";
-import { sweepBlobs } from "./orphans.ts";
-import { createSqliteStore } from "./sqlite.ts";
+import { sweepBlobs } from "./sql/orphan-blob.ts";
+import { createSqliteStore } from "./sqlite/sqlite.ts";
 import type { Store } from "./store.ts";
 
 /** The data folder of one service, and the store that goes with it. */
@@ -38,7 +38,7 @@ export const openData = async (
 
 const openStore = async (url: string | undefined, dataDir: string, instance: string, log: Log) => {
   if (url === undefined) return createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, log });
-  const { createPostgresStore } = await import("./postgres.ts");
+  const { createPostgresStore } = await import("./postgres/postgres.ts");
   return createPostgresStore({ url, dataDir, instance, log });
 };
 

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
-import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
-import { summarise } from "../domain/view/summary.ts";
-import { taskRevision } from "../domain/task/evolve.ts";
-import { missionRevision } from "../domain/mission/evolve.ts";
-import type { MissionState } from "../domain/state/mission.ts";
-import { rowOf } from "../domain/mission/status.ts";
-import type { TaskState } from "../domain/state/task.ts";
-import { evolveFold, type Fold, isMissionFold, revisionOf, streamOf } from "./folds.ts";
+import type { DomainEvent, Recorded, StreamID } from "../../domain/event.ts";
+import { summarise } from "../../domain/view/summary.ts";
+import { taskRevision } from "../../domain/task/evolve.ts";
+import { missionRevision } from "../../domain/mission/evolve.ts";
+import type { MissionState } from "../../domain/state/mission.ts";
+import { rowOf } from "../../domain/mission/status.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { evolveFold, type Fold, isMissionFold, revisionOf, streamOf } from "./fold.ts";
 import type { Tables } from "./schema.ts";
-import type { Json } from "./store.ts";
+import type { Json } from "../store.ts";
 
 /** What is stored of a fold, and how it is read again. */
 

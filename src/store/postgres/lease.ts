@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { Pool } from "pg";
-import { messageOf } from "../error.ts";
-import type { Log } from "../log.ts";
-import type { Held } from "./claim.ts";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Held } from "../commit/held-claim.ts";
 
 /** The database's clock in milliseconds: the one clock that every worker of a database shares. */
 export const clock = sql<number>`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`;

@@ -1,9 +1,9 @@
 import type { Kysely } from "kysely";
-import type { Recorded } from "../domain/event.ts";
-import { answerID } from "./batch.ts";
-import { eventOf, hash } from "./fold.ts";
+import type { Recorded } from "../../domain/event.ts";
+import { answerID } from "../commit/batch.ts";
+import { eventOf, hash } from "./row.ts";
 import type { Tables } from "./schema.ts";
-import type { Json, Store } from "./store.ts";
+import type { Json, Store } from "../store.ts";
 
 /** What stands in the log, the same SQL for both databases. */
 

@@ -1,6 +1,6 @@
-import type { Position, StreamID } from "../domain/event.ts";
-import type { LiveFrame } from "../protocol/event/frame.ts";
-import type { Live } from "./store.ts";
+import type { Position, StreamID } from "../../domain/event.ts";
+import type { LiveFrame } from "../../protocol/event/frame.ts";
+import type { Live } from "../store.ts";
 
 type Listener = (frame: LiveFrame, after: Position) => void;
 

@@ -1,5 +1,5 @@
 import { type Kysely, sql, type SqlBool } from "kysely";
-import { StartError } from "../error.ts";
+import { StartError } from "../../error.ts";
 import type { Tables } from "./schema.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import Database from "better-sqlite3";
-import { messageOf } from "../error.ts";
+import { messageOf } from "../../error.ts";
 
 /** SQLite's own reading of a whole file, in a thread, so that the service answers meanwhile. */
 

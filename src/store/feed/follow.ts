@@ -1,5 +1,5 @@
-import type { Recorded, StreamID } from "../domain/event.ts";
-import type { Store } from "./store.ts";
+import type { Recorded, StreamID } from "../../domain/event.ts";
+import type { Store } from "../store.ts";
 
 type Listener = (streams: ReadonlySet<StreamID> | undefined, erased: ReadonlySet<StreamID>) => void;
 

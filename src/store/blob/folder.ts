@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import { unavailable } from "./fault.ts";
-import type { Blobs } from "./store.ts";
+import { unavailable } from "../unavailable.ts";
+import type { Blobs } from "../store.ts";
 
 /**
  * `<folder>/ab/<sha256>`. A file appears under its name only when all its bytes are on disk, so whatever is found

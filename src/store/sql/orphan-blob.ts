@@ -1,11 +1,11 @@
 import { setImmediate } from "node:timers/promises";
 import type { Kysely } from "kysely";
-import type { StreamID } from "../domain/event.ts";
-import { messageOf } from "../error.ts";
-import type { Log } from "../log.ts";
-import { unavailable } from "./fault.ts";
+import type { StreamID } from "../../domain/event.ts";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import { unavailable } from "../unavailable.ts";
 import type { Tables } from "./schema.ts";
-import type { Store } from "./store.ts";
+import type { Store } from "../store.ts";
 
 /**
  * Blobs that nobody names any more. An erased stream leaves the hashes that it named; a sweep looks for them in the rest

@@ -1,6 +1,6 @@
 import type Database from "better-sqlite3";
-import type { Position, Recorded, StreamID } from "../domain/event.ts";
-import type { Answer, Changes } from "./batch.ts";
+import type { Position, Recorded, StreamID } from "../../domain/event.ts";
+import type { Answer, Changes } from "../commit/batch.ts";
 import {
   eventOf,
   eventRow,
@@ -11,10 +11,10 @@ import {
   searchText,
   snapshotRow,
   taskRow,
-} from "./fold.ts";
-import { type Fold, isMissionFold, streamOf } from "./folds.ts";
-import { type Head, ofStreams, type Tables } from "./schema.ts";
-import type { DueStream, Json } from "./store.ts";
+} from "../sql/row.ts";
+import { type Fold, isMissionFold, streamOf } from "../sql/fold.ts";
+import { type Head, ofStreams, type Tables } from "../sql/schema.ts";
+import type { DueStream, Json } from "../store.ts";
 
 /** SQLite's hot statements, prepared once. Ten times quicker than a query builder, which does the rest. */
 export const prepare = (database: Database.Database) => {

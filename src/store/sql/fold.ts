@@ -1,8 +1,8 @@
-import { isMission, type Recorded, type StreamID } from "../domain/event.ts";
-import { evolve, taskRevision } from "../domain/task/evolve.ts";
-import { evolveMission, missionRevision } from "../domain/mission/evolve.ts";
-import type { MissionState } from "../domain/state/mission.ts";
-import type { TaskState } from "../domain/state/task.ts";
+import { isMission, type Recorded, type StreamID } from "../../domain/event.ts";
+import { evolve, taskRevision } from "../../domain/task/evolve.ts";
+import { evolveMission, missionRevision } from "../../domain/mission/evolve.ts";
+import type { MissionState } from "../../domain/state/mission.ts";
+import type { TaskState } from "../../domain/state/task.ts";
 
 /** A stream's fold: a Task's or a Mission's, by the stream's id. */
 export type Fold = TaskState | MissionState;

@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from "kysely";
-import type { StreamID } from "../domain/event.ts";
-import type { Answer, Changes } from "./batch.ts";
+import type { StreamID } from "../../domain/event.ts";
+import type { Answer, Changes } from "../commit/batch.ts";
 import {
   type Cache,
   eventRow,
@@ -11,11 +11,11 @@ import {
   searchText,
   snapshotRow,
   taskRow,
-} from "./fold.ts";
-import { type Fold, isMissionFold, isTaskFold, streamOf } from "./folds.ts";
+} from "../sql/row.ts";
+import { type Fold, isMissionFold, isTaskFold, streamOf } from "../sql/fold.ts";
 import { clock } from "./lease.ts";
-import { type Head, ofStreams, type Tables } from "./schema.ts";
-import type { Json } from "./store.ts";
+import { type Head, ofStreams, type Tables } from "../sql/schema.ts";
+import type { Json } from "../store.ts";
 
 /** What a batch loads under its locks, and how it is written, on PostgreSQL. */
 

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { Client, type ClientConfig } from "pg";
-import { messageOf } from "../error.ts";
-import type { Log } from "../log.ts";
-import type { Bell } from "./follow.ts";
-import type { Position, StreamID } from "../domain/event.ts";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Bell } from "../feed/follow.ts";
+import type { Position, StreamID } from "../../domain/event.ts";
 
 export type Notify = AsyncDisposable & {
   channel: string;

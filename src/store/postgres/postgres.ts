@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { Kysely, PostgresDialect, sql } from "kysely";
 import { DatabaseError, Pool, type PoolConfig, types } from "pg";
-import type { StreamID } from "../domain/event.ts";
-import { messageOf, StartError } from "../error.ts";
-import type { Log } from "../log.ts";
+import type { StreamID } from "../../domain/event.ts";
+import { messageOf, StartError } from "../../error.ts";
+import type { Log } from "../../log.ts";
 import {
   answerID,
   type Base,
@@ -18,25 +18,25 @@ import {
   noChanges,
   releaseMember,
   runMember,
-} from "./batch.ts";
-import { createBlobs } from "./blobs.ts";
-import { createHeld } from "./claim.ts";
-import { unavailable } from "./fault.ts";
-import { createCache } from "./fold.ts";
-import { createBell, createFollow } from "./follow.ts";
-import { isMissionFold, isTaskFold } from "./folds.ts";
+} from "../commit/batch.ts";
+import { createBlobs } from "../blob/folder.ts";
+import { createHeld } from "../commit/held-claim.ts";
+import { unavailable } from "../unavailable.ts";
+import { createCache } from "../sql/row.ts";
+import { createBell, createFollow } from "../feed/follow.ts";
+import { isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { keepLeases } from "./lease.ts";
-import { createLists } from "./lists.ts";
-import { createLive } from "./live.ts";
-import { migrate } from "./migrate.ts";
+import { createLists } from "../sql/list.ts";
+import { createLive } from "../feed/live.ts";
+import { migrate } from "../sql/migration.ts";
 import { listen } from "./notify.ts";
-import { createOrphans } from "./orphans.ts";
-import { createQueue } from "./queue.ts";
-import { createReads } from "./reads.ts";
-import { loadState, lockAndLoad, type Needs, save } from "./rows.ts";
-import type { Tables } from "./schema.ts";
-import type { Store, Write } from "./store.ts";
-import { createWebhooks } from "./hooks.ts";
+import { createOrphans } from "../sql/orphan-blob.ts";
+import { createQueue } from "../sql/due.ts";
+import { createReads } from "../sql/read.ts";
+import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
+import type { Tables } from "../sql/schema.ts";
+import type { Store, Write } from "../store.ts";
+import { createWebhooks } from "../sql/webhook.ts";
 
 type Options = {
   url: string;

@@ -1,5 +1,5 @@
-import type { LongText } from "../protocol/text.ts";
-import type { Blobs, Json } from "./store.ts";
+import type { LongText } from "../../protocol/text.ts";
+import type { Blobs, Json } from "../store.ts";
 
 /**
  * Long texts in events: up to 16 KiB as they are, else a blob with its first characters. A tool's output is alone in its

@@ -1,6 +1,6 @@
-import type { StreamID } from "../domain/event.ts";
+import type { StreamID } from "../../domain/event.ts";
 import type { Claimed } from "./batch.ts";
-import type { Claim } from "./store.ts";
+import type { Claim } from "../store.ts";
 
 type Entry = {
   stream: StreamID;

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import { messageOf, StartError } from "../error.ts";
+import { messageOf, StartError } from "../../error.ts";
 
 /** The SQLite file: how it is opened, and what is said when it cannot be read or written. */
 

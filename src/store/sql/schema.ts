@@ -1,4 +1,4 @@
-import type { LifecycleStatus } from "../protocol/task/status.ts";
+import type { LifecycleStatus } from "../../protocol/task/status.ts";
 
 /**
  * The tables, the same in both databases. `events` is the truth; `tasks`, `missions`, `texts`, `metadata` and `snapshots` are

@@ -2,9 +2,9 @@ import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type Database from "better-sqlite3";
 import { Kysely, SqliteDialect } from "kysely";
-import type { StreamID } from "../domain/event.ts";
-import { messageOf, StartError } from "../error.ts";
-import type { Log } from "../log.ts";
+import type { StreamID } from "../../domain/event.ts";
+import { messageOf, StartError } from "../../error.ts";
+import type { Log } from "../../log.ts";
 import {
   type Base,
   type Changes,
@@ -17,25 +17,25 @@ import {
   noChanges,
   releaseMember,
   runMember,
-} from "./batch.ts";
-import { createBlobs } from "./blobs.ts";
-import { createHeld } from "./claim.ts";
-import { unavailable } from "./fault.ts";
+} from "../commit/batch.ts";
+import { createBlobs } from "../blob/folder.ts";
+import { createHeld } from "../commit/held-claim.ts";
+import { unavailable } from "../unavailable.ts";
 import { isFatal, notStarted, openFile, starting } from "./file.ts";
-import { createBell, createFollow } from "./follow.ts";
-import { createCache } from "./fold.ts";
-import { type Fold, isMissionFold, isTaskFold } from "./folds.ts";
-import { createLists } from "./lists.ts";
-import { createLive } from "./live.ts";
-import { migrate } from "./migrate.ts";
-import { createOrphans } from "./orphans.ts";
-import { createQueue } from "./queue.ts";
-import { createReads } from "./reads.ts";
-import type { Tables } from "./schema.ts";
-import { prepare } from "./statements.ts";
-import type { Store } from "./store.ts";
-import { quickCheck } from "./verify.ts";
-import { type Atomically, createWebhooks } from "./hooks.ts";
+import { createBell, createFollow } from "../feed/follow.ts";
+import { createCache } from "../sql/row.ts";
+import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
+import { createLists } from "../sql/list.ts";
+import { createLive } from "../feed/live.ts";
+import { migrate } from "../sql/migration.ts";
+import { createOrphans } from "../sql/orphan-blob.ts";
+import { createQueue } from "../sql/due.ts";
+import { createReads } from "../sql/read.ts";
+import type { Tables } from "../sql/schema.ts";
+import { prepare } from "./statement.ts";
+import type { Store } from "../store.ts";
+import { quickCheck } from "./integrity.ts";
+import { type Atomically, createWebhooks } from "../sql/webhook.ts";
 
 export type SqliteStore = Store & {
   /** After an unclean stop: reads the whole file, in a thread of its own. Damage is a `StartError` with exit code 70. */

@@ -1,13 +1,13 @@
 import { type Expression, type Kysely, type SqlBool, sql } from "kysely";
-import type { StreamID } from "../domain/event.ts";
-import { taskRevision } from "../domain/task/evolve.ts";
-import { missionRevision } from "../domain/mission/evolve.ts";
-import { type MissionRow, rowOf } from "../domain/mission/status.ts";
-import { summarise } from "../domain/view/summary.ts";
-import type { TaskSummary } from "../protocol/task/status.ts";
-import { hash, nameOf, plain } from "./fold.ts";
+import type { StreamID } from "../../domain/event.ts";
+import { taskRevision } from "../../domain/task/evolve.ts";
+import { missionRevision } from "../../domain/mission/evolve.ts";
+import { type MissionRow, rowOf } from "../../domain/mission/status.ts";
+import { summarise } from "../../domain/view/summary.ts";
+import type { TaskSummary } from "../../protocol/task/status.ts";
+import { hash, nameOf, plain } from "./row.ts";
 import type { Tables } from "./schema.ts";
-import type { Store } from "./store.ts";
+import type { Store } from "../store.ts";
 
 /** Lists of Tasks, Missions and projects: rows beside the log, the same SQL for both databases. */
 

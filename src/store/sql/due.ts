@@ -1,6 +1,6 @@
 import { type Kysely, sql } from "kysely";
 import type { Tables } from "./schema.ts";
-import type { Store } from "./store.ts";
+import type { Store } from "../store.ts";
 
 /** Who wants to run, and in which order, the same SQL for both databases. */
 

@@ -1,8 +1,8 @@
-import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
-import { hash, nameOf, record, snapshotDue } from "./fold.ts";
-import { evolveFold, type Fold } from "./folds.ts";
-import type { Head } from "./schema.ts";
-import type { Committed, Fence, Json, Once, StoredAnswer, Write } from "./store.ts";
+import type { DomainEvent, Position, Recorded, StreamID } from "../../domain/event.ts";
+import { hash, nameOf, record, snapshotDue } from "../sql/row.ts";
+import { evolveFold, type Fold } from "../sql/fold.ts";
+import type { Head } from "../sql/schema.ts";
+import type { Committed, Fence, Json, Once, StoredAnswer, Write } from "../store.ts";
 
 /**
  * What a transaction does, decided without the database: members look through the changes of those before them at

@@ -9,7 +9,7 @@ import {
   type Webhook,
   type Webhooks,
   type WebhookState,
-} from "./webhooks.ts";
+} from "../webhook-queue.ts";
 
 /** The port of `webhooks.ts`, the same SQL for both databases. */
 
