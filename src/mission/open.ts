@@ -5,7 +5,7 @@ import type { Recorded, StreamID } from "../domain/event.ts";
 import { evolveMission } from "../domain/mission/evolve.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import type { RuleTexts } from "../domain/permission/rule.ts";
-import type { Slots } from "../engine/slots.ts";
+import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event/event.ts";

@@ -7,7 +7,7 @@ import { isMission, type Recorded } from "../domain/event.ts";
 import { protectedBy } from "../domain/permission/rule.ts";
 import { dueNow } from "../engine/engine.ts";
 import { createLocalEngine } from "../engine/local.ts";
-import { createSlots } from "../engine/slots.ts";
+import { createSlots } from "../engine/slot.ts";
 import { StartError } from "../error.ts";
 import { createApp } from "../http/app.ts";
 import { createMetrics } from "../http/metrics.ts";

@@ -2,7 +2,7 @@ import type { Browser, Visit } from "../check/browser.ts";
 import { isActive } from "../domain/view/summary.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { dueNow } from "../engine/engine.ts";
-import type { Slots } from "../engine/slots.ts";
+import type { Slots } from "../engine/slot.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Limits } from "../protocol/limit.ts";

@@ -7,7 +7,7 @@ import type { RuleTexts } from "../domain/permission/rule.ts";
 import { evolve } from "../domain/task/evolve.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { dueNow } from "../engine/engine.ts";
-import type { Slots } from "../engine/slots.ts";
+import type { Slots } from "../engine/slot.ts";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";

@@ -8,7 +8,7 @@ import { summarise } from "../../src/domain/view/summary.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
 import { createLocalEngine } from "../../src/engine/local.ts";
-import { createSlots } from "../../src/engine/slots.ts";
+import { createSlots } from "../../src/engine/slot.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { silent } from "../../src/log.ts";
 import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";

@@ -5,7 +5,7 @@ import { isMission } from "../../src/domain/event.ts";
 import { settled } from "../../src/domain/task/end.ts";
 import { nextStep } from "../../src/domain/mission/next.ts";
 import { isRead } from "../../src/domain/state/task.ts";
-import { createSlots } from "../../src/engine/slots.ts";
+import { createSlots } from "../../src/engine/slot.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { silent } from "../../src/log.ts";
 import { createMissions } from "../../src/mission/missions.ts";

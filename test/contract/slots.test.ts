@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createSlots } from "../../src/engine/slots.ts";
+import { createSlots } from "../../src/engine/slot.ts";
 
 const never = new AbortController().signal;
 const settle = () => new Promise((resolve) => setImmediate(resolve));
