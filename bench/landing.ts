@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../src/log.ts";
 import { defaultLimits } from "../src/protocol/limit.ts";
-import { createProcesses } from "../src/process/process.ts";
+import { createProcesses } from "../src/process/service.ts";
 import type { Workspaces } from "../src/workspace/workspace.ts";
 import { createWorkspaces } from "../src/workspace/workspaces.ts";
 import { git, makeProject } from "../test/harness.ts";

@@ -2,10 +2,16 @@ import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../src/log.ts";
-import type { Place } from "../src/process/place.ts";
-import { createProcesses } from "../src/process/process.ts";
-import { weaknessesOf } from "../src/process/probe.ts";
-import { bare, bubblewrapSandbox, findProgram, namespaceSandbox, type Sandbox } from "../src/process/sandbox.ts";
+import type { Place } from "../src/process/sandbox/place.ts";
+import { createProcesses } from "../src/process/service.ts";
+import { weaknessesOf } from "../src/process/sandbox/self-test.ts";
+import {
+  bare,
+  bubblewrapSandbox,
+  findProgram,
+  namespaceSandbox,
+  type Sandbox,
+} from "../src/process/sandbox/sandbox.ts";
 import type { Figure } from "./figure.ts";
 import { median, type Round, type Row, rowOf } from "./table.ts";
 

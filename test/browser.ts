@@ -1,5 +1,5 @@
 import { appendFileSync } from "node:fs";
-import { findBrowser } from "../src/process/browser.ts";
+import { findBrowser } from "../src/check/browser/find.ts";
 
 /** The machine's Chromium; undefined where it has none: the tests that need it are counted loudly at the end of the run. */
 export const browserHere = findBrowser(undefined, process.env["PATH"] ?? "");

@@ -1,8 +1,14 @@
 import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { weaknessesOf } from "../src/process/probe.ts";
-import { bare, bubblewrapSandbox, findProgram, namespaceSandbox, type Sandbox } from "../src/process/sandbox.ts";
+import { weaknessesOf } from "../src/process/sandbox/self-test.ts";
+import {
+  bare,
+  bubblewrapSandbox,
+  findProgram,
+  namespaceSandbox,
+  type Sandbox,
+} from "../src/process/sandbox/sandbox.ts";
 
 /** The sandboxes that can be tried on this machine. Those that cannot are counted loudly at the end of the run. */
 

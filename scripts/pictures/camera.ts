@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
-import { findBrowser } from "../../src/process/browser.ts";
+import { findBrowser } from "../../src/check/browser/find.ts";
 
 /** Takes pictures of the page in the machine's Chromium. */
 

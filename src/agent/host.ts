@@ -10,8 +10,8 @@ import {
 } from "@agentclientprotocol/sdk";
 import type { Request } from "../domain/permission/rule.ts";
 import { FileRefused } from "../workspace/files.ts";
-import type { Ran } from "../process/process.ts";
-import { createTail } from "../process/tail.ts";
+import type { Ran } from "../process/service.ts";
+import { createTail } from "../process/command/output.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { type Leave, within } from "./leave.ts";
 import type { ExternalTurn } from "./loop.ts";

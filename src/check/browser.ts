@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { messageOf } from "../error.ts";
-import { loopbackUp } from "../process/sandbox.ts";
+import { loopbackUp } from "../process/sandbox/sandbox.ts";
 import type { CheckPlace } from "../workspace/workspace.ts";
 import { quote, toolPath } from "./command.ts";
 import { connectTo, portOf, ports, takenBy } from "./port.ts";

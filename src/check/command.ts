@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { CommandCheck } from "../protocol/check.ts";
-import type { Ran } from "../process/process.ts";
+import type { Ran } from "../process/service.ts";
 import type { CheckPlace } from "../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "./check.ts";
 import { isFound } from "./match.ts";

@@ -1,5 +1,5 @@
 import type { HttpCheck } from "../protocol/check.ts";
-import type { Ran } from "../process/process.ts";
+import type { Ran } from "../process/service.ts";
 import type { CheckPlace } from "../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "./check.ts";
 import { folderOf, lastLines, missingProgram, quote, toolPath } from "./command.ts";

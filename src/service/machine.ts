@@ -1,8 +1,8 @@
 import { homedir } from "node:os";
 import type { Config } from "../config/config.ts";
-import { findBrowser } from "../process/browser.ts";
-import type { Sandbox } from "../process/sandbox.ts";
-import { findSandbox } from "../process/tier.ts";
+import { findBrowser } from "../check/browser/find.ts";
+import type { Sandbox } from "../process/sandbox/sandbox.ts";
+import { findSandbox } from "../process/sandbox/tier.ts";
 import { type Catalog, createCatalog } from "../squad/catalog.ts";
 
 /** What the settings find on this machine; `sortie doctor` tells the same. */

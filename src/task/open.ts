@@ -20,7 +20,7 @@ import type { Claim, Store } from "../store/store.ts";
 import { type Background, createBackground } from "../tool/background.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
 import { createFiles } from "../workspace/files.ts";
-import type { Processes } from "../process/process.ts";
+import type { Processes } from "../process/service.ts";
 import { forkKey } from "../workspace/fork.ts";
 import type { Workspace, Workspaces } from "../workspace/workspace.ts";
 import { wokenBy } from "./accept.ts";

@@ -3,7 +3,7 @@ import { lstat, readdir, readlink, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Given } from "../protocol/event/workspace.ts";
 import type { Limits } from "../protocol/limit.ts";
-import { isWithin } from "../process/system.ts";
+import { isWithin } from "../process/sandbox/system-mount.ts";
 
 /**
  * Where nothing can be mounted over the Task's tree, a folder is copied, and only one that provably leads nowhere else:

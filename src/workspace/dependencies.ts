@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Given } from "../protocol/event/workspace.ts";
 import type { Git } from "./git.ts";
-import { isWithin } from "../process/system.ts";
+import { isWithin } from "../process/sandbox/system-mount.ts";
 import { openFolder } from "./walk.ts";
 
 /**

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { availableParallelism, constants } from "node:os";
 import { dirname } from "node:path";
 import { blankedKeys, type GitDirs, locateGit } from "./gitdir.ts";
-import { killGroup } from "../process/orphans.ts";
+import { killGroup } from "../process/command/kill.ts";
 
 /** Hardened git (shared/design/security.md C7): environment from scratch, no hooks, filters, pagers or network. */
 

@@ -15,8 +15,8 @@ import { basename, dirname, join } from "node:path";
 import type { Log } from "../log.ts";
 import type { Given } from "../protocol/event/workspace.ts";
 import { folderStats, problemOf } from "./dependencies.ts";
-import type { Mount, Place } from "../process/place.ts";
-import { findProgram } from "../process/sandbox.ts";
+import type { Mount, Place } from "../process/sandbox/place.ts";
+import { findProgram } from "../process/sandbox/sandbox.ts";
 import { openFolder } from "./walk.ts";
 
 /**

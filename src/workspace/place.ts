@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { Mount, Place } from "../process/place.ts";
+import type { Mount, Place } from "../process/sandbox/place.ts";
 import type { Origin } from "./origin.ts";
 import { findRepository } from "./repository.ts";
 

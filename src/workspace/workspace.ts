@@ -3,8 +3,8 @@ import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts
 import type { Files } from "./files.ts";
 import type { Git } from "./git.ts";
 import type { Retired } from "./retain.ts";
-import type { Command, Ran } from "../process/process.ts";
-import type { Talk, Talking } from "../process/talk.ts";
+import type { Command, Ran } from "../process/service.ts";
+import type { Talk, Talking } from "../process/command/interactive.ts";
 
 /**
  * Where one Task works, and how its result enters the project. `createWorkspaces` (worktree.ts) makes them.

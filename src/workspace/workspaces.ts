@@ -10,7 +10,7 @@ import type { Author, CreateGitOptions } from "./git.ts";
 import { createLayers } from "./layers.ts";
 import { indexStampOf, landPlan, type Step } from "./land.ts";
 import { makePlan } from "./plan.ts";
-import type { Processes } from "../process/process.ts";
+import type { Processes } from "../process/service.ts";
 import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./rebase.ts";
 import { renewOn, unresolvedIn } from "./renew.ts";

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { findProgram } from "../../src/process/sandbox.ts";
+import { findProgram } from "../../src/process/sandbox/sandbox.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
 import { sandboxesHere } from "../sandboxes.ts";

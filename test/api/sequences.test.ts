@@ -19,7 +19,7 @@ import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createRunTask } from "../../src/task/run.ts";
 import { createTasks, type Tasks } from "../../src/task/tasks.ts";
-import { createProcesses } from "../../src/process/process.ts";
+import { createProcesses } from "../../src/process/service.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { temporary, until } from "../harness.ts";
 

@@ -28,7 +28,7 @@ import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createArchiver } from "../../src/archive/archive.ts";
-import { createProcesses } from "../../src/process/process.ts";
+import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace, Workspaces } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { created, settled } from "../events.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { openBox } from "../../src/process/box.ts";
+import { openBox } from "../../src/process/runner/sandbox.ts";
 
 let root: string;
 

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import type { Place } from "../../src/process/place.ts";
-import { type Command, createProcesses, type Processes, type ProcessOptions } from "../../src/process/process.ts";
-import { bare } from "../../src/process/sandbox.ts";
+import type { Place } from "../../src/process/sandbox/place.ts";
+import { type Command, createProcesses, type Processes, type ProcessOptions } from "../../src/process/service.ts";
+import { bare } from "../../src/process/sandbox/sandbox.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 
 let folder: string;

@@ -7,7 +7,7 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createBackground } from "../../src/tool/background.ts";
 import { tools } from "../../src/tool/select.ts";
 import type { ToolContext, ToolResult } from "../../src/tool/tool.ts";
-import { createProcesses } from "../../src/process/process.ts";
+import { createProcesses } from "../../src/process/service.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { callContext } from "../harness.ts";
 

@@ -18,7 +18,7 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/select.ts";
 import { fit, type ToolContext, type ToolResult } from "../../src/tool/tool.ts";
-import { createProcesses } from "../../src/process/process.ts";
+import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { callContext } from "../harness.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
-import { createProcesses } from "../../src/process/process.ts";
+import { createProcesses } from "../../src/process/service.ts";
 import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces, type WorkspacesOptions } from "../../src/workspace/workspaces.ts";
 

@@ -11,7 +11,7 @@ import { createRulesModel } from "../../src/model/rules/rules.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import type { CommandCheck } from "../../src/protocol/check.ts";
 import { toolSpecs, tools } from "../../src/tool/select.ts";
-import { createProcesses } from "../../src/process/process.ts";
+import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { callContext } from "../harness.ts";

@@ -8,7 +8,7 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createSecrets } from "../../src/redact.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { createArchiver } from "../../src/archive/archive.ts";
-import { createProcesses } from "../../src/process/process.ts";
+import { createProcesses } from "../../src/process/service.ts";
 import { createWorkspaces } from "../../src/workspace/workspaces.ts";
 import { created } from "../events.ts";
 import { gitEnv, temporary } from "../harness.ts";

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import type { Place } from "../../src/process/place.ts";
-import { createProcesses } from "../../src/process/process.ts";
-import { weaknessesOf } from "../../src/process/probe.ts";
-import { findSandbox, type SandboxOptions } from "../../src/process/tier.ts";
-import { bubblewrapSandbox, findProgram } from "../../src/process/sandbox.ts";
+import type { Place } from "../../src/process/sandbox/place.ts";
+import { createProcesses } from "../../src/process/service.ts";
+import { weaknessesOf } from "../../src/process/sandbox/self-test.ts";
+import { findSandbox, type SandboxOptions } from "../../src/process/sandbox/tier.ts";
+import { bubblewrapSandbox, findProgram } from "../../src/process/sandbox/sandbox.ts";
 import { temporary } from "../harness.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../../src/log.ts";
-import { createProcesses } from "../../src/process/process.ts";
+import { createProcesses } from "../../src/process/service.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 import { leaving } from "./forms.ts";
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import type { Open, Start } from "./frames.ts";
-import { jobOf } from "./inner.ts";
-import { makePipes, openPipes, type Pipes, slotCount } from "./pipes.ts";
+import type { Open, Start } from "./frame.ts";
+import { jobOf } from "./init-script.ts";
+import { makePipes, openPipes, type Pipes, slotCount } from "./pipe.ts";
 
 /**
  * One open sandbox, kept for a Task's commands because making one costs more than all the rest of a step. Process 1 in

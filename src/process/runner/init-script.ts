@@ -1,4 +1,4 @@
-import type { Start } from "./frames.ts";
+import type { Start } from "./frame.ts";
 
 /** What runs inside of a sandbox of ours: the script of its first process, and what a command's child becomes. */
 

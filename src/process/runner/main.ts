@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { type Box, openBox } from "./box.ts";
-import { type BoxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frames.ts";
+import { type Box, openBox } from "./sandbox.ts";
+import { type BoxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frame.ts";
 
 /**
  * The process that starts commands, because a spawn costs what its parent holds in memory (docs/decisions/0009), bare

@@ -1,6 +1,6 @@
-import { StartError } from "../error.ts";
+import { StartError } from "../../error.ts";
 import type { Place } from "./place.ts";
-import { execute, weaknessesOf } from "./probe.ts";
+import { execute, weaknessesOf } from "./self-test.ts";
 import {
   bare,
   bubblewrapSandbox,
@@ -10,7 +10,7 @@ import {
   namespaceSandbox,
   type Sandbox,
 } from "./sandbox.ts";
-import { isWithin } from "./system.ts";
+import { isWithin } from "./system-mount.ts";
 import { toolEnv } from "./toolchain.ts";
 
 /** Which sandbox this machine gets: the best that passes its self-test, and for every other one why not. */

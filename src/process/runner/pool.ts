@@ -1,11 +1,11 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Log } from "../log.ts";
-import { innerScript } from "./inner.ts";
-import type { Place } from "./place.ts";
-import { stampOf } from "./place.ts";
-import type { Sandbox } from "./sandbox.ts";
-import type { Spawner } from "./spawner.ts";
+import type { Log } from "../../log.ts";
+import { innerScript } from "./init-script.ts";
+import type { Place } from "../sandbox/place.ts";
+import { stampOf } from "../sandbox/place.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
+import type { Spawner } from "./client.ts";
 
 /**
  * The sandboxes that are open: one per Task, made with its first command, and one for each of its commands that has one

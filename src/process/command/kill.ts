@@ -1,8 +1,8 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { messageOf } from "../error.ts";
-import type { Log } from "../log.ts";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
 
 /**
  * What lets a later service process end the commands of one that died: a record of live process groups, and the mark

@@ -1,4 +1,4 @@
-import { closeOthers } from "./inner.ts";
+import { closeOthers } from "./init-script.ts";
 
 /** What a command and what it starts may use at most, as shell commands that run before it. */
 

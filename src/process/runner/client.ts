@@ -1,9 +1,9 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
-import type { Log } from "../log.ts";
-import { entryPoint } from "../package-root.ts";
-import { type BoxNews, createReader, frameOf, frames, type Open, type Start } from "./frames.ts";
+import type { Log } from "../../log.ts";
+import { entryPoint } from "../../package-root.ts";
+import { type BoxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
 
 /** Starts commands through the runner, a small process of our own that is started with the first of them. */
 
@@ -33,7 +33,7 @@ export interface Spawner {
 
 type Runner = ChildProcessByStdio<Writable, Readable, null>;
 
-const script = entryPoint("process/runner");
+const script = entryPoint("process/runner/main");
 
 /** `limits`: shell commands that set what every command may use at most. */
 export const createSpawner = (log: Log, limits = ""): Spawner => {

@@ -3,15 +3,15 @@ import { mkdir, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
-import { createBoxes } from "./boxes.ts";
-import { type Entry, runCommand } from "./command.ts";
-import { closeOthers } from "./inner.ts";
-import { createRecord, killMarked, reapRecords, wait } from "./orphans.ts";
-import { insideOf, type Place } from "./place.ts";
-import { bare, loopbackUp, type Sandbox } from "./sandbox.ts";
-import { createSpawner } from "./spawner.ts";
-import { type Talk, type Talking, talkWith } from "./talk.ts";
-import { type CommandLimits, limitsOf, memoryOf } from "./ulimit.ts";
+import { createBoxes } from "./runner/pool.ts";
+import { type Entry, runCommand } from "./command/run.ts";
+import { closeOthers } from "./runner/init-script.ts";
+import { createRecord, killMarked, reapRecords, wait } from "./command/kill.ts";
+import { insideOf, type Place } from "./sandbox/place.ts";
+import { bare, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
+import { createSpawner } from "./runner/client.ts";
+import { type Talk, type Talking, talkWith } from "./command/interactive.ts";
+import { type CommandLimits, limitsOf, memoryOf } from "./runner/ulimit.ts";
 
 /** Commands in their own process group, on record from spawn to death, in the sandbox that the service has. */
 

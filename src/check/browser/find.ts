@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { findProgram } from "./sandbox.ts";
+import { findProgram } from "../../process/sandbox/sandbox.ts";
 
 const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 

@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, Place } from "./place.ts";
-import { topLink } from "./system.ts";
+import { topLink } from "./system-mount.ts";
 
 /** The arguments of bubblewrap. Every one of them is there because leaving it out was seen to open a way out (T6). */
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
-import { killGroup, wait } from "./orphans.ts";
+import { killGroup, wait } from "./kill.ts";
 
 /** A command that one talks with over its standard input and output, for as long as it lives. */
 

@@ -1,9 +1,9 @@
 import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { wrapped } from "./bubblewrap.ts";
-import { copyEtc } from "./etc.ts";
+import { copyEtc } from "./etc-copy.ts";
 import type { Mount, Place } from "./place.ts";
-import { systemMounts } from "./system.ts";
+import { systemMounts } from "./system-mount.ts";
 import { movedTools, type Surroundings, toolEnv } from "./toolchain.ts";
 
 /**

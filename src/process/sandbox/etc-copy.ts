@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Mount } from "./place.ts";
-import { isWithin, standard } from "./system.ts";
+import { isWithin, standard } from "./system-mount.ts";
 
 /**
  * /etc of the sandboxes: the few files that programs need, copied once at the start, for a mount of each in every

@@ -1,10 +1,10 @@
 import { StringDecoder } from "node:string_decoder";
-import type { Log } from "../log.ts";
-import type { Start } from "./frames.ts";
-import { type GroupRecord, killGroup, killMarked, wait } from "./orphans.ts";
-import type { Command, Ran } from "./process.ts";
-import type { Spawner } from "./spawner.ts";
-import { createTail } from "./tail.ts";
+import type { Log } from "../../log.ts";
+import type { Start } from "../runner/frame.ts";
+import { type GroupRecord, killGroup, killMarked, wait } from "./kill.ts";
+import type { Command, Ran } from "../service.ts";
+import type { Spawner } from "../runner/client.ts";
+import { createTail } from "./output.ts";
 
 /** One command from its start until nothing of it is left. */
 
