@@ -6,7 +6,7 @@ import { defaultLimits } from "../src/protocol/limit.ts";
 import { createProcesses } from "../src/process/service.ts";
 import { weaknessesOf } from "../src/process/sandbox/self-test.ts";
 import { bare, bubblewrapSandbox, findProgram, type Sandbox } from "../src/process/sandbox/sandbox.ts";
-import { createWorkspaces } from "../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../src/workspace/service.ts";
 import type { Figure } from "./figure.ts";
 import { type Round, type Row, rowOf } from "./table.ts";
 

@@ -9,7 +9,7 @@ import {
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
 import type { Request } from "../domain/permission/rule.ts";
-import { FileRefused } from "../workspace/files.ts";
+import { FileRefused } from "../workspace/file/files.ts";
 import type { Ran } from "../process/service.ts";
 import { createTail } from "../process/command/output.ts";
 import type { Workspace } from "../workspace/workspace.ts";

@@ -3,7 +3,7 @@ import { decide, type Request, type Rules } from "../domain/permission/rule.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import { hostOf, subjectsOf } from "../tool/subject.ts";
 import type { Tool, ToolResult } from "../tool/tool.ts";
-import { type Files, FileRefused } from "../workspace/files.ts";
+import { type Files, FileRefused } from "../workspace/file/files.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { ask } from "./ask.ts";
 import type { ExternalTurn, Turn } from "./loop.ts";

@@ -2,8 +2,14 @@ import { setImmediate } from "node:timers/promises";
 import type { ArchivedFile } from "../domain/view/archive.ts";
 import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limit.ts";
-import type { Git } from "../workspace/git.ts";
-import { type Found, readerOnDisk, type Tracked, trackedInIndex, type TrackedReader } from "../workspace/tracked.ts";
+import type { Git } from "../workspace/git/git.ts";
+import {
+  type Found,
+  readerOnDisk,
+  type Tracked,
+  trackedInIndex,
+  type TrackedReader,
+} from "../workspace/tree/tracked-file.ts";
 import { linkFault, type Named, nameEntries, type Omitted } from "./entries.ts";
 import type { Added, Zip } from "./zip.ts";
 

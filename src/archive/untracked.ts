@@ -1,7 +1,7 @@
 import { hasSnapshot, type TaskState } from "../domain/state/task.ts";
 import type { Store } from "../store/store.ts";
-import { splitNul } from "../workspace/commit.ts";
-import type { Git } from "../workspace/git.ts";
+import { splitNul } from "../workspace/tree/commit.ts";
+import type { Git } from "../workspace/git/git.ts";
 
 /**
  * Paths that git did not know in the user's directory when the Task began, and that the Task has not changed: they are

@@ -1,5 +1,5 @@
 import type { FileCheck } from "../protocol/check.ts";
-import { FileRefused } from "../workspace/files.ts";
+import { FileRefused } from "../workspace/file/files.ts";
 import type { CheckPlace } from "../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "./check.ts";
 import { isFound, searchMs } from "./match.ts";

@@ -34,7 +34,7 @@ import { createRunTask } from "../task/run.ts";
 import { createTasks, type Tasks } from "../task/tasks.ts";
 import { parseAllowed } from "../webhook/target.ts";
 import { callbackTo, createWebhooks, hearing, type Webhooks } from "../webhook/webhooks.ts";
-import { createWorkspaces } from "../workspace/workspaces.ts";
+import { createWorkspaces } from "../workspace/service.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
 

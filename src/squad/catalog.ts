@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { packageRoot } from "../package-root.ts";
-import { createFiles, type Files } from "../workspace/files.ts";
+import { createFiles, type Files } from "../workspace/file/files.ts";
 import { findExternal } from "./external.ts";
 import type { Contents } from "./folder.ts";
 import { bounds } from "./manifest.ts";

@@ -1,7 +1,7 @@
 import type { SquadRef } from "../domain/agent.ts";
 import { ServiceError } from "../error.ts";
 import { lockName } from "../store/lock.ts";
-import { createFiles, FileRefused } from "../workspace/files.ts";
+import { createFiles, FileRefused } from "../workspace/file/files.ts";
 import { type Catalog, isName } from "./catalog.ts";
 import type { Contents } from "./folder.ts";
 import { digestOf, type Issue, placeOf } from "./package.ts";

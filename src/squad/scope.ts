@@ -1,5 +1,5 @@
-import { FileRefused, type Files } from "../workspace/files.ts";
-import { folderStamp } from "../workspace/walk.ts";
+import { FileRefused, type Files } from "../workspace/file/files.ts";
+import { folderStamp } from "../workspace/file/folder.ts";
 import { type Contents, readFolder, reasonOf } from "./folder.ts";
 import { bounds } from "./manifest.ts";
 import type { Issue, PackageFile } from "./package.ts";

@@ -1,6 +1,6 @@
 import { constants, lstatSync, renameSync } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
-import { FileRefused, type Folder, openFolder } from "../workspace/walk.ts";
+import { FileRefused, type Folder, openFolder } from "../workspace/file/folder.ts";
 import type { PackageFile } from "./package.ts";
 import { previousOf } from "./scope.ts";
 

@@ -3,7 +3,7 @@ import { type CheckSpec, maxPixels, type VisualCheck, viewport as form } from ".
 import type { Limits } from "../protocol/limit.ts";
 import type { TaskCreate } from "../protocol/task/request.ts";
 import type { Blobs } from "../store/store.ts";
-import { createFiles, FileRefused } from "../workspace/files.ts";
+import { createFiles, FileRefused } from "../workspace/file/files.ts";
 
 /**
  * What the pages of visual checks should look like: kept with the Task as it is created, so that nobody who works on it

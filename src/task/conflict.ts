@@ -1,6 +1,6 @@
 import type { EventData } from "../protocol/event/event.ts";
 import type { Snapshot } from "../protocol/event/workspace.ts";
-import { baseSide, projectSide, taskSide } from "../workspace/renew.ts";
+import { baseSide, projectSide, taskSide } from "../workspace/landing/conflict.ts";
 import type { Renewed, Workspace } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";
 import { said } from "./say.ts";

@@ -3,7 +3,7 @@ import { detectProject } from "../check/detect.ts";
 import { messageOf } from "../error.ts";
 import type { Facts } from "../model/model.ts";
 import { findSkills } from "../tool/skill.ts";
-import { createFiles, type Files } from "../workspace/files.ts";
+import { createFiles, type Files } from "../workspace/file/files.ts";
 import type { Run } from "./open.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { createFingerprint } from "../workspace/fingerprint.ts";
+import { createFingerprint } from "../workspace/worktree/tamper.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { keepSnapshot } from "./conflict.ts";
 import type { Run } from "./open.ts";

@@ -3,7 +3,7 @@ import type { TaskState } from "../domain/state/task.ts";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Store } from "../store/store.ts";
-import { ownerOf } from "../workspace/fork.ts";
+import { ownerOf } from "../workspace/worktree/fork.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /** Worktrees of Tasks that ended a while ago go, at the start and by the hour; their work stays on their branches. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { componentsOf, decodePath } from "../workspace/files.ts";
-import type { Git } from "../workspace/git.ts";
+import { componentsOf, decodePath } from "../workspace/file/files.ts";
+import type { Git } from "../workspace/git/git.ts";
 import { move, remove } from "./move.ts";
 import { answer, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult, untold } from "./tool.ts";
 

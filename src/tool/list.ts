@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Entry, FileRefused } from "../workspace/files.ts";
+import { type Entry, FileRefused } from "../workspace/file/files.ts";
 import { answer, failed, ok, shown, type Tool } from "./tool.ts";
 
 const input = z.strictObject({

@@ -1,4 +1,4 @@
-import { componentsOf, type Files } from "../workspace/files.ts";
+import { componentsOf, type Files } from "../workspace/file/files.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { type Change, change, contentOf } from "./change.ts";
 import { counted, failed, ok, shown, type ToolResult } from "./tool.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Files } from "../workspace/files.ts";
-import { FileRefused } from "../workspace/files.ts";
+import type { Files } from "../workspace/file/files.ts";
+import { FileRefused } from "../workspace/file/files.ts";
 import { kindOf } from "./kind.ts";
 import { likeness, linesOf, numbered, textOf } from "./text.ts";
 import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult } from "./tool.ts";

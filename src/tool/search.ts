@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { FileRefused, type Files } from "../workspace/files.ts";
+import { FileRefused, type Files } from "../workspace/file/files.ts";
 import { noOutput } from "./read.ts";
 import { type Group, groupsOf, ripgrep } from "./ripgrep.ts";
 import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult, untold } from "./tool.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import type { Given } from "../protocol/event/workspace.ts";
-import { givenNote } from "../workspace/dependencies.ts";
+import { givenNote } from "../workspace/dependency/find.ts";
 import { report } from "./process.ts";
 import { answer, counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 

@@ -1,7 +1,7 @@
 import { parse } from "yaml";
 import { z } from "zod";
 import { messageOf } from "../error.ts";
-import type { Files } from "../workspace/files.ts";
+import type { Files } from "../workspace/file/files.ts";
 import { asData, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
 
 /**

@@ -2,10 +2,10 @@ import { realpathSync, type Stats, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, resolve } from "node:path";
 import { ServiceError } from "../error.ts";
-import { createGit, type CreateGitOptions } from "./git.ts";
-import { configStamp, locateGit } from "./gitdir.ts";
-import { decodePath, osPath } from "./path.ts";
-import { findRepository, headOf, refOf, type Repository } from "./repository.ts";
+import { createGit, type CreateGitOptions } from "./git/git.ts";
+import { configStamp, locateGit } from "./git/git-dir.ts";
+import { decodePath, osPath } from "./file/path.ts";
+import { findRepository, headOf, refOf, type Repository } from "./git/repository.ts";
 import type { Project } from "./workspace.ts";
 
 /** Which directories may be a project (shared/design/security.md C3), and what kind of project one is. */

@@ -1,8 +1,8 @@
 import type { EventData } from "../protocol/event/event.ts";
 import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts";
-import type { Files } from "./files.ts";
-import type { Git } from "./git.ts";
-import type { Retired } from "./retain.ts";
+import type { Files } from "./file/files.ts";
+import type { Git } from "./git/git.ts";
+import type { Retired } from "./worktree/retire.ts";
 import type { Command, Ran } from "../process/service.ts";
 import type { Talk, Talking } from "../process/command/interactive.ts";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { detectProject } from "../../src/check/detect.ts";
 import { createServiceClient } from "../../src/client/client.ts";
-import { createFiles } from "../../src/workspace/files.ts";
+import { createFiles } from "../../src/workspace/file/files.ts";
 import { makeProject, temporary, writeFiles } from "../harness.ts";
 import { type MockProvider, type MockRequest, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";

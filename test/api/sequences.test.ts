@@ -20,7 +20,7 @@ import type { Store } from "../../src/store/store.ts";
 import { createRunTask } from "../../src/task/run.ts";
 import { createTasks, type Tasks } from "../../src/task/tasks.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { createWorkspaces } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../../src/workspace/service.ts";
 import { temporary, until } from "../harness.ts";
 
 /**

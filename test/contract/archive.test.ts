@@ -30,7 +30,7 @@ import type { Store } from "../../src/store/store.ts";
 import { createArchiver } from "../../src/archive/archive.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace, Workspaces } from "../../src/workspace/workspace.ts";
-import { createWorkspaces } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../../src/workspace/service.ts";
 import { created, settled } from "../events.ts";
 import { gitEnv } from "../harness.ts";
 

@@ -20,7 +20,7 @@ import { join, resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createFiles, decodePath, encodePath, FileRefused, type Files } from "../../src/workspace/files.ts";
+import { createFiles, decodePath, encodePath, FileRefused, type Files } from "../../src/workspace/file/files.ts";
 
 let base: string;
 let root: string;

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createGit, GitError, gitVersion } from "../../src/workspace/git.ts";
+import { createGit, GitError, gitVersion } from "../../src/workspace/git/git.ts";
 import { gitEnv } from "../harness.ts";
 
 let base: string;

@@ -10,7 +10,7 @@ import { weaknessesOf } from "../../src/process/sandbox/self-test.ts";
 import { bubblewrapSandbox, findProgram, type Sandbox } from "../../src/process/sandbox/sandbox.ts";
 import { createSpawner } from "../../src/process/runner/client.ts";
 import { toolEnv } from "../../src/process/sandbox/toolchain.ts";
-import { createWorkspaces } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../../src/workspace/service.ts";
 import { git, makeProject, temporary, writeFiles } from "../harness.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 

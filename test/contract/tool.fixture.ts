@@ -8,7 +8,7 @@ import { createBackground } from "../../src/tool/background.ts";
 import { tools } from "../../src/tool/select.ts";
 import type { ToolContext, ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { createWorkspaces } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../../src/workspace/service.ts";
 import { callContext } from "../harness.ts";
 
 /** Tools on real folders, with the real file access, Git and processes. */

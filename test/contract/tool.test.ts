@@ -20,7 +20,7 @@ import { selectTools, toolSpecs, tools } from "../../src/tool/select.ts";
 import { fit, type ToolContext, type ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
-import { createWorkspaces } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../../src/workspace/service.ts";
 import { callContext } from "../harness.ts";
 
 /** The tools on real folders, with the real file access, git and processes. */

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { forkKey } from "../../src/workspace/fork.ts";
+import { forkKey } from "../../src/workspace/worktree/fork.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createScene, prepare, type Scene } from "./workspace.fixture.ts";
 

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { put as putAt, see } from "../../src/workspace/disk.ts";
+import { put as putAt, see } from "../../src/workspace/file/inspect.ts";
 import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
 import { createScene, fsck, landAll, picture, prepare, type Scene } from "./workspace.fixture.ts";
 

@@ -6,7 +6,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
-import { createWorkspaces, type WorkspacesOptions } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces, type WorkspacesOptions } from "../../src/workspace/service.ts";
 
 /** A user's project with a service beside it, in a temporary folder. */
 

@@ -13,7 +13,7 @@ import type { CommandCheck } from "../../src/protocol/check.ts";
 import { toolSpecs, tools } from "../../src/tool/select.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
-import { createWorkspaces } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../../src/workspace/service.ts";
 import { callContext } from "../harness.ts";
 
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);

@@ -9,7 +9,7 @@ import { createSecrets } from "../../src/redact.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { createArchiver } from "../../src/archive/archive.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { createWorkspaces } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../../src/workspace/service.ts";
 import { created } from "../events.ts";
 import { gitEnv, temporary } from "../harness.ts";
 import { seededRandom } from "../random.ts";

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createGit } from "../../src/workspace/git.ts";
+import { createGit } from "../../src/workspace/git/git.ts";
 import { createTask, makeLab, send, settledTask, shell } from "../hostile.ts";
 import { git, gitEnv, makeProject, temporary } from "../harness.ts";
 import { startService } from "../service.ts";

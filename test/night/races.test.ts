@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { describe, expect, test } from "vitest";
-import { createFiles, type Files } from "../../src/workspace/files.ts";
+import { createFiles, type Files } from "../../src/workspace/file/files.ts";
 import { temporary } from "../harness.ts";
 
 /**

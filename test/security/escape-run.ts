@@ -6,7 +6,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { bare, bubblewrapSandbox } from "../../src/process/sandbox/sandbox.ts";
-import { createWorkspaces } from "../../src/workspace/workspaces.ts";
+import { createWorkspaces } from "../../src/workspace/service.ts";
 import { makeProject, writeFiles } from "../harness.ts";
 import { escapes, harmful } from "./escapes.ts";
 

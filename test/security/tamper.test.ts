@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createFingerprint } from "../../src/workspace/fingerprint.ts";
+import { createFingerprint } from "../../src/workspace/worktree/tamper.ts";
 import { createTask, logOf, makeLab, post, settledTask, shell } from "../hostile.ts";
 import { git, makeProject, temporary } from "../harness.ts";
 import { startService, type TestService } from "../service.ts";

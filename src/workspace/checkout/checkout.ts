@@ -1,0 +1,152 @@
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Limits } from "../../protocol/limit.ts";
+import type { Command, Processes, Ran } from "../../process/service.ts";
+import type { Place } from "../../process/sandbox/place.ts";
+import { patternOf, splitNul } from "../tree/commit.ts";
+import { copyFolder } from "../dependency/copy.ts";
+import { createFiles } from "../file/files.ts";
+import { createGit, type CreateGitOptions } from "../git/git.ts";
+import { beforeOf } from "./base-files.ts";
+import { type Layers, removeLayers, upperOf } from "../dependency/overlay.ts";
+import type { Origin } from "../record.ts";
+import { worktreePlace } from "../worktree/mount.ts";
+import type { Checkout, CheckPlace, Laid } from "../workspace.ts";
+
+/**
+ * The files of a commit beside the worktree, for checks: what agents left in ignored files is not there. Filled by one
+ * git process with an index of its own. Where layers can be mounted each check has one over the whole tree, so that
+ * checks run at the same time and leave nothing; elsewhere they take turns, and the tree is put back after each.
+ */
+
+export type CheckoutDeps = {
+  home: string;
+  git: CreateGitOptions;
+  layers: Layers;
+  tier: 1 | 2 | 3;
+  limits: Limits;
+  /** The search path for programs. */
+  programs: string;
+  isProtected: ((path: string) => boolean) | undefined;
+  processes: Processes;
+  run: (taskID: string, root: string, command: Command, place: Place) => Promise<Ran>;
+};
+
+const prepared = "whole";
+
+export const createCheckouts = (deps: CheckoutDeps) => {
+  const { home, layers, tier, limits, programs, processes } = deps;
+  /** What this process has filled; anything else is of one that was killed. */
+  const filled = new Map<string, string>();
+  const treeOf = (taskID: string) => join(home, `${taskID}.checkout`);
+
+  const remove = async (taskID: string): Promise<void> => {
+    filled.delete(taskID);
+    const tree = treeOf(taskID);
+    removeLayers(`${tree}.layers`);
+    rmSync(`${tree}.index`, { force: true });
+    await rm(tree, { recursive: true, force: true });
+  };
+
+  const open = async (taskID: string, origin: Origin, commit: string): Promise<Checkout> => {
+    const tree = treeOf(taskID);
+    const root = origin.prefix === "" ? tree : join(tree, origin.prefix);
+    const given = origin.given?.folders ?? [];
+    const git = createGit(tree, { ...deps.git, toplevel: tree, gitDir: origin.gitDir });
+    const env = { GIT_INDEX_FILE: `${tree}.index` };
+    const before = filled.get(taskID);
+    if (before === undefined) await remove(taskID);
+    if (before !== commit) {
+      filled.delete(taskID);
+      mkdirSync(root, { recursive: true, mode: 0o700 });
+      writeFileSync(join(tree, ".git"), `gitdir: ${origin.gitDir}\n`);
+      await git.run(["read-tree", "--reset", "-u", commit], { env });
+      mkdirSync(root, { recursive: true, mode: 0o700 });
+      filled.set(taskID, commit);
+    }
+    for (const { path, how } of given)
+      if (tier !== 1 && how === "copied" && !existsSync(join(tree, path)))
+        await copyFolder({
+          toplevel: origin.toplevel,
+          worktree: tree,
+          path,
+          scratch: `${tree}.copy`,
+          programs,
+          limits,
+        });
+
+    const plain = worktreePlace(tree, origin);
+    const layersAt = (name: string) => join(`${tree}.layers`, name);
+    const around = (name: string) => ({ folder: layersAt(name), place: plain, toplevel: origin.toplevel, given });
+    const apart = tier === 1 && (await layers.apart(around("tried"))) !== undefined;
+    /** Folders that stay when the tree is put back. */
+    let kept = given.filter(({ how }) => how === "copied").map(({ path }) => path);
+
+    const placeIn = (place: Place, name: string, used = () => {}): CheckPlace => ({
+      root,
+      inside: processes.inside(place, root),
+      get files() {
+        return createFiles(root, deps.isProtected);
+      },
+      run(command) {
+        used();
+        return deps.run(taskID, root, { ...command, apart: name }, place);
+      },
+      talk(talk) {
+        used();
+        return processes.talk(taskID, root, talk, place);
+      },
+    });
+
+    return {
+      apart,
+      async whole() {
+        const place = tier === 1 ? await layers.around(around(prepared)) : plain;
+        return placeIn(place, prepared);
+      },
+      async keep() {
+        if (apart) return;
+        const { stdout } = await git.run(["ls-files", "-z", "--others", "--directory"], { env });
+        kept = splitNul(stdout).map((path) => path.replace(/\/$/, ""));
+      },
+      before: (base) => beforeOf({ git, base, commit, prefix: origin.prefix, root }),
+      async open(name, laid = []) {
+        const folder = layersAt(name);
+        removeLayers(folder);
+        const below = existsSync(layersAt(prepared)) ? { below: layersAt(prepared) } : {};
+        const own = { ...around(name), ...below };
+        const place = apart ? await layers.apart(own) : tier === 1 ? await layers.around(own) : plain;
+        if (place === undefined) throw new Error(`Expected a layer over ${tree}, as before, got none.`);
+        let touched = laid.length > 0;
+        await lay(apart ? join(upperOf(folder), origin.prefix) : root, laid);
+        return {
+          ...placeIn(place, name, () => {
+            touched = true;
+          }),
+          async [Symbol.asyncDispose]() {
+            removeLayers(folder);
+            if (apart || !touched) return;
+            await git.run(["checkout-index", "-q", "-f", "-a", "-u"], { env });
+            const except = kept.flatMap((path) => ["-e", patternOf(path)]);
+            await git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except], { env });
+          },
+        };
+      },
+      [Symbol.asyncDispose]: () => remove(taskID),
+    };
+  };
+
+  return {
+    open,
+    remove,
+  };
+};
+
+/** Files in the place of those that the commit has there; no link is followed. */
+const lay = async (tree: string, laid: readonly Laid[]): Promise<void> => {
+  if (laid.length === 0) return;
+  mkdirSync(tree, { recursive: true });
+  const files = createFiles(tree, () => false);
+  for (const { path, bytes, executable } of laid) await files.write(path, bytes, { executable });
+};

@@ -1,0 +1,82 @@
+import { execFile } from "node:child_process";
+import { lstat, readdir, readlink, rename, rm } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import type { Given } from "../../protocol/event/workspace.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import { isWithin } from "../../process/sandbox/system-mount.ts";
+
+/**
+ * Where nothing can be mounted over the Task's tree, a folder is copied, and only one that provably leads nowhere else:
+ * a link or an absolute path into the project would make the Task's commands use the user's files instead of its own.
+ * Reading and copying are left to programs, so that this process answers meanwhile.
+ */
+
+export type CopyRequest = {
+  toplevel: string;
+  worktree: string;
+  path: string;
+  /** Where the copy is made before it takes its place. */
+  scratch: string;
+  /** The search path for `grep` and `cp`. */
+  programs: string;
+  limits: Pick<Limits, "dependencyFiles" | "dependencyBytes">;
+};
+
+export const copyFolder = async (request: CopyRequest): Promise<Given> => {
+  const { toplevel, worktree, path, scratch, programs } = request;
+  const reason = await whyNot(request).catch(() => "it could not be read to its end");
+  if (reason !== undefined) return { path, how: "left-out", reason };
+  await rm(scratch, { recursive: true, force: true });
+  try {
+    // Shares blocks with the original where the file system can.
+    const how = process.platform === "linux" ? ["-a", "--reflink=auto"] : ["-a"];
+    const copied = await execute("cp", [...how, "--", join(toplevel, path), scratch], programs);
+    if (copied.code !== 0) return { path, how: "left-out", reason: "it could not be copied" };
+    await rename(scratch, join(worktree, path));
+    return { path, how: "copied" };
+  } catch {
+    return { path, how: "left-out", reason: "it could not be copied" };
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+};
+
+/** undefined: it holds no way out of itself. */
+const whyNot = async ({ toplevel, path, programs, limits }: CopyRequest): Promise<string | undefined> => {
+  const root = join(toplevel, path);
+  const shown = (file: string) => file.slice(toplevel.length + 1);
+  const folders = [root];
+  let count = 0;
+  let bytes = 0;
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    const files: string[] = [];
+    for (const entry of await readdir(folder, { withFileTypes: true })) {
+      const file = join(folder, entry.name);
+      count += 1;
+      if (count > limits.dependencyFiles) return `it holds more than ${limits.dependencyFiles} files`;
+      if (entry.isDirectory()) folders.push(file);
+      else if (entry.isFile()) files.push(file);
+      else if (!entry.isSymbolicLink()) return `${shown(file)} is no plain file`;
+      else {
+        const target = await readlink(file);
+        if (target.startsWith("/") || !isWithin(root, resolve(dirname(file), target)))
+          return `${shown(file)} is a link that leaves it`;
+      }
+    }
+    for (const { size } of await Promise.all(files.map((file) => lstat(file)))) bytes += size;
+    if (bytes > limits.dependencyBytes) return `it holds more than ${limits.dependencyBytes} bytes`;
+  }
+  const found = await execute("grep", ["-rlF", "--", toplevel, root], programs);
+  const [first = ""] = found.output.split("\n");
+  if (found.code === 0) return `${shown(first)} holds the project's absolute path`;
+  // 1: nowhere; anything else: not all of it was read.
+  return found.code === 1 ? undefined : "it could not be read to its end";
+};
+
+const execute = (file: string, args: string[], path: string): Promise<{ code: number; output: string }> =>
+  new Promise((done) => {
+    const options = { env: { PATH: path, LC_ALL: "C" }, timeout: 10 * 60_000, maxBuffer: 64 * 1024 * 1024 };
+    execFile(file, args, options, (error, output) =>
+      done({ code: error === null ? 0 : typeof error.code === "number" ? error.code : -1, output }),
+    );
+  });

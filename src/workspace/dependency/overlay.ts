@@ -1,0 +1,243 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  existsSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { Log } from "../../log.ts";
+import type { Given } from "../../protocol/event/workspace.ts";
+import { folderStats, problemOf } from "./find.ts";
+import type { Mount, Place } from "../../process/sandbox/place.ts";
+import { findProgram } from "../../process/sandbox/sandbox.ts";
+import { openFolder } from "../file/folder.ts";
+
+/**
+ * Tier 1: a folder of the user's is mounted over the same path of the Task's tree, under a layer that takes what the
+ * Task's commands write there. bubblewrap 0.8 mounts no overlay, so that is done in a mount namespace around it.
+ */
+
+/** `user`: with a user namespace, because this process may not mount. */
+type Way = { how: "layer" | "read-only"; user: boolean };
+
+/**
+ * For each folder: bound by itself, without what is mounted in it, and compared with the one that was looked at, since
+ * a name may lead elsewhere by now. Relative names, for a path may hold what separates mount options.
+ */
+const script = `options=$1; n=$2; shift 2
+while [ "$n" -gt 0 ]; do
+  n=$((n - 1))
+  cd -- "$3" && mount --bind -- "$1" lower || exit 1
+  if [ "$(stat -c %d:%i lower)" != "$2" ]; then echo "$1 was replaced meanwhile" >&2; exit 1; fi
+  below=lower
+  if [ -n "$5" ]; then mount --bind -- "$5" below && below=below:lower || exit 1; fi
+  if [ "$4" = layer ]; then mount -t overlay -o "$options,lowerdir=$below,upperdir=upper,workdir=work" sortie merged || exit 1
+  else mount --bind lower merged && mount -o remount,bind,ro merged || exit 1; fi
+  shift 5
+done
+cd /
+exec "$@"`;
+
+/** Without these the kernel's own defaults may make a layer useless over a folder that its user changes meanwhile. */
+const options = "index=off,redirect_dir=off,metacopy=off,xino=off";
+
+/** `below`: a layer that lies between the folder and this one. */
+type Layer = { from: string; id: string; folder: string; how: Way["how"]; below?: string };
+
+export type Around = {
+  /** Where the layers are kept. */
+  folder: string;
+  place: Place;
+  /** What the given folders are relative to. */
+  toplevel: string;
+  given: readonly Given[];
+  /** The layers of another folder lie below these. */
+  below?: string;
+};
+
+const treeLayer = "tree";
+/** What a layer of this name was given over the one that lies there, as a folder. */
+export const upperOf = (folder: string): string => join(folder, treeLayer, "upper");
+
+export const createLayers = ({ home, path, log }: { home: string; path: string; log: Log }) => {
+  /** By the file system of the project. */
+  const ways = new Map<number, Promise<Way | undefined>>();
+  const layersOf = (taskID: string) => join(home, `${taskID}.layers`);
+
+  const wrapped = (way: Pick<Way, "user">, layers: readonly Layer[], argv: readonly string[]): string[] => {
+    const [file = "", ...args] = argv;
+    const ids = [process.getuid?.() ?? 0, process.getgid?.() ?? 0].map(String);
+    // As root of its own namespace bubblewrap would make commands root too.
+    const same =
+      way.user && layers.length > 0 && file.endsWith("bwrap") ? ["--uid", ids[0] ?? "", "--gid", ids[1] ?? ""] : [];
+    return [
+      findProgram("unshare", path) ?? "unshare",
+      ...(way.user ? ["--user", "--map-root-user"] : []),
+      "--mount",
+      "--",
+      findProgram("bash", path) ?? "/bin/bash",
+      // With a socket as its input, which a pipe of ours is, bash takes itself for a remote shell and reads ~/.bashrc.
+      "--norc",
+      "-c",
+      script,
+      "sortie",
+      way.user ? `userxattr,index=off,metacopy=off,xino=off` : options,
+      String(layers.length),
+      ...layers.flatMap(({ from, id, folder, how, below = "" }) => [from, id, folder, how, below]),
+      file,
+      ...same,
+      ...args,
+    ];
+  };
+
+  /** What works on this machine for folders of this file system; tried once. */
+  const wayFor = (toplevel: string, sample: string): Promise<Way | undefined> => {
+    const { dev } = statSync(toplevel);
+    const known = ways.get(dev) ?? tryWays(toplevel, sample);
+    ways.set(dev, known);
+    return known;
+  };
+  const tryWays = async (toplevel: string, sample: string): Promise<Way | undefined> => {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+    for (const how of ["layer", "read-only"] as const)
+      for (const user of process.getuid?.() === 0 ? [false, true] : [true]) {
+        const folder = mkdtempSync(join(home, "try."));
+        try {
+          makeParts(folder);
+          const stats = folderStats(toplevel, sample);
+          if (typeof stats === "string") continue;
+          const layer = { from: join(toplevel, sample), id: `${stats.dev}:${stats.ino}`, folder, how };
+          const test = `cd -- "$0" && ls merged >/dev/null${how === "layer" ? " && : >merged/.sortie-try && rm merged/.sortie-try" : ""}`;
+          if (await works(wrapped({ user }, [layer], ["/bin/bash", "--norc", "-c", test, folder]), path))
+            return { how, user };
+        } finally {
+          removeLayers(folder);
+        }
+      }
+    return undefined;
+  };
+
+  return {
+    /** How these folders can be given to a Task, which is not yet done. */
+    async plan(toplevel: string, paths: readonly string[]): Promise<(path: string) => Given> {
+      const [first] = paths;
+      const way = first === undefined ? undefined : await wayFor(toplevel, first);
+      if (way !== undefined)
+        return (path) =>
+          way.how === "layer"
+            ? { path, how: "layer" }
+            : { path, how: "read-only", reason: "this file system takes no writable layer" };
+      return (path) => ({ path, how: "left-out", reason: "this machine lets the service mount nothing over the tree" });
+    },
+
+    /** The place with these folders in it; looked at again whenever a sandbox is opened. */
+    async around(request: Around): Promise<Place> {
+      const { place, toplevel, given } = request;
+      const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
+      const [first] = wanted;
+      const way = first === undefined ? undefined : await wayFor(toplevel, first.path);
+      return way === undefined ? place : withLayers(request, way, wanted, undefined);
+    },
+
+    /** Likewise, with a layer over the tree too: what is written stays in `folder`. undefined: not on this machine. */
+    async apart(request: Around): Promise<Place | undefined> {
+      const { place, toplevel, given } = request;
+      const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
+      const [first] = wanted;
+      const own = await wayFor(dirname(place.tree), basename(place.tree));
+      const way = first === undefined ? own : await wayFor(toplevel, first.path);
+      if (own?.how !== "layer" || way?.user !== own.user) return undefined;
+      const stats = folderStats(dirname(place.tree), basename(place.tree));
+      if (typeof stats === "string") return undefined;
+      const folder = join(request.folder, treeLayer);
+      makeParts(folder);
+      const over: Layer = { from: place.tree, id: `${stats.dev}:${stats.ino}`, folder, how: "layer" };
+      return withLayers({ ...request, place: { ...place, shown: join(folder, "merged") } }, way, wanted, over);
+    },
+
+    folderOf: layersOf,
+    /** What the Task's commands wrote into layers goes; no sandbox of it may be open. */
+    remove: (taskID: string): void => removeLayers(layersOf(taskID)),
+  };
+
+  function withLayers(request: Around, way: Way, wanted: readonly Given[], over: Layer | undefined): Place {
+    const { place } = request;
+    let layers: Layer[] = [];
+    return {
+      ...place,
+      over() {
+        layers = over === undefined ? [] : [over];
+        const mounts: Mount[] = [];
+        for (const { path: name } of wanted) {
+          const layer = layerOf(request, name, way.how);
+          if (typeof layer === "string") log.warn({ path: name, reason: layer }, "a dependency folder is not given");
+          else {
+            layers.push(layer);
+            mounts.push({ kind: "rw", from: join(layer.folder, "merged"), to: join(place.at, name) });
+          }
+        }
+        return [...place.over(), ...mounts];
+      },
+      around: (argv) => (layers.length === 0 ? argv : wrapped(way, layers, argv)),
+    };
+  }
+
+  function layerOf(
+    { folder: layersAt, place, toplevel, below }: Around,
+    name: string,
+    how: Way["how"],
+  ): Layer | string {
+    const stats = folderStats(toplevel, name);
+    const problem = problemOf({ toplevel, hidden: home }, name);
+    if (typeof stats === "string" || problem !== undefined) return problem ?? "it is gone";
+    try {
+      // Made here, following no link: bubblewrap would follow one.
+      using target = openFolder(place.tree, name.split("/"), true);
+      fstatSync(target.fd);
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+    const key = createHash("sha256").update(name).digest("hex").slice(0, 16);
+    const folder = join(layersAt, key);
+    makeParts(folder);
+    const layer = { from: join(toplevel, name), id: `${stats.dev}:${stats.ino}`, folder, how };
+    const under = below === undefined ? undefined : join(below, key, "upper");
+    return under === undefined || !existsSync(under) ? layer : { ...layer, below: under };
+  }
+};
+
+export type Layers = ReturnType<typeof createLayers>;
+
+const makeParts = (folder: string): void => {
+  for (const part of ["lower", "below", "upper", "work", "merged"])
+    mkdirSync(join(folder, part), { recursive: true, mode: part === "upper" ? 0o755 : 0o700 });
+};
+
+const works = ([file = "", ...args]: readonly string[], path: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    execFile(file, args, { env: { PATH: path, LC_ALL: "C" }, timeout: 10_000 }, (error) => resolve(error === null));
+  });
+
+/** Whoever is not root cannot list a folder without rights, such as the one the kernel keeps in `work`. */
+export const removeLayers = (folder: string): void => {
+  if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return;
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    openUp(folder);
+    rmSync(folder, { recursive: true, force: true });
+  }
+};
+
+const openUp = (folder: string): void => {
+  chmodSync(folder, 0o700);
+  for (const entry of readdirSync(folder, { withFileTypes: true }))
+    if (entry.isDirectory()) openUp(join(folder, entry.name));
+};

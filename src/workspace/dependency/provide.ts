@@ -1,0 +1,84 @@
+import { writeFileSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Given } from "../../protocol/event/workspace.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import { patternOf } from "../tree/commit.ts";
+import { copyFolder } from "./copy.ts";
+import { findFolders } from "./find.ts";
+import type { Git } from "../git/git.ts";
+import type { Layers } from "./overlay.ts";
+import type { createOrigins } from "../record.ts";
+
+/** Finds a project's ignored dependency folders and decides how a Task's commands have them; on record beside the worktree. */
+
+export type GiveDeps = {
+  dataDir: string;
+  names: readonly string[];
+  tier: 1 | 2 | 3;
+  layers: Layers;
+  origins: ReturnType<typeof createOrigins>;
+  limits: Limits;
+  /** The search path for programs. */
+  path: string;
+};
+
+export const createGiver = ({ dataDir, names, tier, layers, origins, limits, path: programs }: GiveDeps) => ({
+  /** The worktree holds its commit and nothing else by now. */
+  async give(taskID: string, worktree: string, git: { project: Git; tree: Git }): Promise<void> {
+    const origin = origins.of(taskID);
+    if (origin === undefined) return;
+    const { toplevel } = origin;
+    // Of a run that died here, or of another tier.
+    for (const { path } of origin.given?.folders ?? [])
+      if (!(await isTracked(git.tree, path))) await rm(join(worktree, path), { recursive: true, force: true });
+    const keep = (folders: Given[]) => {
+      writeFileSync(`${worktree}.exclude`, folders.map(({ path }) => `${patternOf(path)}\n`).join(""), { mode: 0o600 });
+      origins.keep(taskID, { ...(origins.of(taskID) ?? origin), given: { tier, folders } });
+    };
+    const found = await findFolders({ toplevel, worktree, names, hidden: dataDir, git: git.project });
+    const open = found.filter(({ problem }) => problem === undefined).map(({ path }) => path);
+    const leftOut = (path: string, reason: string): Given => ({ path, how: "left-out", reason });
+    const plan = tier === 1 ? await layers.plan(toplevel, open) : undefined;
+    const folders: Given[] = [];
+    // On record before a copy stands there: whoever dies in between is known by it.
+    if (plan === undefined && open.length > 0) keep(open.map((path) => ({ path, how: "copied" })));
+    for (const { path, problem } of found)
+      if (problem !== undefined) folders.push(leftOut(path, problem));
+      else if (plan !== undefined) folders.push(plan(path));
+      else folders.push(await copyFolder({ toplevel, worktree, path, scratch: `${worktree}.copy`, programs, limits }));
+    keep(folders);
+  },
+
+  isCurrent: (taskID: string): boolean => {
+    const given = origins.of(taskID)?.given;
+    return given === undefined || given.tier === tier;
+  },
+
+  /** Removes what the Task's commands installed: layers, and untracked folders of these names. */
+  async clear(taskID: string, worktree: string, git: Git): Promise<void> {
+    layers.remove(taskID);
+    for (const path of await namedFolders(worktree, new Set(names)))
+      if (!(await isTracked(git, path))) await rm(join(worktree, path), { recursive: true, force: true });
+  },
+});
+
+const isTracked = async (git: Git, path: string): Promise<boolean> =>
+  (await git.run(["ls-files", "-z", "--", path])).stdout.length > 0;
+
+const maxWalked = 2000;
+
+const namedFolders = async (worktree: string, names: ReadonlySet<string>): Promise<string[]> => {
+  const found: string[] = [];
+  const queue = [""];
+  for (let at = 0; at < Math.min(queue.length, maxWalked); at += 1) {
+    const folder = queue[at] ?? "";
+    for (const entry of await readdir(join(worktree, folder), { withFileTypes: true }).catch(() => [])) {
+      const path = folder === "" ? entry.name : `${folder}/${entry.name}`;
+      if (!entry.isDirectory() || entry.name === ".git") continue;
+      if (names.has(entry.name)) found.push(path);
+      else queue.push(path);
+    }
+  }
+  return found;
+};

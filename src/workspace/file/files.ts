@@ -1,0 +1,274 @@
+import { randomBytes } from "node:crypto";
+import {
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsync,
+  lstatSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  type Stats,
+  unlinkSync,
+} from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { promisify } from "node:util";
+import { isSecret } from "../../domain/permission/rule.ts";
+import { decodePath, osPath } from "./path.ts";
+import { FileRefused, type Folder, openFolder, realPathOf } from "./folder.ts";
+
+/** File access confined to one root; the only module besides git.ts and process.ts that touches project files. */
+
+export { decodePath, encodePath } from "./path.ts";
+export { FileRefused };
+
+export type Entry = { path: string; kind: "file" | "directory" | "link" | "other"; bytes: number };
+
+/** Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when it may not or cannot. */
+export interface Files {
+  readonly root: string;
+  /** A path relative to the root, where it is an absolute one of the root's. */
+  inside: (path: string) => string;
+  /** Whether its name may be read; for what is known of a file without opening it. */
+  mayRead(path: string): boolean;
+  read(path: string, maxBytes: number): Promise<{ bytes: Buffer; executable: boolean }>;
+  /** Creates missing folders; replaces atomically; keeps the mode of a file that was there. */
+  write(path: string, bytes: string | Uint8Array, options?: { executable?: boolean }): Promise<{ created: boolean }>;
+  remove(path: string): Promise<void>;
+  /** Entries of one folder by name; with `depth`, of the folders below too. `.git` is never listed. */
+  list(path: string, options?: { depth?: number; limit?: number }): Promise<{ entries: Entry[]; truncated: boolean }>;
+  /** Takes away the half-written files of a service that was killed; nobody else may be writing here. */
+  tidy(): Promise<void>;
+}
+
+/** Half-written files begin with this; a service that was killed may leave one, and commits leave them out. */
+export const tempPrefix = ".sortie-tmp-";
+
+const tempNames = /^\.sortie-tmp-[0-9a-f]{16}$/;
+
+export const tempName = (): string => `${tempPrefix}${randomBytes(8).toString("hex")}`;
+
+const isGit = (name: string) => /^(\.git|git~\d+)[. ]*$/i.test(name);
+
+/** Splits a relative path into components, none of which leads up, out, or into `.git`. "" and "." are the root. */
+export const componentsOf = (path: string): string[] => {
+  if (path.includes("\0")) throw new FileRefused("outside", "Expected a path without NUL bytes");
+  if (path.startsWith("/")) throw new FileRefused("outside", `Expected a path inside the project, got "${path}"`);
+  const components = path.split("/").filter((name) => name !== "" && name !== ".");
+  if (components.includes(".."))
+    throw new FileRefused("outside", `Expected a path inside the project without "..", got "${path}"`);
+  if (components.some(isGit))
+    throw new FileRefused("protected", `Expected a path outside .git, got "${path}"; use the git tool`);
+  return components;
+};
+
+const sync = promisify(fsync);
+
+const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
+
+const kindOf = (stats: Stats): Entry["kind"] =>
+  stats.isFile() ? "file" : stats.isDirectory() ? "directory" : stats.isSymbolicLink() ? "link" : "other";
+
+/**
+ * `isProtected`: paths that are refused; by default names that usually hold secrets. An operator may allow some.
+ * `alias`: where commands see the root; a path below it is taken as one below the root.
+ */
+export const createFiles = (root: string, isProtected: (path: string) => boolean = isSecret, alias?: string): Files => {
+  const real = decodePath(realpathSync.native(osPath(root), { encoding: "buffer" }));
+  const inside = (path: string) => {
+    for (const base of alias === undefined ? [real] : [real, alias])
+      if (path === base || path.startsWith(`${base}/`)) return path.slice(base.length + 1);
+    return path;
+  };
+
+  const check = (path: string): string[] => {
+    const components = componentsOf(inside(path));
+    if (isProtected(components.join("/")))
+      throw new FileRefused("protected", `Expected a file without secrets, got "${path}"; its name is protected`);
+    return components;
+  };
+
+  const openForRead = async (path: string, followed = false): Promise<FileHandle> => {
+    try {
+      // Non-blocking: a FIFO must not hold us; what it is, is seen before a byte is read.
+      return await open(osPath(path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    } catch (error) {
+      const shown = path.slice(real.length + 1);
+      switch (codeOf(error)) {
+        case "ELOOP": {
+          if (followed) throw new FileRefused("linked", `Expected a file at "${shown}", got a symbolic link`);
+          const target = targetOf(path);
+          if (target === undefined || !target.startsWith(`${real}/`))
+            throw new FileRefused("outside", `Expected "${shown}" inside the project, got a link that leads out of it`);
+          check(target);
+          return openForRead(target, true);
+        }
+        case "ENOENT":
+        case "ENOTDIR":
+          throw new FileRefused("missing", `Expected a file at "${shown}", got nothing there`);
+        case "ENXIO":
+          throw new FileRefused("not-a-file", `Expected a regular file at "${shown}", got a socket or device`);
+        case undefined:
+        default:
+          throw error;
+      }
+    }
+  };
+  const targetOf = (path: string): string | undefined => {
+    try {
+      return decodePath(realpathSync.native(osPath(path), { encoding: "buffer" }));
+    } catch {
+      return undefined;
+    }
+  };
+
+  const read: Files["read"] = async (path, maxBytes) => {
+    const components = check(path);
+    if (components.length === 0) throw new FileRefused("not-a-file", "Expected a file, got the project's root folder");
+    await using handle = await openForRead(`${real}/${components.join("/")}`);
+    const stats = fstatSync(handle.fd);
+    if (!stats.isFile())
+      throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got a ${kindOf(stats)}`);
+    const leads = realPathOf(handle.fd, `${real}/${components.join("/")}`);
+    if (!leads.startsWith(`${real}/`))
+      throw new FileRefused("outside", `Expected "${path}" inside the project, got a link that leads out of it`);
+    check(leads);
+    if (stats.size > maxBytes)
+      throw new FileRefused("too-big", `Expected at most ${maxBytes} bytes in "${path}", got ${stats.size}`);
+    // Read to the end that is there now: a file may grow, and those of /proc kinds report 0.
+    const bytes = Buffer.allocUnsafe(Math.min(maxBytes, stats.size) + 1);
+    let length = 0;
+    while (length < bytes.length) {
+      const { bytesRead } = await handle.read(bytes, length, bytes.length - length, length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    return { bytes: bytes.subarray(0, Math.min(length, stats.size)), executable: (stats.mode & 0o111) !== 0 };
+  };
+
+  /** What stands at the name, refused unless it is a file of its own. */
+  const present = (folder: Folder, name: string, path: string): Stats | undefined => {
+    const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+    if (stats === undefined) return undefined;
+    if (stats.isSymbolicLink())
+      throw new FileRefused("linked", `Expected a file at "${path}", got a symbolic link; name its target instead`);
+    if (!stats.isFile())
+      throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got a ${kindOf(stats)}`);
+    if (stats.nlink > 1)
+      throw new FileRefused(
+        "linked",
+        `Expected a file with one name at "${path}", got one of ${stats.nlink} hard links`,
+      );
+    return stats;
+  };
+
+  const write: Files["write"] = async (path, bytes, options = {}) => {
+    const components = check(path);
+    const name = components.pop();
+    if (name === undefined) throw new FileRefused("not-a-file", "Expected a file, got the project's root folder");
+    using folder = openFolder(real, components, true);
+    const before = present(folder, name, path);
+    const mode = before === undefined ? 0o666 : before.mode & 0o777;
+    const temp = folder.at(tempName());
+    const handle = await open(
+      temp,
+      constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW,
+      mode,
+    );
+    try {
+      await handle.writeFile(bytes);
+      if (before !== undefined) fchmodSync(handle.fd, mode);
+      if (options.executable !== undefined) {
+        const now = fstatSync(handle.fd).mode & 0o777;
+        fchmodSync(handle.fd, options.executable ? now | ((now & 0o444) >> 2) : now & ~0o111);
+      }
+      await handle.sync();
+      renameSync(temp, folder.at(name));
+    } catch (error) {
+      try {
+        unlinkSync(temp);
+      } catch {}
+      if (codeOf(error) === "EISDIR") throw new FileRefused("not-a-file", `Expected a file at "${path}", got a folder`);
+      throw error;
+    } finally {
+      await handle.close();
+    }
+    await sync(folder.fd);
+    return { created: before === undefined };
+  };
+
+  const remove: Files["remove"] = async (path) => {
+    const components = check(path);
+    const name = components.pop();
+    if (name === undefined) throw new FileRefused("not-a-file", "Expected a file, got the project's root folder");
+    using folder = openFolder(real, components);
+    const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+    if (stats === undefined) throw new FileRefused("missing", `Expected a file at "${path}", got nothing there`);
+    if (!stats.isDirectory()) unlinkSync(folder.at(name));
+    else
+      try {
+        rmdirSync(folder.at(name));
+      } catch (error) {
+        if (codeOf(error) !== "ENOTEMPTY") throw error;
+        throw new FileRefused(
+          "not-a-file",
+          `Expected a file or an empty folder at "${path}", got a folder with entries`,
+        );
+      }
+    await sync(folder.fd);
+  };
+
+  const list: Files["list"] = async (path, { depth = 1, limit = 1000 } = {}) => {
+    const entries: Entry[] = [];
+    let truncated = false;
+    const visit = (components: readonly string[], left: number): void => {
+      using folder = openFolder(real, components);
+      const names = readdirSync(folder.self, { encoding: "buffer" }).map((name) => decodePath(name));
+      for (const name of names.sort()) {
+        if (isGit(name) || name.startsWith(tempPrefix)) continue;
+        if (entries.length >= limit) {
+          truncated = true;
+          return;
+        }
+        const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+        if (stats === undefined) continue;
+        const kind = kindOf(stats);
+        const below = [...components, name];
+        entries.push({ path: below.join("/"), kind, bytes: kind === "file" ? stats.size : 0 });
+        if (kind === "directory" && left > 1) visitIfThere(below, left - 1);
+      }
+    };
+    // A folder below that went or changed while we list is not an error of the whole.
+    const visitIfThere = (components: readonly string[], left: number): void => {
+      try {
+        visit(components, left);
+      } catch (error) {
+        if (!(error instanceof FileRefused) && codeOf(error) !== "EACCES") throw error;
+      }
+    };
+    visit(componentsOf(inside(path)), depth);
+    return { entries, truncated };
+  };
+
+  const tidy: Files["tidy"] = async () => {
+    const visit = (components: readonly string[]): void => {
+      using folder = openFolder(real, components);
+      for (const entry of readdirSync(folder.self, { encoding: "buffer", withFileTypes: true })) {
+        const name = decodePath(entry.name);
+        if (entry.isFile() && tempNames.test(name)) unlinkSync(folder.at(name));
+        else if (entry.isDirectory() && !isGit(name)) below([...components, name]);
+      }
+    };
+    const below = (components: readonly string[]): void => {
+      try {
+        visit(components);
+      } catch (error) {
+        if (!(error instanceof FileRefused) && codeOf(error) !== "EACCES" && codeOf(error) !== "ENOENT") throw error;
+      }
+    };
+    below([]);
+  };
+
+  return { root: real, inside, mayRead: (path) => !isProtected(inside(path)), read, write, remove, list, tidy };
+};

@@ -1,0 +1,45 @@
+import { diffOf } from "./tree/commit.ts";
+import { createGit, type CreateGitOptions } from "./git/git.ts";
+import { gitDirOf } from "./project.ts";
+import { findRepository } from "./git/repository.ts";
+import type { Prepared, Project, Workspace } from "./workspace.ts";
+
+/** The project's own files as a workspace: nothing is committed, reset or landed. */
+
+export const inPlace = (
+  prepared: Prepared,
+  gitOptions: CreateGitOptions,
+  commands: Pick<Workspace, "files" | "run" | "talk" | "warm">,
+): Workspace => {
+  const found = findRepository(prepared.root);
+  const toplevel = typeof found === "string" ? prepared.root : found.toplevel;
+  const git = found === "none" || found === "bare" ? undefined : createGit(prepared.root, { ...gitOptions, toplevel });
+  const refuse = (what: string) => () =>
+    Promise.reject(new Error(`Expected a worktree to ${what}, got ${prepared.root}, where the Task works in place.`));
+  return {
+    prepared,
+    root: prepared.root,
+    inside: prepared.root,
+    git,
+    dependencies: [],
+    ...commands,
+    commit: refuse("commit"),
+    reset: refuse("reset"),
+    stamp: () => "",
+    clear: refuse("clear"),
+    diff: async (commit, from) => {
+      if (git === undefined || prepared.baseCommit === null) return "";
+      return diffOf(git, gitDirOf(toplevel), from ?? prepared.baseCommit, commit);
+    },
+  };
+};
+
+export const directoryOnly = (project: Project, tree: string | null): Prepared => ({
+  kind: "directory",
+  root: project.directory,
+  worktree: null,
+  branch: null,
+  baseCommit: project.git?.head ?? null,
+  baseTree: tree,
+  targetRef: null,
+});

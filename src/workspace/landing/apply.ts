@@ -1,0 +1,283 @@
+import { copyFileSync, existsSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import type { LandedPath } from "../../protocol/event/workspace.ts";
+import { below, look, put, see, sweep, take } from "../file/inspect.ts";
+import type { Git } from "../git/git.ts";
+import { lockIndex } from "./index-lock.ts";
+import { encodePath } from "../file/path.ts";
+import { type Change, changesOf, entriesOf } from "./plan.ts";
+import type { Origin } from "../record.ts";
+import { headOf, refOf } from "../git/repository.ts";
+import { sourceOf, type Wanted } from "./content.ts";
+import type { LandingPlan } from "../workspace.ts";
+
+/**
+ * A plan becomes the project's state: files, index, branch, under git's own index lock. The normal way and the way
+ * after a kill are the same: every operation looks first whether it is done. Order: the files; the new index beside
+ * the old; the branch by compare-and-swap; the new index in place; the lock.
+ */
+
+/** Told before every operation; a test throws or ends the process there. */
+export type Step = (name: string) => void;
+
+export type LandRequest = {
+  taskID: string;
+  origin: Origin;
+  /** The Task's worktree, where the bytes come from. */
+  worktree: string;
+  /** git in the project's own files. */
+  git: Git;
+  plan: LandingPlan;
+  /** Bytes by their hash: what the user had edited, and what it was merged to. */
+  kept: string;
+  /** The index as the plan saw it; undefined after a restart. */
+  indexStamp: string | undefined;
+  step: Step;
+  lockWaitMs: number;
+};
+
+export type Landed = { ok: true; kept: string[] } | { ok: false; reason: string };
+
+export const indexStampOf = (gitDir: string): string => {
+  const stats = statSync(join(gitDir, "index"), { throwIfNoEntry: false });
+  return stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`;
+};
+
+export const landPlan = async (request: LandRequest): Promise<Landed> => {
+  const { taskID, origin, plan, git, step } = request;
+  if (!existsSync(origin.projectGitDir))
+    return { ok: false, reason: `${origin.toplevel} is no Git repository any more` };
+  step("lock");
+  const lock = await lockIndex(origin.projectGitDir, taskID, request.lockWaitMs);
+  const present = await branchAt(git, origin, plan.ref);
+  if (await contains(git, present, plan)) return finish(request, lock !== undefined && present === plan.commit, lock);
+  if (lock === undefined) return withdraw(request, "another git command holds the project's index.lock");
+  try {
+    if (present !== plan.from) return await withdraw(request, `${plan.ref} moved to ${present ?? "nothing"}`);
+    const head = headOf(origin.projectGitDir)?.ref;
+    if (head !== plan.ref)
+      return await withdraw(request, `the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
+
+    return await carryOut(request);
+  } finally {
+    step("unlock");
+    lock.release();
+  }
+};
+
+/** An error before the branch is ours leaves the files as they were; after that, the next call finds it landed. */
+const carryOut = async (request: LandRequest): Promise<Landed> => {
+  const { origin, plan, git, step } = request;
+  let taken = false;
+  try {
+    const kept: string[] = [];
+    for (const path of plan.paths) {
+      step("file");
+      if (!(await apply(request, path))) kept.push(path.path);
+    }
+    await makeIndex(request);
+    step("branch");
+    taken = await takeBranch(request);
+    if (!taken) {
+      const now = await branchAt(git, origin, plan.ref);
+      return await withdraw(request, `${plan.ref} moved to ${now ?? "nothing"}`);
+    }
+    step("index");
+    renameSync(copyOf(request), join(origin.projectGitDir, "index"));
+    return { ok: true, kept };
+  } catch (error) {
+    if (!taken) await withdraw(request, "").catch(() => undefined);
+    throw error;
+  }
+};
+
+/** Compare and swap; false: the branch is elsewhere. A ref that another git command has locked is waited for. */
+const takeBranch = async ({ taskID, origin, plan, git, lockWaitMs }: LandRequest): Promise<boolean> => {
+  const deadline = performance.now() + lockWaitMs;
+  for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
+    try {
+      await git.run(["update-ref", "-m", `sortie: land ${taskID}`, plan.ref, plan.commit, plan.from]);
+      return true;
+    } catch (error) {
+      const now = await branchAt(git, origin, plan.ref);
+      if (await contains(git, now, plan)) return true;
+      if (now !== plan.from) return false;
+      if (performance.now() > deadline) throw error;
+      await wait(pause);
+    }
+  }
+};
+
+const copyOf = ({ origin, taskID }: LandRequest) => join(origin.projectGitDir, `sortie-${taskID}.index`);
+
+const branchAt = async (git: Git, { commonDir }: Origin, ref: string): Promise<string | null> => {
+  const known = refOf(commonDir, ref);
+  if (known !== undefined) return known;
+  const { stdout } = await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] });
+  return stdout.toString("latin1").trim() || null;
+};
+
+/** A commit that has landed is known by its id, even when the user has gone on from it. */
+const contains = async (git: Git, present: string | null, { commit, from }: LandingPlan): Promise<boolean> => {
+  if (present === null || present === from) return false;
+  if (present === commit) return true;
+  return (await git.run(["merge-base", "--is-ancestor", commit, present], { ok: [0, 1] })).exitCode === 0;
+};
+
+/** The branch is ours already. Only the index may be missing, when the kill came right after the branch. */
+const finish = async (
+  request: LandRequest,
+  atCommit: boolean,
+  lock: { takenOver: boolean; release(): void } | undefined,
+): Promise<Landed> => {
+  try {
+    if (atCommit && (lock?.takenOver === true || existsSync(copyOf(request)))) {
+      await makeIndex(request);
+      request.step("index");
+      renameSync(copyOf(request), join(request.origin.projectGitDir, "index"));
+    }
+    const kept: string[] = [];
+    if (atCommit)
+      for (const path of request.plan.paths)
+        if (!isAs(await stateOf(request.origin.toplevel, path.path), path.after, path)) kept.push(path.path);
+    return { ok: true, kept };
+  } finally {
+    request.step("unlock");
+    lock?.release();
+  }
+};
+
+// ---- files ---------------------------------------------------------------------------------------------------------
+
+type State = { mode: string; sha256: string; stamp: string } | "absent" | "special";
+
+const stateOf = async (root: string, path: string): Promise<State> => {
+  const found = await see(root, path);
+  switch (found.kind) {
+    case "present":
+      return found.content;
+    case "special":
+      return "special";
+    // git knows no folders, and what blocks is a path of its own: of the plan, or the user's.
+    case "absent":
+    case "blocked":
+    case "folder":
+      return "absent";
+  }
+};
+
+const isLink = (mode: string) => mode === "120000";
+
+/** The executable bit counts only where it is the change: some file systems do not keep it. */
+const isAs = (state: State, wanted: LandedPath["before"], { before, after }: LandedPath): boolean => {
+  if (wanted === null || typeof state === "string") return wanted === null && state === "absent";
+  const modeOnly = before?.sha256 === after?.sha256;
+  const sameMode = modeOnly ? state.mode === wanted.mode : isLink(state.mode) === isLink(wanted.mode);
+  return state.sha256 === wanted.sha256 && sameMode;
+};
+
+/** What may be replaced by what it is, for `put`; undefined: it is not as wanted. */
+const stampIf = (state: State, wanted: LandedPath["before"], path: LandedPath): string | undefined =>
+  isAs(state, wanted, path) ? (typeof state === "string" ? "-" : state.stamp) : undefined;
+
+/** Brings one path from before to after. False: it is as neither, the user's bytes stay. */
+const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> => {
+  const { origin, taskID, step } = request;
+  const root = origin.toplevel;
+  sweep(root, path.path, taskID);
+  const state = await stateOf(root, path.path);
+  if (isAs(state, path.after, path)) return true;
+  if (!isAs(state, path.before, path)) return false;
+  // The user may save the file in this very moment: it is looked at again right before it is replaced.
+  const still = async () => {
+    step("rename");
+    return stampIf(await stateOf(root, path.path), path.before, path);
+  };
+  if (path.after !== null) return write(request, path.path, path.after, still);
+  if ((await still()) === undefined) return false;
+  await take(root, path.path, origin.prefix);
+  return true;
+};
+
+/** False: something of the user's stands in the way, a file above the path or a folder that is not empty. */
+const write = async (
+  request: LandRequest,
+  path: string,
+  wanted: Wanted,
+  ready?: () => Promise<string | undefined>,
+): Promise<boolean> => {
+  const root = request.origin.toplevel;
+  const found = await look(root, path, 0);
+  if (found.kind === "blocked" || (found.kind === "folder" && below(root, path).length > 0)) return false;
+  return put(root, path, await sourceOf(request, path, wanted), request.taskID, ready);
+};
+
+/** Puts back what still is as we wrote it; the branch went elsewhere before it was ours. */
+const withdraw = async (request: LandRequest, reason: string): Promise<Landed> => {
+  const { origin, plan, taskID, step } = request;
+  const root = origin.toplevel;
+  for (const path of plan.paths.toReversed()) {
+    step("put back");
+    sweep(root, path.path, taskID);
+    const state = await stateOf(root, path.path);
+    if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;
+    if (path.before === null) await take(root, path.path, origin.prefix);
+    else {
+      const still = async () => stampIf(await stateOf(root, path.path), path.after, path);
+      await write({ ...request, worktree: root }, path.path, path.before, still);
+    }
+  }
+  rmSync(copyOf(request), { force: true });
+  return { ok: false, reason };
+};
+
+// ---- index ---------------------------------------------------------------------------------------------------------
+
+/** The index as it will be, beside the index: our paths as in the commit, everything else as the user has it. */
+const makeIndex = async (request: LandRequest): Promise<void> => {
+  const { origin, plan, git, step } = request;
+  const index = join(origin.projectGitDir, "index");
+  const copy = copyOf(request);
+  step("copy index");
+  rmSync(`${copy}.lock`, { force: true });
+  copyFileSync(index, copy);
+  // git trusts a file that is older than its index. The copy must not look younger than what it was copied from.
+  const seconds = Math.floor(statSync(index).mtimeMs / 1000);
+  utimesSync(copy, seconds, seconds);
+
+  const untouched = request.indexStamp === indexStampOf(origin.projectGitDir);
+  const skip = untouched ? new Set<string>() : await restaged(request);
+  const lines = plan.paths.flatMap(({ path, after, index: own }) => {
+    if (skip.has(path)) return [];
+    const to = own === undefined ? after : own.after;
+    const entry = to === null ? `0 ${"0".repeat(plan.commit.length)}` : `${to.mode} ${to.object}`;
+    return [Buffer.from(`${entry}\t`), encodePath(path), Buffer.of(0)];
+  });
+  step("update index");
+  await git.run(["update-index", "-z", "--add", "--replace", "--index-info"], {
+    input: Buffer.concat(lines),
+    env: { GIT_INDEX_FILE: copy },
+  });
+};
+
+/** Paths whose index entry is neither the old nor the new one: what the user staged in between stays staged. */
+const restaged = async ({ git, plan }: LandRequest): Promise<Set<string>> => {
+  const changes = await changesOf(git, plan.from, plan.commit);
+  const own = new Map(plan.paths.map(({ path, index }) => [path, index]));
+  const entries = await entriesOf(
+    git,
+    changes.map((change) => change.path),
+  );
+  const same = (entry: Change["from"] | undefined, side: Change["from"]) =>
+    entry?.mode === side?.mode && entry?.object === side?.object;
+  return new Set(
+    changes
+      .filter(({ path, from, to }) => {
+        const entry = entries.get(path) ?? null;
+        const sides = own.get(path) ?? { before: from, after: to };
+        return !same(entry, sides.before) && !same(entry, sides.after);
+      })
+      .map((change) => change.path),
+  );
+};

@@ -1,0 +1,92 @@
+import { diffArgs } from "../tree/commit.ts";
+import { look, overwrite } from "../file/inspect.ts";
+import type { Git } from "../git/git.ts";
+import { mostBytes } from "../object/merge-text.ts";
+import { changesOf } from "./plan.ts";
+import { commitOf, type Merged, mergeOnto } from "../object/rebase.ts";
+import type { Taken } from "../worktree/snapshot.ts";
+import type { Commit, Renewed } from "../workspace.ts";
+
+/**
+ * A change that conflicts with the project is put on top of what the project holds now, uncommitted work included. Where
+ * both changed the same, the file has both sides between conflict markers, for the agent to make one of.
+ */
+
+export const projectSide = "the project now";
+export const baseSide = "where you began";
+export const taskSide = "your change";
+
+/** Longest description of the project's side, characters. */
+const mostShown = 12_000;
+
+export type RenewRequest = {
+  git: Git;
+  worktree: string;
+  taken: Taken;
+  baseTree: string;
+  commit: Commit;
+  message: string;
+  /** Paths that could not be merged in the user's files. */
+  dirty: readonly string[];
+};
+
+/** Told before the worktree is changed. */
+export const renewOn = async (request: RenewRequest, before: () => void): Promise<Renewed> => {
+  const { git, worktree, taken, baseTree, commit, message, dirty } = request;
+  // An ignored file or one that is not checked out is in no snapshot: an agent would never see what is in its way.
+  const uncommitted = (await changesOf(git, taken.head, taken.commit)).map(({ path }) => path);
+  const unseen = dirty.filter((path) => !uncommitted.some((other) => other === path || other.startsWith(`${path}/`)));
+  if (unseen.length > 0) return { ok: false, paths: unseen };
+
+  const merged = await mergeOnto(git, commit, taken.commit);
+  const made = await commitOf(git, merged.tree, taken.commit, message);
+  before();
+  await git.run(["reset", "-q", "--hard", made], { timeoutMs: 10 * 60_000 });
+  await git.run(["clean", "-q", "-d", "-f", "-f"]);
+  for (const path of merged.conflicts) await relabel(worktree, path, merged);
+  const paths = [...new Set([...merged.conflicts, ...dirty])].sort();
+  const listed = paths.filter((path) => path.isWellFormed()).slice(0, 50);
+  const diff = await git.run([...diffArgs, commit.parent, taken.commit, "--", ...listed]);
+  return {
+    ok: true,
+    paths,
+    said: merged.said,
+    uncommitted: paths.filter((path) => uncommitted.includes(path)),
+    theirs: diff.stdout.toString("utf8").slice(0, mostShown),
+    baseCommit: taken.commit,
+    baseTree,
+    ...(taken.tree === undefined && taken.omitted.length === 0
+      ? {}
+      : { snapshot: { head: taken.head, untracked: taken.untracked, omitted: taken.omitted } }),
+    commit: made,
+    tree: merged.tree,
+  };
+};
+
+/** git names the sides by commits that mean nothing to the reader. */
+const relabel = async (worktree: string, path: string, { ours, theirs }: Merged): Promise<void> => {
+  const there = await look(worktree, path, mostBytes);
+  if (there.kind !== "present" || there.content.mode === "120000") return;
+  const text = there.content.bytes.toString("latin1");
+  const marked = (line: string): string => {
+    if (line.startsWith(`<<<<<<< ${ours}`)) return line.replace(ours, projectSide);
+    if (line.startsWith(`>>>>>>> ${theirs}`)) return line.replace(theirs, taskSide);
+    return line.replace(/^\|{7} (?:[0-9a-f]{7,64}|empty tree)/, `||||||| ${baseSide}`);
+  };
+  const named = text.split("\n").map(marked).join("\n");
+  // Who dies here is known by the base that is not marked yet, and the worktree is filled anew.
+  if (named !== text) await overwrite(worktree, path, Buffer.from(named, "latin1"));
+};
+
+/** Paths of these that still have conflict markers of ours. */
+export const unresolvedIn = async (worktree: string, paths: readonly string[]): Promise<string[]> => {
+  const marks = [`<<<<<<< ${projectSide}`, `||||||| ${baseSide}`, `>>>>>>> ${taskSide}`];
+  const open: string[] = [];
+  for (const path of paths) {
+    const there = await look(worktree, path, mostBytes);
+    if (there.kind !== "present") continue;
+    const lines = there.content.bytes.toString("latin1").split("\n");
+    if (lines.some((line) => marks.some((mark) => line.startsWith(mark)))) open.push(path);
+  }
+  return open;
+};

@@ -1,0 +1,66 @@
+import { createHash } from "node:crypto";
+import { ftruncateSync, writeSync } from "node:fs";
+import { checkOut } from "../object/blob.ts";
+import { look, readParts, sha256, type Source } from "../file/inspect.ts";
+import type { Git } from "../git/git.ts";
+import { changesOf } from "./plan.ts";
+import { keptBytes } from "./merge-edit.ts";
+import type { LandingPlan } from "../workspace.ts";
+
+/** Where a landing takes a file's bytes from. They are what the plan says, or nothing is written. */
+
+export type SourceRequest = { worktree: string; git: Git; plan: LandingPlan; kept: string };
+
+export type Wanted = { mode: string; sha256: string; object?: string };
+
+/** The bytes to be written: kept ones, the Task's worktree's, or the repository's as git would check them out. */
+export const sourceOf = async (request: SourceRequest, path: string, wanted: Wanted): Promise<Source> => {
+  const { mode } = wanted;
+  const inRepository = async (onPart: (part: Buffer) => unknown) => {
+    const object = wanted.object ?? (await objectAt(request, path));
+    if (object !== undefined) await checkOut(request.git, { object, path, mode }, onPart);
+  };
+  const missing = () =>
+    new Error(`Expected the bytes ${wanted.sha256} for "${path}", got others from worktree and repository.`);
+  if (mode === "120000") {
+    const there = await look(request.worktree, path, mostLink);
+    if (there.kind === "present" && sha256(there.content.bytes) === wanted.sha256)
+      return { mode, bytes: there.content.bytes };
+    const parts: Buffer[] = [];
+    await inRepository((part) => parts.push(part));
+    const bytes = Buffer.concat(parts);
+    if (sha256(bytes) !== wanted.sha256) throw missing();
+    return { mode, bytes };
+  }
+  const kept = keptBytes(request.kept, wanted.sha256);
+  if (kept !== undefined) return { mode, fill: (file) => file.writeFile(kept) };
+  return {
+    mode,
+    async fill(file) {
+      const hash = createHash("sha256");
+      await readParts(request.worktree, path, async (part) => {
+        hash.update(part);
+        await file.writeFile(part);
+      });
+      if (hash.digest("hex") === wanted.sha256) return;
+      const again = createHash("sha256");
+      ftruncateSync(file.fd);
+      let at = 0;
+      await inRepository((part) => {
+        again.update(part);
+        for (let from = 0; from < part.length; ) {
+          const count = writeSync(file.fd, part, from, part.length - from, at);
+          from += count;
+          at += count;
+        }
+      });
+      if (again.digest("hex") !== wanted.sha256) throw missing();
+    },
+  };
+};
+
+/** Longer than any target of a link. */
+const mostLink = 64 * 1024;
+
+const objectAt = async ({ git, plan }: SourceRequest, path: string): Promise<string | undefined> =>
+  (await changesOf(git, plan.from, plan.commit)).find((change) => change.path === path)?.from?.object;

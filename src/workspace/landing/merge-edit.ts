@@ -1,0 +1,110 @@
+import { existsSync, fsyncSync, mkdirSync, openSync, closeSync, readFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import type { LandedPath } from "../../protocol/event/workspace.ts";
+import { blobOf, checkedOut } from "../object/blob.ts";
+import { look, sha256 } from "../file/inspect.ts";
+import type { Git } from "../git/git.ts";
+import { mergeText, mergeValue, mostBytes } from "../object/merge-text.ts";
+import type { Change, Entry, Seen } from "./plan.ts";
+
+/**
+ * A path that the user has edited, staged or deleted, and that a landing changes: three ways, file and index each for
+ * itself. What comes out stays uncommitted. The user's bytes and the merged ones are kept in a folder of ours under
+ * their SHA-256, so that a landing can be finished or taken back after a kill.
+ */
+
+export type Edited = { disk: boolean; index: boolean };
+
+export type ReconcileRequest = {
+  /** The project's top, and git in its own files. */
+  root: string;
+  git: Git;
+  worktreeGit: Git;
+  kept: string;
+  /** Whether the executable bit means anything to this repository. */
+  modes: boolean;
+};
+
+type Side = { change: Change; seen: Seen; entry: Entry | null; edited: Edited; after: string };
+
+/** undefined: both changed the same lines, or what cannot be merged. */
+export const reconcile = async (request: ReconcileRequest, side: Side): Promise<LandedPath | undefined> => {
+  const file = await fileOf(request, side);
+  if (file === undefined) return undefined;
+  const { change, entry, edited } = side;
+  if (!edited.index) {
+    const plain = file.after === null || file.after.mode === change.to?.mode;
+    return plain ? file : { ...file, index: { before: change.from, after: change.to } };
+  }
+  const index = await indexOf(request, change, entry);
+  return index === undefined ? undefined : { ...file, index: { before: entry, after: index } };
+};
+
+const isLink = (mode: string) => mode === "120000";
+
+const fileOf = async (request: ReconcileRequest, side: Side): Promise<LandedPath | undefined> => {
+  const { change, seen, edited, after } = side;
+  const { path, from, to } = change;
+  const before = seen.kind === "present" ? { mode: seen.content.mode, sha256: seen.content.sha256 } : null;
+  if (!edited.disk) return { path, before, after: to === null ? null : { ...to, sha256: after } };
+  if (before === null || to === null) return before === null && to === null ? { path, before, after: null } : undefined;
+  if (isLink(before.mode) === isLink(to.mode) && before.sha256 === after && (!request.modes || before.mode === to.mode))
+    return { path, before, after: { ...before, object: to.object } };
+  if (from === null || [before.mode, from.mode, to.mode].some(isLink)) return undefined;
+  const mode = request.modes ? mergeValue(before.mode, from.mode, to.mode) : to.mode;
+  if (mode === undefined || seen.kind !== "present") return undefined;
+  // Only the mode is the user's: nothing is to be merged, however large the file is.
+  if (seen.content.object === from.object)
+    return { path, before, after: { mode, sha256: after, object: to.object }, merged: true };
+  const there = await look(request.root, path, mostBytes);
+  if (there.kind !== "present" || sha256(there.content.bytes) !== before.sha256) return undefined;
+  const base = await checkedOut(request.git, { ...from, path }, mostBytes);
+  const theirs = base && (await checkedOut(request.worktreeGit, { ...to, path }, mostBytes));
+  if (base === undefined || theirs === undefined) return undefined;
+  const merged = await mergeText(request.git, request.kept, { ours: there.content.bytes, base, theirs });
+  if (merged === undefined) return undefined;
+  keepBytes(request.kept, there.content.bytes);
+  return { path, before, after: { mode, sha256: keepBytes(request.kept, merged), object: to.object }, merged: true };
+};
+
+/** What the index gets where the user has staged something of his own; null: nothing stands there. */
+const indexOf = async (
+  { git, kept }: ReconcileRequest,
+  { from, to }: Change,
+  entry: Entry | null,
+): Promise<Entry | null | undefined> => {
+  if (entry?.mode === to?.mode && entry?.object === to?.object) return to;
+  if (entry === null || from === null || to === null || entry.mode === "conflict") return undefined;
+  if ([entry.mode, from.mode, to.mode].some(isLink)) return undefined;
+  const mode = mergeValue(entry.mode, from.mode, to.mode);
+  const ours = await blobOf(git, entry.object, mostBytes);
+  const base = await blobOf(git, from.object, mostBytes);
+  const theirs = await blobOf(git, to.object, mostBytes);
+  if (ours === undefined || base === undefined || theirs === undefined) return undefined;
+  const merged = await mergeText(git, kept, { ours, base, theirs });
+  if (mode === undefined || merged === undefined) return undefined;
+  // An object that nothing names yet changes nothing of what the user sees.
+  const { stdout } = await git.run(["hash-object", "-w", "--stdin"], { input: merged });
+  return { mode, object: stdout.toString("latin1").trim() };
+};
+
+/** On disk before it answers. */
+const keepBytes = (folder: string, bytes: Buffer): string => {
+  const hash = sha256(bytes);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const fd = openSync(join(folder, hash), "w", 0o600);
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  return hash;
+};
+
+export const keptBytes = (folder: string, hash: string): Buffer | undefined => {
+  const file = join(folder, hash);
+  if (!existsSync(file)) return undefined;
+  const bytes = readFileSync(file);
+  return sha256(bytes) === hash ? bytes : undefined;
+};

@@ -1,0 +1,220 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { LandedPath } from "../../protocol/event/workspace.ts";
+import { splitNul } from "../tree/commit.ts";
+import { checkOut } from "../object/blob.ts";
+import { below, type OnDisk, see, type Sight } from "../file/inspect.ts";
+import type { Git } from "../git/git.ts";
+import { indexFree } from "./index-lock.ts";
+import { encodePath } from "../file/path.ts";
+import type { Origin } from "../record.ts";
+import { type Edited, reconcile } from "./merge-edit.ts";
+import { headOf, refOf } from "../git/repository.ts";
+import type { Commit, LandingPlan, Refusal } from "../workspace.ts";
+
+/**
+ * What a landing would change, or why it cannot. Nothing of the user's is written. Clean means clean by bytes: what the
+ * index believes of a file (assume-unchanged, a coarse clock) does not count.
+ */
+
+type Side = { mode: string; object: string } | null;
+export type Change = { path: string; from: Side; to: Side };
+
+/** One line per path; renames are a deletion and an addition. */
+export const changesOf = async (git: Git, from: string, to: string): Promise<Change[]> => {
+  const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
+  const parts = splitNul(stdout);
+  const changes: Change[] = [];
+  for (let at = 0; at + 1 < parts.length; at += 2) {
+    const [oldMode = "", newMode = "", oldObject = "", newObject = ""] = (parts[at] ?? "").slice(1).split(" ");
+    const side = (mode: string, object: string): Side => (mode === "000000" ? null : { mode, object });
+    changes.push({ path: parts[at + 1] ?? "", from: side(oldMode, oldObject), to: side(newMode, newObject) });
+  }
+  return changes;
+};
+
+export type Entry = { mode: string; object: string };
+
+export type Seen = OnDisk<Sight>;
+
+/** Longest list of paths given to git as arguments; longer ones are picked from the list of all. */
+const argumentBytes = 100_000;
+
+/** Index entries of these paths and of what is below them. A path in conflict stands with mode "conflict". */
+export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map<string, Entry>> => {
+  const fit = paths.every((path) => path.isWellFormed()) && paths.join("").length < argumentBytes;
+  const { stdout } = await git.run(["ls-files", "-s", "-z", "--", ...(fit ? paths : [])]);
+  const entries = new Map<string, Entry>();
+  for (const record of splitNul(stdout)) {
+    const tab = record.indexOf("\t");
+    const [mode = "", object = "", stage] = record.slice(0, tab).split(" ");
+    entries.set(record.slice(tab + 1), { mode: stage === "0" ? mode : "conflict", object });
+  }
+  return entries;
+};
+
+export type PlanRequest = {
+  taskID: string;
+  origin: Origin;
+  worktree: string;
+  /** git in the project's own files, and in the Task's worktree. */
+  git: Git;
+  worktreeGit: Git;
+  commit: Commit;
+  base: string;
+  ref: string | null;
+  /** Our folder for what the user has edited, and what became of it. */
+  kept: string;
+  lockWaitMs: number;
+};
+
+export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refusal> => {
+  const { taskID, origin, git, commit, base, ref } = request;
+  if (ref === null) return { reason: "detached", message: "the project was on no branch when the Task began" };
+  if (!existsSync(origin.projectGitDir) || !existsSync(origin.toplevel))
+    return { reason: "gone", message: `${origin.toplevel} is no Git repository any more` };
+  if (!(await indexFree(origin.projectGitDir, taskID, request.lockWaitMs)))
+    return { reason: "gone", message: `another git command holds ${join(origin.projectGitDir, "index.lock")}` };
+
+  const head = headOf(origin.projectGitDir);
+  if (head?.ref !== ref)
+    return { reason: "detached", message: `the project is on ${head?.ref ?? "no branch"} now, not on ${ref}` };
+  const present = refOf(origin.commonDir, ref) ?? (await resolved(git, ref));
+  if (present === null) return { reason: "gone", message: `the branch ${ref} is gone` };
+  if (present !== base) return { reason: "moved", head: present };
+
+  const changes = await changesOf(git, base, commit.commit);
+  const entries = await entriesOf(
+    git,
+    changes.map((change) => change.path),
+  );
+  const disk = new Map<string, Seen>();
+  for (const change of changes) disk.set(change.path, await see(origin.toplevel, change.path, base));
+  rmSync(request.kept, { recursive: true, force: true });
+  const modes = keepsModes(origin);
+  const { blocked, edited } = await editsOf(request, changes, entries, disk, modes);
+  const dirty = new Set(blocked);
+  if (edited.size === 0 && dirty.size > 0) return { reason: "dirty", paths: [...dirty].sort() };
+
+  const paths: LandedPath[] = [];
+  const after = await afterOf(request, changes);
+  const sides = { root: origin.toplevel, git, worktreeGit: request.worktreeGit, kept: request.kept, modes };
+  for (const change of changes) {
+    const { path } = change;
+    if (dirty.has(path)) continue;
+    const seen = disk.get(path) ?? { kind: "absent" };
+    const side = { change, seen, entry: entries.get(path) ?? null, after: after.get(path) ?? "" };
+    const landed = await reconcile(sides, { ...side, edited: edited.get(path) ?? { disk: false, index: false } });
+    if (landed === undefined) dirty.add(path);
+    else paths.push(landed);
+  }
+  if (dirty.size > 0) return { reason: "dirty", paths: [...dirty].sort() };
+  // What goes makes room for what comes: a file may become a folder, and the other way round.
+  paths.sort((one, other) => Number(one.after !== null) - Number(other.after !== null));
+  return { commit: commit.commit, tree: commit.tree, from: base, ref, paths };
+};
+
+const resolved = async (git: Git, ref: string): Promise<string | null> =>
+  (await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] })).stdout.toString("latin1").trim() || null;
+
+/** Paths where the user's index or files are not as in the branch: those that stand in the way, and those edited. */
+const editsOf = async (
+  { git, origin }: PlanRequest,
+  changes: readonly Change[],
+  entries: ReadonlyMap<string, Entry>,
+  disk: ReadonlyMap<string, Seen>,
+  modes: boolean,
+): Promise<{ blocked: Set<string>; edited: Map<string, Edited> }> => {
+  const blocked = new Set<string>();
+  const edited = new Map<string, Edited>();
+  const edit = (path: string, what: Partial<Edited>) =>
+    edited.set(path, { disk: false, index: false, ...edited.get(path), ...what });
+  const unsure: { path: string; object: string }[] = [];
+  const removed = new Set(changes.filter(({ from, to }) => from !== null && to === null).map(({ path }) => path));
+  for (const { path, from, to } of changes) {
+    const entry = entries.get(path);
+    if (entry?.mode !== from?.mode || entry?.object !== from?.object) edit(path, { index: true });
+    if (to !== null && from === null)
+      for (const staged of entries.keys())
+        if (staged.startsWith(`${path}/`) && !removed.has(staged)) blocked.add(staged);
+
+    const there = disk.get(path) ?? { kind: "absent" };
+    if (from === null) {
+      const clear =
+        there.kind === "absent" ||
+        (there.kind === "blocked" && removed.has(there.by)) ||
+        (there.kind === "folder" && below(origin.toplevel, path).every((child) => removed.has(child)));
+      if (there.kind === "present") edit(path, { disk: true });
+      else if (!clear) blocked.add(there.kind === "blocked" ? there.by : path);
+    } else if (there.kind === "absent") edit(path, { disk: true });
+    else if (there.kind !== "present") blocked.add(path);
+    else {
+      const { mode, object } = there.content;
+      const link = from.mode === "120000";
+      if ((mode === "120000") !== link || (modes && mode !== from.mode)) edit(path, { disk: true });
+      else if (object !== from.object) {
+        if (link) edit(path, { disk: true });
+        else unsure.push({ path, object: from.object });
+      }
+    }
+  }
+  const ids = await convertedIDs(
+    git,
+    unsure.map(({ path }) => path),
+  );
+  for (const [at, { path, object }] of unsure.entries()) if (ids[at] !== object) edit(path, { disk: true });
+  return { blocked, edited };
+};
+
+/** Whether the file system's executable bit means anything to this repository. */
+const keepsModes = ({ commonDir }: Origin): boolean => {
+  try {
+    return !/^\s*filemode\s*=\s*(false|no|off|0)\s*$/im.test(readFileSync(join(commonDir, "config"), "utf8"));
+  } catch {
+    return true;
+  }
+};
+
+/** Ids of files after the conversions (line ends) that the attributes ask for. */
+const convertedIDs = async (git: Git, paths: readonly string[]): Promise<string[]> => {
+  if (paths.length === 0) return [];
+  const input = Buffer.concat(paths.map((path) => Buffer.from(`${quoted(path)}\n`, "latin1")));
+  const { stdout } = await git.run(["hash-object", "--stdin-paths"], { input });
+  return stdout.toString("latin1").split("\n");
+};
+
+/** A path on one line, in the quoting of git's own output. */
+const quoted = (path: string): string =>
+  `"${[...encodePath(path)].map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x22 || byte === 0x5c ? `\\${byte.toString(8).padStart(3, "0")}` : String.fromCharCode(byte))).join("")}"`;
+
+/** SHA-256 of the bytes every added or changed path will have on disk: those that were checked, in the worktree. */
+const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, string>> => {
+  const { worktree, worktreeGit, base } = request;
+  const hashes = new Map<string, string>();
+  const unsure: { path: string; to: NonNullable<Side>; seen: Seen }[] = [];
+  for (const { path, to } of changes) {
+    if (to === null) continue;
+    if (to.mode === "160000") throw new Error(`Expected no submodule in a Task's commit, got "${path}".`);
+    const seen = await see(worktree, path, base);
+    if (seen.kind === "present" && seen.content.object === to.object) hashes.set(path, seen.content.sha256);
+    else unsure.push({ path, to, seen });
+  }
+  const files = unsure.flatMap(({ path, to, seen }) =>
+    seen.kind === "present" && seen.content.mode !== "120000" && to.mode !== "120000"
+      ? [{ path, to, sha256: seen.content.sha256 }]
+      : [],
+  );
+  const ids = await convertedIDs(
+    worktreeGit,
+    files.map(({ path }) => path),
+  );
+  for (const [at, { path, to, sha256: hash }] of files.entries()) if (ids[at] === to.object) hashes.set(path, hash);
+  for (const { path, to } of unsure) {
+    if (hashes.has(path)) continue;
+    const hash = createHash("sha256");
+    await checkOut(worktreeGit, { object: to.object, path, mode: to.mode }, (part) => hash.update(part));
+    hashes.set(path, hash.digest("hex"));
+  }
+  return hashes;
+};

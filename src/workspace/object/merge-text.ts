@@ -1,0 +1,38 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Git } from "../git/git.ts";
+
+/** Three versions of a text become one, by `git merge-file`. */
+
+/** Larger than this nobody edits by hand, bytes. */
+export const mostBytes = 16 * 1024 * 1024;
+
+export type Sides = { ours: Buffer; base: Buffer; theirs: Buffer };
+
+/** undefined: both changed the same lines, or it is no text. `folder` is made, and ours to write in. */
+export const mergeText = async (git: Git, folder: string, sides: Sides): Promise<Buffer | undefined> => {
+  const { ours, base, theirs } = sides;
+  if (ours.equals(theirs) || base.equals(theirs)) return ours;
+  if (base.equals(ours)) return theirs;
+  // As git judges it.
+  const binary = (bytes: Buffer) => bytes.length > mostBytes || bytes.subarray(0, 8000).includes(0);
+  if (binary(ours) || binary(base) || binary(theirs)) return undefined;
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const files = (["ours", "base", "theirs"] as const).map((side) => {
+    const file = join(folder, `merge-${side}`);
+    writeFileSync(file, sides[side], { mode: 0o600 });
+    return file;
+  });
+  try {
+    // The exit code counts the conflicts; 255 is a refusal.
+    const ok = Array.from({ length: 256 }, (_, code) => code);
+    const { exitCode, stdout } = await git.run(["merge-file", "-p", "-q", ...files], { ok });
+    return exitCode === 0 ? stdout : undefined;
+  } finally {
+    for (const file of files) rmSync(file, { force: true });
+  }
+};
+
+/** One of three values when at most one side changed it, or both the same way. */
+export const mergeValue = <T>(ours: T, base: T, theirs: T): T | undefined =>
+  ours === theirs || base === theirs ? ours : base === ours ? theirs : undefined;

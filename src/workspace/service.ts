@@ -1,0 +1,216 @@
+import { mkdirSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import type { Log } from "../log.ts";
+import type { Limits } from "../protocol/limit.ts";
+import { createCheckouts } from "./checkout/checkout.ts";
+import { idOf } from "./tree/commit.ts";
+import { branchTip, createForks, forksOf, ownerOf } from "./worktree/fork.ts";
+import { createGiver } from "./dependency/provide.ts";
+import type { Author, CreateGitOptions } from "./git/git.ts";
+import { createLayers } from "./dependency/overlay.ts";
+import { indexStampOf, landPlan, type Step } from "./landing/apply.ts";
+import { makePlan } from "./landing/plan.ts";
+import type { Processes } from "../process/service.ts";
+import { inspectProject } from "./project.ts";
+import { rebaseOnto } from "./object/rebase.ts";
+import { renewOn, unresolvedIn } from "./landing/conflict.ts";
+import { createOrigins } from "./record.ts";
+import { createRetention } from "./worktree/retire.ts";
+import { createStand } from "./worktree/create.ts";
+import { createTurns } from "../mutex.ts";
+import { createWorktrees } from "./worktree/open.ts";
+import type { Workspaces } from "./workspace.ts";
+
+/** The port: worktrees, forks, checkouts and what is kept of them, put together; and how a result enters the project. */
+
+export type WorkspacesOptions = {
+  dataDir: string;
+  projectRoots: readonly string[];
+  /** Paths that file tools refuse; default: names that usually hold secrets. */
+  isProtected?: (path: string) => boolean;
+  processes: Processes;
+  /** Ignored folders that commands need, by name, and the sandbox they are given in; absent: none. */
+  dependencies?: { names: readonly string[]; tier: 1 | 2 | 3 };
+  limits: Limits;
+  log: Log;
+  author?: Author;
+  /** The search path for git. */
+  path?: string;
+  /** How long another git command of the user's may hold the project's index; 10 s. */
+  lockWaitMs?: number;
+  /** Called before every step of a landing; tests stop the process there. */
+  onStep?: Step;
+  /** Called for every git process; for measurements. */
+  onSpawn?: (args: readonly string[]) => void;
+};
+
+export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
+  const { projectRoots, processes, log, lockWaitMs = 10_000, onStep = () => undefined } = options;
+  mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
+  // Roots are real paths: what stands in one is compared with what the system says of it.
+  const dataDir = realpathSync(options.dataDir);
+  const home = join(dataDir, "worktrees");
+  const gitOptions: CreateGitOptions = {
+    ...(options.path === undefined ? {} : { path: options.path }),
+    ...(options.author === undefined ? {} : { author: options.author }),
+    ...(options.onSpawn === undefined ? {} : { onSpawn: options.onSpawn }),
+  };
+  const inspectOptions = { dataDir, projectRoots, git: gitOptions };
+  const turns = createTurns();
+  const origins = createOrigins(home);
+  const stand = createStand({ home, git: gitOptions, origins, log });
+  const { made, keptOf, gitOf, mark, onto } = stand;
+  const path = options.path ?? "/usr/local/bin:/usr/bin:/bin";
+  const layers = createLayers({ home, path, log });
+  const { names = [], tier = 3 } = options.dependencies ?? {};
+  const giver = createGiver({ dataDir, names, tier, layers, origins, limits: options.limits, path });
+  const retention = createRetention({
+    home,
+    stand,
+    origins,
+    removeCheckout: (taskID) => checkouts.remove(taskID),
+    removeLayers: layers.remove,
+    log,
+  });
+  /** What makes or removes a Task's worktree, one at a time. */
+  const alone = createTurns();
+  const whole = new AbortController().signal;
+  /** Readers by Task: a worktree does not go under them. */
+  const readers = new Map<string, number>();
+  /** The index as a plan saw it, by the planned commit. */
+  const stamps = new Map<string, string>();
+  const worktrees = createWorktrees({
+    home,
+    gitOptions,
+    inspectOptions,
+    isProtected: options.isProtected,
+    origins,
+    stand,
+    layers,
+    giver,
+    processes,
+    limits: options.limits,
+    log,
+  });
+  const { open, give, workspaceOf, placeOf, snapshotOf, runInside } = worktrees;
+  const checkouts = createCheckouts({
+    home,
+    git: { ...gitOptions, timeoutMs: 10 * 60_000 },
+    layers,
+    tier,
+    limits: options.limits,
+    programs: path,
+    isProtected: options.isProtected,
+    processes,
+    run: runInside,
+  });
+
+  return {
+    inspect: (directory) => inspectProject(directory, inspectOptions),
+    async prepare(request) {
+      using _alone = await alone(request.taskID, whole);
+      return await worktrees.prepare(request);
+    },
+    async open(taskID, prepared, tip) {
+      using _alone = await alone(taskID, whole);
+      return await open(taskID, prepared, tip);
+    },
+    checkout(workspace, commit) {
+      const { taskID, origin } = placeOf(workspace);
+      return checkouts.open(taskID, origin, commit);
+    },
+    ...createForks({ stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone }),
+    async borrow(taskID, prepared, commit, judge, use) {
+      using _alone = await alone(taskID, whole);
+      if (!(await judge())) return undefined;
+      const workspace = await open(taskID, prepared, commit);
+      try {
+        return await use(workspace);
+      } finally {
+        if (commit !== undefined) await workspace.reset(commit);
+      }
+    },
+    async plan(workspace, commit, base) {
+      const { taskID, origin, worktree, git } = placeOf(workspace);
+      const ref = workspace.prepared.targetRef;
+      const stamp = indexStampOf(origin.projectGitDir);
+      const request = {
+        taskID,
+        origin,
+        worktree,
+        git: gitOf(origin),
+        worktreeGit: git,
+        commit,
+        base,
+        ref,
+        kept: keptOf(taskID),
+        lockWaitMs,
+      };
+      const plan = await makePlan(request);
+      stamps.delete(commit.commit);
+      if (!("reason" in plan)) stamps.set(commit.commit, stamp);
+      return plan;
+    },
+    async land(workspace, plan) {
+      const { taskID, origin, worktree } = placeOf(workspace);
+      const indexStamp = stamps.get(plan.commit);
+      stamps.delete(plan.commit);
+      const place = { taskID, origin, worktree, git: gitOf(origin), kept: keptOf(taskID) };
+      return landPlan({ ...place, plan, indexStamp, step: onStep, lockWaitMs });
+    },
+    async rebase(workspace, commit, message) {
+      const { taskID, git } = placeOf(workspace);
+      const { targetRef, snapshot } = workspace.prepared;
+      const onBranch = targetRef ?? snapshot?.head;
+      if (onBranch === undefined) throw new Error("Expected a branch to rebase onto, got a Task that keeps its own.");
+      const snapped = snapshot !== undefined && snapshot.head !== workspace.prepared.baseCommit;
+      const head = snapped ? snapshot.head : undefined;
+      const rebased = await rebaseOnto({ git, commit, message, onto: await idOf(git, `${onBranch}^{commit}`), head });
+      if (rebased.ok)
+        await onto(taskID, rebased.baseCommit, () =>
+          git.run(["reset", "-q", "--hard", rebased.commit], { timeoutMs: 10 * 60_000 }),
+        );
+      return rebased;
+    },
+    async renew(workspace, commit, message, dirty) {
+      const { taskID, origin, worktree, git } = placeOf(workspace);
+      const taken = await snapshotOf(taskID, origin, commit.parent);
+      const baseTree = taken.tree ?? (await idOf(git, `${taken.commit}^{tree}`));
+      const renewed = await renewOn({ git, worktree, taken, baseTree, commit, message, dirty }, () => {
+        made.delete(taskID);
+        mark(taskID, "");
+      });
+      if (renewed.ok) mark(taskID, renewed.baseCommit);
+      return renewed;
+    },
+    unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
+    turn: turns,
+    hold(taskID) {
+      readers.set(taskID, (readers.get(taskID) ?? 0) + 1);
+      return {
+        [Symbol.dispose]() {
+          const left = (readers.get(taskID) ?? 1) - 1;
+          if (left === 0) readers.delete(taskID);
+          else readers.set(taskID, left);
+        },
+      };
+    },
+    ...retention,
+    async retire(taskID, judge) {
+      using _alone = await alone(taskID, whole);
+      const origin = origins.of(taskID);
+      const owned = ownerOf(taskID) === taskID || origin === undefined;
+      const judged = await judge();
+      // A fork that nobody joined: what is in it stays on its own branch.
+      const tip = judged === undefined || owned ? judged : await branchTip(gitOf(origin), taskID);
+      if (tip === undefined) return { removed: false, reason: "its Task is at work" };
+      if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
+      return await retention.retire(taskID, tip);
+    },
+    async remove(taskID) {
+      using _alone = await alone(taskID, whole);
+      for (const key of forksOf(home, taskID)) await retention.remove(key);
+      await retention.remove(taskID);
+    },
+  };
+};

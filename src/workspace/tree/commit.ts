@@ -1,0 +1,269 @@
+import { copyFileSync, existsSync, lstatSync, readFileSync, rmSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { tempPrefix } from "../file/files.ts";
+import { type Git, GitError, type GitOptions, type GitResult } from "../git/git.ts";
+import { hiddenPaths } from "./hidden-flag.ts";
+import { decodePath, encodePath, osPath } from "../file/path.ts";
+import { looseCommit } from "../git/repository.ts";
+import type { Commit } from "../workspace.ts";
+
+/** The tree on disk as one commit on the base: made anew each time, whatever the agents did with branches meanwhile. */
+
+export type Base = { commit: string; tree: string };
+
+export type CommitRequest = {
+  /** At the worktree's top. */
+  git: Git;
+  worktree: string;
+  dirs: { gitDir: string; commonDir: string };
+  branch: string;
+  base: Base;
+  message: string;
+  /** What we committed here last: an unchanged tree is told by one process. */
+  last: Commit | undefined;
+  /** Folders that never enter a commit. */
+  without?: readonly string[];
+};
+
+type Change = {
+  path: string;
+  untracked: boolean;
+  staged: boolean;
+  link: boolean;
+  headMode: string;
+  headObject: string;
+};
+type Status = { oid: string; head: string; changes: Change[] };
+
+const statusArgs = ["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"];
+
+/** Submodules are compared by their commit alone: no process is started inside them. */
+export const statusOf = async (
+  git: Git,
+  paths: readonly string[] = [],
+  more: readonly string[] = [],
+  options: GitOptions = {},
+): Promise<Status> => {
+  const args = [...statusArgs, "--ignore-submodules=dirty", ...more, "--", ...paths];
+  const { stdout } = await git.run(args, options);
+  const status: Status = { oid: "", head: "", changes: [] };
+  for (const record of splitNul(stdout)) {
+    const [kind] = record;
+    if (kind === "#") {
+      const [, key, value = ""] = record.split(" ");
+      if (key === "branch.oid") status.oid = value;
+      if (key === "branch.head") status.head = record.slice("# branch.head ".length);
+      continue;
+    }
+    const untracked = kind === "?" || kind === "!";
+    const fields = record.split(" ");
+    // 1 XY sub mH mI mW hH hI path; u XY sub m1 m2 m3 mW h1 h2 h3 path
+    const count = untracked ? 1 : kind === "u" ? 10 : 8;
+    const [, states = "", , headMode = "", indexMode = "", workMode = "", headObject = ""] = fields;
+    status.changes.push({
+      path: fields.slice(count).join(" "),
+      untracked,
+      staged: !untracked && states[0] !== ".",
+      link: !untracked && [headMode, indexMode, workMode].includes("160000"),
+      headMode,
+      headObject,
+    });
+  }
+  return status;
+};
+
+export const splitNul = (bytes: Buffer): string[] => {
+  const parts: string[] = [];
+  for (let from = 0; from < bytes.length; ) {
+    const end = bytes.indexOf(0, from);
+    const to = end === -1 ? bytes.length : end;
+    parts.push(decodePath(bytes.subarray(from, to)));
+    from = to + 1;
+  }
+  return parts;
+};
+
+/** What an agent's unfinished merge or rebase leaves would make a commit of ours something else. */
+const unfinished = [
+  "MERGE_HEAD",
+  "MERGE_MSG",
+  "MERGE_MODE",
+  "AUTO_MERGE",
+  "SQUASH_MSG",
+  "CHERRY_PICK_HEAD",
+  "REVERT_HEAD",
+];
+const unfinishedFolders = ["rebase-merge", "rebase-apply", "sequencer"];
+
+/** undefined: the tree equals the base's. */
+export const commitTree = async (request: CommitRequest): Promise<Commit | undefined> => {
+  const { worktree, dirs, branch, base, message, last } = request;
+  const git = retrying(request.git, dirs);
+  for (const name of [...unfinished, ...unfinishedFolders])
+    rmSync(join(dirs.gitDir, name), { recursive: true, force: true });
+
+  await showHidden(git, hiddenIn(worktree, join(dirs.gitDir, "index"), base.commit.length / 2));
+
+  let status = await statusOf(git);
+  const ours = status.oid === last?.commit && last?.parent === base.commit;
+  if (status.head !== branch || (status.oid !== base.commit && !ours)) {
+    if (status.head !== branch) await git.run(["symbolic-ref", "HEAD", `refs/heads/${branch}`]);
+    await git.run(["update-ref", `refs/heads/${branch}`, base.commit]);
+    status = await statusOf(git);
+  }
+  const { keep, omitted, unstage } = sort(worktree, status.changes, request.without ?? []);
+  if (keep.length === 0 && unstage.length === 0)
+    return status.oid === base.commit || last === undefined ? undefined : { ...last, omitted };
+
+  // `commit -a` takes every tracked file as it is on disk; what it would not take, or should not, goes one by one.
+  const all = omitted.length === 0 && unstage.length === 0 && keep.every((change) => !change.untracked);
+  if (unstage.length > 0) await git.run(["update-index", "-z", "--index-info"], { input: restored(unstage) });
+  if (!all && keep.length > 0)
+    await git.run(["update-index", "-z", "--add", "--remove", "--replace", "--stdin"], {
+      input: Buffer.concat(keep.flatMap((change) => [encodePath(change.path), Buffer.of(0)])),
+    });
+  const amend = status.oid === base.commit ? [] : ["--amend", "--reset-author"];
+  const commitArgs = ["-c", "core.abbrev=no", "commit", "--allow-empty", "--allow-empty-message", "--cleanup=verbatim"];
+  commitArgs.push("--no-verify", "--no-post-rewrite", "--no-status", "-F", "-", ...amend, ...(all ? ["-a"] : []));
+  const { stdout } = await git.run(commitArgs, { input: message });
+  // "[branch <id>] subject", then " 2 files changed, 3 insertions(+), 1 deletion(-)"; LC_ALL is C.
+  const [first = "", ...rest] = stdout.toString("utf8").split("\n");
+  const commit = / ([0-9a-f]{40,64})\] /.exec(`${first} `)?.[1];
+  if (commit === undefined) throw new GitError(`Expected git commit to name its commit, got "${first}"`, 0, "");
+  const counted = (what: RegExp) => Number(what.exec(rest.join("\n"))?.[1] ?? 0);
+
+  const tree = looseCommit(dirs.commonDir, commit)?.tree ?? (await idOf(git, `${commit}^{tree}`));
+  if (tree === base.tree) {
+    await git.run(["update-ref", `refs/heads/${branch}`, base.commit]);
+    return undefined;
+  }
+  return {
+    commit,
+    tree,
+    parent: base.commit,
+    files: counted(/ (\d+) files? changed/),
+    insertions: counted(/ (\d+) insertions?\(\+\)/),
+    deletions: counted(/ (\d+) deletions?\(-\)/),
+    omitted,
+  };
+};
+
+/** Files on disk that an index tells git to overlook. */
+export const hiddenIn = (worktree: string, index: string, idBytes: number): Buffer[] => {
+  const hidden = existsSync(index) ? hiddenPaths(readFileSync(index), idBytes) : [];
+  // What is not on disk either may be left out by a sparse checkout.
+  return hidden.filter((path) => existsSync(Buffer.concat([Buffer.from(`${worktree}/`), path])));
+};
+
+/** What stands on disk is what is committed, whatever the index was told to overlook. */
+export const showHidden = async (git: Git, hidden: readonly Buffer[], env: Record<string, string> = {}) => {
+  if (hidden.length === 0) return;
+  const input = Buffer.concat(hidden.flatMap((path) => [path, Buffer.of(0)]));
+  for (const mark of ["--no-assume-unchanged", "--no-skip-worktree"])
+    await git.run(["-c", "core.splitIndex=false", "update-index", "-z", mark, "--stdin"], { input, env });
+};
+
+/** Which changes enter the commit, which cannot, and which must leave the index again. */
+const sort = (worktree: string, changes: readonly Change[], without: readonly string[]) => {
+  const keep: Change[] = [];
+  const unstage: Change[] = [];
+  const omitted: Commit["omitted"] = [];
+  for (const change of changes) {
+    const folder = without.find((path) => isIn(path, change));
+    if (folder !== undefined) {
+      if (!omitted.some(({ path }) => path === folder)) omitted.push({ path: folder, reason: "a dependency folder" });
+      if (change.staged) unstage.push(change);
+      continue;
+    }
+    const name = change.path.slice(change.path.lastIndexOf("/") + 1);
+    const reason = change.link
+      ? change.headMode === "160000"
+        ? "a submodule, whose commit we do not move"
+        : "a nested Git repository"
+      : change.untracked && change.path.endsWith("/")
+        ? "a nested Git repository"
+        : specialOf(`${worktree}/${change.path}`);
+    if (change.untracked && name.startsWith(tempPrefix)) rmSync(osPath(`${worktree}/${change.path}`), { force: true });
+    else if (reason === undefined) keep.push(change);
+    else {
+      omitted.push({ path: change.path.replace(/\/$/, ""), reason });
+      if (change.staged) unstage.push(change);
+    }
+  }
+  return { keep, unstage, omitted };
+};
+
+/** Git names a folder that it knows nothing of with a slash. */
+export const isIn = (folder: string, { path }: Pick<Change, "path">): boolean =>
+  path === folder || path.startsWith(`${folder}/`);
+
+/** Why what stands at a path cannot be in a commit. */
+export const specialOf = (path: string): string | undefined => {
+  try {
+    const stats = lstatSync(osPath(path));
+    if (stats.isFIFO()) return "a FIFO";
+    if (stats.isSocket()) return "a socket";
+    return stats.isCharacterDevice() || stats.isBlockDevice() ? "a device" : undefined;
+  } catch {
+    return undefined;
+  }
+};
+
+/** Index entries as in HEAD, in the form of `update-index --index-info`; mode 0 removes. */
+const restored = (changes: readonly Change[]): Buffer =>
+  Buffer.concat(
+    changes.flatMap(({ headMode, headObject, path }) => {
+      const mode = headMode === "000000" ? "0" : headMode;
+      return [Buffer.from(`${mode} ${headObject}\t`), encodePath(path), Buffer.of(0)];
+    }),
+  );
+
+/** A lock that a killed git left in the Task's own corner of the repository is taken away, once. */
+const retrying = (git: Git, { gitDir, commonDir }: { gitDir: string; commonDir: string }): Git => ({
+  root: git.root,
+  async run(args: readonly string[], options?: GitOptions): Promise<GitResult> {
+    try {
+      return await git.run(args, options);
+    } catch (error) {
+      const lock = error instanceof GitError ? /'([^']*\.lock)': File exists/.exec(error.stderr)?.[1] : undefined;
+      const mine = [`${gitDir}/`, `${commonDir}/refs/heads/sortie/`];
+      if (lock === undefined || !mine.some((folder) => lock.startsWith(folder))) throw error;
+      rmSync(lock, { force: true });
+      return git.run(args, options);
+    }
+  },
+});
+
+export const idOf = async (git: Git, name: string): Promise<string> =>
+  (await git.run(["rev-parse", "--verify", "-q", name])).stdout.toString("latin1").trim();
+
+/** Tracked files as in the commit, untracked ones gone, ignored ones as they are. One process when it is so already. */
+export const resetTo = async (git: Git, commit: string, without: readonly string[] = []): Promise<void> => {
+  const { oid, changes } = await statusOf(git);
+  if (oid === commit && changes.length === 0) return;
+  await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
+  // Twice forced: nested repositories are not in the commit either.
+  const except = without.flatMap((path) => ["-e", patternOf(path)]);
+  if (oid !== commit || changes.some((change) => change.untracked))
+    await git.run(["clean", "-q", "-d", "-f", "-f", ...except]);
+};
+
+/** A path as a pattern of its own, from the top. */
+export const patternOf = (path: string): string => `/${path.replace(/[\\*?[\]!# ]/g, "\\$&")}`;
+
+export const diffArgs = ["diff", "--no-color", "--find-renames", "--ignore-submodules=dirty"];
+
+/** Unified diff against the base. Without a commit: of the tree on disk, new files included, through a copy of the index. */
+export const diffOf = async (git: Git, gitDir: string, base: string, commit: string | null): Promise<string> => {
+  if (commit !== null) return (await git.run([...diffArgs, base, commit, "--"])).stdout.toString("utf8");
+  const index = join(gitDir, `sortie-diff-${randomBytes(6).toString("hex")}`);
+  try {
+    copyFileSync(join(gitDir, "index"), index);
+    const env = { GIT_INDEX_FILE: index };
+    await git.run(["add", "--intent-to-add", "--", "."], { env });
+    return (await git.run([...diffArgs, base, "--"], { env })).stdout.toString("utf8");
+  } finally {
+    rmSync(index, { force: true });
+  }
+};

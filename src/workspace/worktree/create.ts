@@ -1,0 +1,104 @@
+import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Log } from "../../log.ts";
+import { createGit, type CreateGitOptions, type Git } from "../git/git.ts";
+import type { createOrigins, Origin } from "../record.ts";
+import { register } from "./register.ts";
+import type { Commit } from "../workspace.ts";
+
+/**
+ * Where the worktrees of Tasks stand, and how one is filled. It is made by hand in git's documented layout
+ * (gitrepository-layout(5), "worktrees") and filled by one `git reset`: one process instead of the five of
+ * `git worktree add`, and every step may be done again after a kill.
+ */
+
+export type Stand = ReturnType<typeof createStand>;
+
+export const createStand = (options: {
+  home: string;
+  git: CreateGitOptions;
+  origins: ReturnType<typeof createOrigins>;
+  log: Log;
+}) => {
+  const { home, origins, log } = options;
+  /** The commit last made of a worktree; its unchanged tree is then told by one process. */
+  const made = new Map<string, Commit>();
+  const worktreeOf = (taskID: string) => join(home, taskID);
+
+  /** A file may be huge, a disk slow, files many: what git does then is no failure. */
+  const patient = { ...options.git, timeoutMs: 10 * 60_000 };
+
+  /** git in a worktree of ours: the dependency folders in it stay ignored, whatever becomes of the project's patterns. */
+  const gitIn = (root: string, worktree: string, origin: Origin): Git =>
+    createGit(root, {
+      ...patient,
+      toplevel: worktree,
+      gitDir: origin.gitDir,
+      excludes: origin.given === undefined ? undefined : `${worktree}.exclude`,
+    });
+
+  /** git in the project's own files. */
+  const gitOf = (origin: Origin): Git =>
+    createGit(origin.toplevel, { ...patient, toplevel: origin.toplevel, gitDir: origin.projectGitDir });
+
+  const mark = (taskID: string, base: string): void => {
+    const origin = origins.of(taskID);
+    if (origin !== undefined) origins.keep(taskID, { ...origin, base });
+  };
+
+  /** Files that go to another base: whoever dies in between is known by it. */
+  const onto = async <T>(taskID: string, base: string, move: () => Promise<T>): Promise<T> => {
+    made.delete(taskID);
+    mark(taskID, "");
+    const moved = await move();
+    mark(taskID, base);
+    return moved;
+  };
+
+  /** What git keeps of the worktree, made anew after an agent broke it. The files are the work; they stay. */
+  const mend = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
+    log.warn({ taskID }, "what git keeps of the worktree was broken; made again");
+    made.delete(taskID);
+    register(worktreeOf(taskID), origin, branchOf(taskID));
+    rmSync(join(origin.gitDir, "index"), { force: true });
+    await gitIn(worktreeOf(taskID), worktreeOf(taskID), origin).run(["reset", "-q", "--mixed", commit]);
+  };
+
+  /** Registers the worktree and fills it with the commit. What stood there of an earlier try is completed. */
+  const fill = (taskID: string, origin: Origin, commit: string, base: string): Promise<void> =>
+    onto(taskID, base, async () => {
+      const worktree = worktreeOf(taskID);
+      const again = existsSync(worktree);
+      if (hasReftable(origin)) return addByGit(taskID, origin, commit);
+      mkdirSync(worktree, { recursive: true, mode: 0o700 });
+      register(worktreeOf(taskID), origin, branchOf(taskID));
+      const git = gitIn(worktree, worktree, origin);
+      await git.run(["reset", "-q", "--hard", commit]);
+      if (again) await git.run(["clean", "-q", "-d", "-f", "-f"]);
+    });
+
+  /** Where refs are not files, only git can register a worktree. */
+  const addByGit = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
+    rmSync(worktreeOf(taskID), { recursive: true, force: true });
+    rmSync(origin.gitDir, { recursive: true, force: true });
+    const add = ["worktree", "add", "-q", "--force", "-B", branchOf(taskID), worktreeOf(taskID), commit];
+    await gitOf(origin).run(add);
+  };
+
+  return {
+    made,
+    worktreeOf,
+    /** What a landing of this Task needs to be finished or taken back: the user's own bytes, and merged ones. */
+    keptOf: (taskID: string) => join(home, `${taskID}.landing`),
+    gitIn,
+    gitOf,
+    mark,
+    onto,
+    mend,
+    fill,
+  };
+};
+
+export const branchOf = (taskID: string) => `sortie/${taskID}`;
+
+export const hasReftable = ({ commonDir }: Origin): boolean => existsSync(join(commonDir, "reftable"));

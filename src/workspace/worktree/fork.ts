@@ -1,0 +1,98 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Processes } from "../../process/service.ts";
+import { changesOf } from "../landing/plan.ts";
+import type { Git } from "../git/git.ts";
+import { mergeOnto } from "../object/rebase.ts";
+import type { createOrigins, Origin } from "../record.ts";
+import type { createRetention } from "./retire.ts";
+import { branchOf, type Stand } from "./create.ts";
+import type { createTurns } from "../../mutex.ts";
+import { openFolder } from "../file/folder.ts";
+import type { Commit, Joined, Prepared, Workspace, Workspaces } from "../workspace.ts";
+
+/**
+ * Files of their own for agents that work at once in one Task: a worktree each, from a commit of the Task's tree, named
+ * by the Task's id and one more word. What they changed is merged into the Task's files one after another.
+ */
+
+export const forkKey = (taskID: string, name: string): string => `${taskID}-${name}`;
+
+/** The Task that a worktree belongs to. */
+export const ownerOf = (key: string): string => key.split("-")[0] ?? key;
+
+/** The forks of a Task that something is left of. */
+export const forksOf = (home: string, taskID: string): string[] => {
+  try {
+    return readdirSync(home).flatMap((name) =>
+      name.startsWith(`${taskID}-`) && name.endsWith(".json") ? [name.slice(0, -".json".length)] : [],
+    );
+  } catch {
+    return [];
+  }
+};
+
+export const createForks = (deps: {
+  stand: Stand;
+  origins: ReturnType<typeof createOrigins>;
+  retention: ReturnType<typeof createRetention>;
+  processes: Pick<Processes, "killAll">;
+  give: (key: string, origin: Origin) => Promise<void>;
+  open: (key: string, prepared: Prepared, tip: string) => Promise<Workspace>;
+  workspaceOf: (key: string, prepared: Prepared, origin: Origin) => Promise<Workspace>;
+  placeOf: (workspace: Workspace) => { taskID: string; origin: Origin; git: Git };
+  /** What makes or removes a worktree, one at a time. */
+  alone: ReturnType<typeof createTurns>;
+}): Pick<Workspaces, "fork" | "join" | "leave"> => {
+  const { stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone } = deps;
+  const whole = new AbortController().signal;
+  return {
+    async fork(workspace, name, { commit, tree }) {
+      const { taskID, origin } = placeOf(workspace);
+      const key = forkKey(taskID, name);
+      using _alone = await alone(key, whole);
+      const worktree = stand.worktreeOf(key);
+      const root = origin.prefix === "" ? worktree : join(worktree, origin.prefix);
+      const place = { root, worktree, branch: branchOf(key), baseCommit: commit, baseTree: tree };
+      const { snapshot: _, ...prepared } = { ...workspace.prepared, ...place };
+      if (origins.of(key)?.base === commit) return await open(key, prepared, commit);
+      const { base: _base, given: _given, ...from } = origin;
+      const own: Origin = { ...from, gitDir: join(origin.commonDir, "worktrees", key) };
+      origins.keep(key, own);
+      await stand.fill(key, own, commit, commit);
+      await give(key, origins.of(key) ?? own);
+      if (origin.prefix !== "") openFolder(worktree, origin.prefix.split("/"), true)[Symbol.dispose]();
+      return await workspaceOf(key, prepared, origins.of(key) ?? own);
+    },
+    async join(workspace, fork, tip, message) {
+      const { taskID: key } = placeOf(fork);
+      const { git } = placeOf(workspace);
+      const commit = await fork.commit(message);
+      await workspace.reset(tip);
+      return commit === undefined ? { ok: true, files: 0 } : joinInto(git, key, commit, tip);
+    },
+    async leave(workspace, name, commit) {
+      const key = forkKey(placeOf(workspace).taskID, name);
+      await processes.killAll(key);
+      using _alone = await alone(key, whole);
+      if (commit === undefined) await retention.remove(key);
+      else await retention.retire(key, commit);
+    },
+  };
+};
+
+/** The Task's files, clean at `tip`, become those with the fork's change. A conflict changes nothing. */
+const joinInto = async (git: Git, key: string, commit: Commit, tip: string): Promise<Joined> => {
+  const merged = await mergeOnto(git, commit, tip);
+  if (merged.conflicts.length > 0)
+    return { ok: false, paths: merged.conflicts, branch: branchOf(key), commit: commit.commit };
+  const files = await changesOf(git, tip, merged.tree);
+  if (files.length > 0) await git.run(["read-tree", "-u", "-m", tip, merged.tree], { timeoutMs: 10 * 60_000 });
+  return { ok: true, files: files.length };
+};
+
+/** The commit that a branch of ours is at. */
+export const branchTip = async (git: Git, key: string): Promise<string | undefined> => {
+  const found = await git.run(["rev-parse", "--verify", "-q", `refs/heads/${branchOf(key)}`], { ok: [0, 1] });
+  return found.stdout.toString("latin1").trim() || undefined;
+};

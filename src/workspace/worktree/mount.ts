@@ -1,0 +1,123 @@
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Mount, Place } from "../../process/sandbox/place.ts";
+import type { Origin } from "../record.ts";
+import { findRepository } from "../git/repository.ts";
+
+/** Where the files of a worktree, or of a directory, stand for their commands, with the repository beside them. */
+
+/** Where the repository of a worktree is inside. */
+export const gitAt = "/run/sortie/git";
+
+/** A Task's worktree, at the path of the project's own checkout, which is not there. */
+export const worktreePlace = (worktree: string, origin: Origin): Place => ({
+  tree: worktree,
+  at: origin.toplevel,
+  under: () => [],
+  over: () => [
+    { kind: "ro", from: origin.commonDir, to: gitAt },
+    { kind: "text", text: plainConfig(join(origin.commonDir, "config")), to: join(gitAt, "config") },
+    ...alternatesOf(origin.commonDir),
+    {
+      kind: "text",
+      text: `gitdir: ${join(gitAt, origin.gitDir.slice(origin.commonDir.length + 1))}\n`,
+      to: join(origin.toplevel, ".git"),
+    },
+  ],
+});
+
+/** The user's own directory: its repository, and those nested in it, can be read and not written. */
+export const directoryPlace = (directory: string): Place => ({
+  tree: directory,
+  at: directory,
+  under: () => {
+    const found = findRepository(directory);
+    return typeof found === "string" || found.toplevel === directory
+      ? []
+      : [{ kind: "ro", from: found.toplevel, to: found.toplevel }];
+  },
+  over: () => {
+    const found = findRepository(directory);
+    const nested = nestedGits(directory).map((path): Mount => ({ kind: "ro", from: path, to: path }));
+    if (typeof found === "string") return nested;
+    const { toplevel, commonDir } = found;
+    const dotGit = join(toplevel, ".git");
+    const outside = commonDir === dotGit ? [] : [commonDir];
+    return [
+      ...nested,
+      ...[dotGit, ...outside].map((path): Mount => ({ kind: "ro", from: path, to: path })),
+      { kind: "text", text: plainConfig(join(commonDir, "config")), to: join(commonDir, "config") },
+      ...alternatesOf(commonDir),
+    ];
+  },
+});
+
+const maxNested = { folders: 2000, depth: 6 };
+const skipped = new Set(["node_modules", ".venv", "vendor", "target", ".git"]);
+
+/** The `.git` of repositories inside the directory, as far as a short walk finds them. */
+const nestedGits = (directory: string): string[] => {
+  const found: string[] = [];
+  const queue = [{ folder: directory, depth: 0 }];
+  for (let at = 0; at < Math.min(queue.length, maxNested.folders); at += 1) {
+    const { folder, depth } = queue[at] ?? { folder: directory, depth: maxNested.depth };
+    let entries;
+    try {
+      entries = readdirSync(folder, { withFileTypes: true });
+    } catch {
+      continue;
+    }
+    for (const entry of entries) {
+      if (entry.name === ".git" && depth > 0 && !entry.isSymbolicLink()) found.push(join(folder, entry.name));
+      if (entry.isDirectory() && depth < maxNested.depth && !skipped.has(entry.name))
+        queue.push({ folder: join(folder, entry.name), depth: depth + 1 });
+    }
+  }
+  return found;
+};
+
+/** Object folders that the repository borrows from; nothing else that a file may name. */
+const alternatesOf = (commonDir: string): Mount[] => {
+  const paths: string[] = [];
+  const visit = (objects: string, depth: number) => {
+    let text: string;
+    try {
+      text = readFileSync(join(objects, "info/alternates"), "utf8");
+    } catch {
+      return;
+    }
+    for (const path of text.split("\n")) {
+      if (!path.startsWith("/") || !path.endsWith("/objects") || paths.length >= 5 || depth > 5) continue;
+      if (statSync(join(path, "pack"), { throwIfNoEntry: false })?.isDirectory() !== true) continue;
+      paths.push(path);
+      visit(path, depth + 1);
+    }
+  };
+  visit(join(commonDir, "objects"), 0);
+  return paths.map((path) => ({ kind: "ro", from: path, to: path }));
+};
+
+const keptSections = new Set(["core", "extensions"]);
+const keptKeys =
+  /^\s*(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|objectformat|refstorage|compatobjectformat|partialclone|worktreeconfig)\s*(=|$)/i;
+
+/** What git must know to read the repository; remotes with tokens, headers, helpers and programs stay out. */
+export const plainConfig = (file: string): string => {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+  const lines: string[] = [];
+  let kept = false;
+  for (const line of text.split("\n")) {
+    const section = /^\s*\[\s*([A-Za-z0-9.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\]\s*$/.exec(line);
+    if (section !== null || /^\s*\[/.test(line)) {
+      const name = section?.[1]?.toLowerCase() ?? "";
+      kept = keptSections.has(name) && section?.[2] === undefined;
+      if (kept) lines.push(`[${name}]`);
+    } else if (kept && keptKeys.test(line) && !line.endsWith("\\")) lines.push(line);
+  }
+  return `${lines.join("\n")}\n`;
+};

@@ -1,0 +1,240 @@
+import { existsSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import { commitTree, diffOf, idOf, resetTo } from "../tree/commit.ts";
+import { createFiles, type Files } from "../file/files.ts";
+import { createGiver } from "../dependency/provide.ts";
+import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
+import { directoryOnly, inPlace } from "../in-place.ts";
+import { createLayers } from "../dependency/overlay.ts";
+import { insideOf, type Place as Mounted, stampOf } from "../../process/sandbox/place.ts";
+import { directoryPlace, worktreePlace } from "./mount.ts";
+import type { Command, Processes, Ran } from "../../process/service.ts";
+import { type InspectOptions, inspectProject } from "../project.ts";
+import { takeSnapshot, type Taken } from "./snapshot.ts";
+import { expectRepository } from "./register.ts";
+import { createOrigins, type Origin } from "../record.ts";
+import { findRepository, looseCommit } from "../git/repository.ts";
+import { branchOf, hasReftable, type Stand } from "./create.ts";
+import { openFolder } from "../file/folder.ts";
+import { WorkspaceLost } from "../workspace.ts";
+import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.ts";
+
+/**
+ * One Task's files: a worktree of its own under the data folder, on the branch `sortie/<taskID>`, or the project itself;
+ * made, opened, and put right after a kill.
+ */
+
+/** A worktree with what belongs to it. */
+export type Place = { taskID: string; origin: Origin; worktree: string; git: Git };
+
+export const createWorktrees = (deps: {
+  home: string;
+  gitOptions: CreateGitOptions;
+  inspectOptions: InspectOptions;
+  isProtected: ((path: string) => boolean) | undefined;
+  origins: ReturnType<typeof createOrigins>;
+  stand: Stand;
+  layers: ReturnType<typeof createLayers>;
+  giver: ReturnType<typeof createGiver>;
+  processes: Processes;
+  limits: Limits;
+  log: Log;
+}) => {
+  const { home, gitOptions, inspectOptions, isProtected, origins, stand, layers, giver, processes, limits, log } = deps;
+  const { made, worktreeOf, gitIn, gitOf, onto, mend, fill } = stand;
+  const places = new WeakMap<Workspace, Place>();
+  const placeOf = (workspace: Workspace): Place => {
+    const place = places.get(workspace);
+    if (place === undefined)
+      throw new Error(`Expected a worktree, got ${workspace.root}, where a Task works in place.`);
+    return place;
+  };
+  const open = async (taskID: string, prepared: Prepared, tip?: string): Promise<Workspace> => {
+    if (prepared.kind === "directory" || prepared.worktree === null || prepared.baseCommit === null)
+      return works(taskID, prepared);
+    const origin = origins.of(taskID);
+    if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
+    expectRepository(origin);
+    const there = existsSync(prepared.worktree);
+    // Who only reads needs no files of a Task whose worktree has gone: its commits tell.
+    if (!there && tip === undefined) return workspaceOf(taskID, prepared, origin, true);
+    if (!existsSync(join(prepared.worktree, ".git")) && there && !hasReftable(origin))
+      await mend(taskID, origin, prepared.baseCommit);
+    else if (!existsSync(join(prepared.worktree, ".git"))) {
+      log.info({ taskID }, "worktree is gone; made again from its branch");
+      const kept = await gitOf(origin).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
+        ok: [0, 1],
+      });
+      await fill(
+        taskID,
+        origin,
+        kept.stdout.toString("latin1").trim() || (tip ?? prepared.baseCommit),
+        prepared.baseCommit,
+      );
+      await give(taskID, origin);
+    } else if (tip !== undefined && origin.base !== undefined && origin.base !== prepared.baseCommit) {
+      log.warn({ taskID }, "the service died while the worktree was moved to another base; put back");
+      await onto(taskID, prepared.baseCommit, async () =>
+        resetTo(gitIn(prepared.worktree ?? "", worktreeOf(taskID), origin), tip),
+      );
+    }
+    if (tip !== undefined && !giver.isCurrent(taskID)) await give(taskID, origin);
+    return workspaceOf(taskID, prepared, origins.of(taskID) ?? origin);
+  };
+
+  const give = async (taskID: string, origin: Origin): Promise<void> => {
+    const worktree = worktreeOf(taskID);
+    try {
+      // Folders that an open sandbox has something mounted on are not touched.
+      await processes.rest(taskID);
+      await giver.give(taskID, worktree, { project: gitOf(origin), tree: gitIn(worktree, worktree, origin) });
+    } catch (error) {
+      log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be given");
+    }
+  };
+
+  const works = (taskID: string, prepared: Prepared): Workspace => {
+    const mounted = directoryPlace(prepared.root);
+    return inPlace(prepared, gitOptions, {
+      files: createFiles(prepared.root, isProtected),
+      run: (command) => runInside(taskID, prepared.root, command, mounted),
+      talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
+      warm: () => processes.warm(taskID, mounted),
+    });
+  };
+
+  /** The directory's own tree for a commit of it. */
+  const snapshotOf = async (taskID: string, origin: Origin, head: string): Promise<Taken> => {
+    const scratch = join(home, `${taskID}.index`);
+    return takeSnapshot({ git: gitOf(origin), origin, taskID, head, scratch, limits });
+  };
+
+  /** A check's `cwd` may name a link that leads out of the root, or the project's own path, where its commands are. */
+  const runInside = (taskID: string, root: string, given: Command, place: Mounted): Promise<Ran> => {
+    const command = { ...given, cwd: insideOf({ tree: place.at, at: place.tree }, given.cwd) ?? given.cwd };
+    let real: string | undefined;
+    try {
+      real = realpathSync(command.cwd);
+    } catch {}
+    if (real === undefined || real === root || real.startsWith(`${root}/`))
+      return processes.run(taskID, command, place);
+    const output = `Expected a folder inside ${root}, got ${real}.`;
+    return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
+  };
+
+  const workspaceOf = async (taskID: string, prepared: Prepared, origin: Origin, gone = false): Promise<Workspace> => {
+    const { worktree, baseCommit } = prepared;
+    if (worktree === null || baseCommit === null) throw new Error(`Expected a worktree for ${taskID}, got none.`);
+    const git = gitIn(prepared.root, worktree, origin);
+    const top = gone ? gitOf(origin) : gitIn(worktree, worktree, origin);
+    const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
+    const dependencies = origin.given?.folders ?? [];
+    const plain = worktreePlace(worktree, origin);
+    const mounted = gone
+      ? plain
+      : await layers.around({
+          folder: layers.folderOf(taskID),
+          place: plain,
+          toplevel: origin.toplevel,
+          given: dependencies,
+        });
+    const without = dependencies.map(({ path }) => path);
+    let files: Files | undefined;
+    const workspace: Workspace = {
+      prepared,
+      root: prepared.root,
+      inside: processes.inside(mounted, prepared.root),
+      // Only who works has files: a reader's worktree may be gone.
+      get files() {
+        if (gone) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
+        return (files ??= createFiles(prepared.root, isProtected, insideOf(mounted, prepared.root)));
+      },
+      git,
+      dependencies,
+      run: (command) => runInside(taskID, prepared.root, command, mounted),
+      talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
+      warm: () => processes.warm(taskID, mounted),
+      async commit(message) {
+        const last = made.get(taskID);
+        const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message, without };
+        const commit = await commitTree({ ...place, last }).catch(async (error: unknown) => {
+          expectRepository(origin);
+          if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
+          if (!(error instanceof GitError) || hasReftable(origin)) throw error;
+          await mend(taskID, origin, base.commit);
+          return commitTree({ ...place, last: undefined });
+        });
+        if (commit === undefined) made.delete(taskID);
+        else made.set(taskID, commit);
+        return commit;
+      },
+      reset: (commit) => resetTo(top, commit, without),
+      stamp: () => stampOf(mounted),
+      async clear() {
+        await processes.rest(taskID);
+        await giver.clear(taskID, worktree, top);
+        await give(taskID, origin);
+      },
+      diff: (commit, from = base.commit) => diffOf(top, origin.gitDir, from, gone ? (commit ?? base.commit) : commit),
+    };
+    places.set(workspace, { taskID, origin, worktree, git: top });
+    return workspace;
+  };
+
+  const treeOf = async (project: Project): Promise<string | null> => {
+    if (project.git?.head == null) return null;
+    const loose = looseCommit(project.project, project.git.head);
+    if (loose !== undefined) return loose.tree;
+    const git = createGit(project.git.toplevel, gitOptions);
+    return (await git.run(["rev-parse", `${project.git.head}^{tree}`])).stdout.toString("latin1").trim();
+  };
+
+  const prepare = async ({ taskID, directory, isolation, landing: how }: PrepareRequest): Promise<Workspace> => {
+    const project = await inspectProject(directory, inspectOptions);
+    const { git } = project;
+    const tree = await treeOf(project);
+    if (isolation === "directory" || git === undefined || git.head === null || tree === null)
+      return works(taskID, directoryOnly(project, tree));
+
+    const found = findRepository(git.toplevel);
+    const projectGitDir =
+      typeof found === "string" ? await askGitDir(createGit(git.toplevel, gitOptions)) : found.gitDir;
+    const origin: Origin = {
+      toplevel: git.toplevel,
+      prefix: git.prefix,
+      projectGitDir,
+      commonDir: project.project,
+      gitDir: join(project.project, "worktrees", taskID),
+    };
+    const before = origins.of(taskID)?.given;
+    origins.keep(taskID, { ...origin, ...(before === undefined ? {} : { given: before }) });
+    const taken = await snapshotOf(taskID, origin, git.head);
+    await fill(taskID, origin, taken.commit, taken.commit);
+    await give(taskID, origin);
+    const worktree = worktreeOf(taskID);
+    const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
+    // A folder that no commit knows (all its files are untracked) is not in the worktree yet.
+    if (git.prefix !== "") openFolder(worktree, git.prefix.split("/"), true)[Symbol.dispose]();
+    const prepared: Prepared = {
+      kind: "worktree",
+      root,
+      worktree,
+      branch: branchOf(taskID),
+      baseCommit: taken.commit,
+      baseTree: taken.tree ?? (taken.head === git.head ? tree : await idOf(gitOf(origin), `${taken.head}^{tree}`)),
+      targetRef: how === "commit" ? git.branch : null,
+      ...(taken.tree === undefined && taken.omitted.length === 0
+        ? {}
+        : { snapshot: { head: taken.head, untracked: taken.untracked, omitted: taken.omitted } }),
+    };
+    return workspaceOf(taskID, prepared, origins.of(taskID) ?? origin);
+  };
+
+  return { open, prepare, give, workspaceOf, placeOf, snapshotOf, runInside };
+};
+
+const askGitDir = async (git: Git): Promise<string> =>
+  (await git.run(["rev-parse", "--absolute-git-dir"])).stdout.toString("utf8").replace(/\n$/, "");

@@ -1,0 +1,23 @@
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Origin } from "../record.ts";
+import { WorkspaceLost } from "../workspace.ts";
+
+/** Writes what makes a folder a linked worktree of the project's repository; may be done again at any time. */
+export const register = (worktree: string, origin: Origin, branch: string): void => {
+  const pointer = join(worktree, ".git");
+  mkdirSync(origin.gitDir, { recursive: true });
+  for (const lock of ["index.lock", "HEAD.lock"]) rmSync(join(origin.gitDir, lock), { force: true });
+  writeFileSync(join(origin.gitDir, "commondir"), "../..\n");
+  writeFileSync(join(origin.gitDir, "gitdir"), `${pointer}\n`);
+  writeFileSync(join(origin.gitDir, "HEAD"), `ref: refs/heads/${branch}\n`);
+  // An agent may have put a repository of its own there.
+  rmSync(pointer, { recursive: true, force: true });
+  writeFileSync(pointer, `gitdir: ${origin.gitDir}\n`);
+};
+
+/** Nothing may be made where the user took a repository away. */
+export const expectRepository = ({ toplevel, commonDir }: Origin): void => {
+  if (!existsSync(join(commonDir, "HEAD")))
+    throw new WorkspaceLost(`Expected the Git repository of ${toplevel}, got nothing at ${commonDir}.`);
+};

@@ -1,0 +1,149 @@
+import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import { commitTree, hiddenIn, idOf, isIn, showHidden, statusOf } from "../tree/commit.ts";
+import type { Git } from "../git/git.ts";
+import { removeLayers } from "../dependency/overlay.ts";
+import type { createOrigins, Origin } from "../record.ts";
+import { branchOf, type Stand } from "./create.ts";
+import { trackedInIndex } from "../tree/tracked-file.ts";
+
+/**
+ * Worktrees that are not needed any more go; what is in them stays on the Task's branch. A tree is removed only when
+ * git itself says that all of it is committed; ignored files go with it. It is moved aside first, so that half a tree
+ * is never taken for a whole one.
+ */
+
+export type Retired = { removed: true } | { removed: false; reason: string };
+
+const aside = ".gone";
+const doomed = ".doomed";
+
+export const createRetention = (deps: {
+  home: string;
+  stand: Stand;
+  origins: ReturnType<typeof createOrigins>;
+  removeLayers: (taskID: string) => void;
+  removeCheckout: (taskID: string) => Promise<void>;
+  log: Log;
+}) => {
+  const { home, stand, origins, log } = deps;
+  const { worktreeOf, gitOf, gitIn, keptOf, made } = stand;
+
+  const takeAway = async (taskID: string, origin: Origin | undefined): Promise<void> => {
+    const tree = worktreeOf(taskID);
+    if (existsSync(tree)) {
+      await rm(`${tree}${aside}`, { recursive: true, force: true });
+      renameSync(tree, `${tree}${aside}`);
+    }
+    made.delete(taskID);
+    if (origin !== undefined) await rm(origin.gitDir, { recursive: true, force: true });
+    await rm(keptOf(taskID), { recursive: true, force: true });
+    deps.removeLayers(taskID);
+    await deps.removeCheckout(taskID);
+    await rm(`${tree}.exclude`, { force: true });
+    await rm(`${tree}${aside}`, { recursive: true, force: true });
+  };
+
+  /** Commits what is there beyond `tip` on a branch beside the Task's. Why the tree cannot be proved committed, if so. */
+  const secure = async (taskID: string, origin: Origin, tip: string): Promise<string | undefined> => {
+    const worktree = worktreeOf(taskID);
+    if (!existsSync(join(worktree, ".git"))) await stand.mend(taskID, origin, tip);
+    const git = gitIn(worktree, worktree, origin);
+    const branch = branchOf(taskID);
+    await showHidden(git, hiddenIn(worktree, join(origin.gitDir, "index"), tip.length / 2));
+    const status = await statusOf(git);
+    if (status.oid !== tip || status.head !== branch || status.changes.length > 0) {
+      const without = origin.given?.folders.map(({ path }) => path) ?? [];
+      const place = { git, worktree, dirs: origin, branch: `${branch}.rest`, last: undefined, without };
+      const base = { commit: tip, tree: await idOf(git, `${tip}^{tree}`) };
+      const message = `Left in the worktree of ${taskID}\n\nChanged after the Task's last commit.\n`;
+      const rest = await commitTree({ ...place, base, message });
+      const changes = (await statusOf(git)).changes.filter((change) => !without.some((path) => isIn(path, change)));
+      const names = changes.slice(0, 5).map(({ path }) => path);
+      if (changes.length > 0) return `these paths cannot be committed: ${names.join(", ")}`;
+      if (rest === undefined) {
+        await git.run(["symbolic-ref", "HEAD", `refs/heads/${branch}`]);
+        await git.run(["update-ref", "-d", `refs/heads/${branch}.rest`]);
+      }
+    }
+    // Git looks into no submodule for us: what is in one might be nowhere else.
+    const listed = await trackedInIndex(git, AbortSignal.timeout(120_000));
+    const filled = listed.find(({ path, mode }) => mode === "160000" && fullFolder(join(worktree, path)));
+    if (filled !== undefined) return `it has a submodule with files of its own at ${filled.path}`;
+    return keepBranch(gitOf(origin), branch, tip);
+  };
+
+  return {
+    /** Tasks with a worktree on disk, or marked to be deleted. What a kill left half-removed goes now. */
+    standing(): string[] {
+      if (!existsSync(home)) return [];
+      const found = new Set<string>();
+      for (const entry of readdirSync(home, { withFileTypes: true })) {
+        const [taskID = "", kind] = entry.name.split(".");
+        if (entry.isDirectory() && entry.name.endsWith(aside))
+          rmSync(join(home, entry.name), { recursive: true, force: true });
+        else if (entry.isDirectory() && taskID === "try") removeLayers(join(home, entry.name));
+        else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(doomed)) found.add(taskID);
+        else if (kind === "json" && !existsSync(worktreeOf(taskID))) {
+          const gitDir = origins.of(taskID)?.gitDir;
+          if (gitDir !== undefined && existsSync(gitDir)) rmSync(gitDir, { recursive: true, force: true });
+        }
+      }
+      return [...found].sort();
+    },
+
+    /** `tip`: the commit that holds the Task's work. */
+    async retire(taskID: string, tip: string): Promise<Retired> {
+      const origin = origins.of(taskID);
+      if (!existsSync(worktreeOf(taskID))) return { removed: true };
+      if (origin === undefined) return { removed: false, reason: "nothing says where it came from" };
+      if (!existsSync(join(origin.commonDir, "HEAD")))
+        return { removed: false, reason: `its repository ${origin.commonDir} is gone` };
+      try {
+        const reason = await secure(taskID, origin, tip);
+        if (reason !== undefined) return { removed: false, reason };
+      } catch (error) {
+        return { removed: false, reason: messageOf(error) };
+      }
+      await takeAway(taskID, origin);
+      return { removed: true };
+    },
+
+    /** Its Task is being deleted: whoever finds the mark, and no Task, goes on with `remove`. */
+    doom: (taskID: string): void => writeFileSync(join(home, `${taskID}${doomed}`), "", { mode: 0o600 }),
+    isDoomed: (taskID: string): boolean => existsSync(join(home, `${taskID}${doomed}`)),
+    spare: (taskID: string): void => rmSync(join(home, `${taskID}${doomed}`), { force: true }),
+
+    async remove(taskID: string): Promise<void> {
+      const origin = origins.of(taskID);
+      await takeAway(taskID, origin);
+      // The project itself may be gone or broken by now; then so are the branches.
+      if (origin !== undefined && existsSync(origin.projectGitDir))
+        for (const ref of [branchOf(taskID), `${branchOf(taskID)}.rest`])
+          await gitOf(origin)
+            .run(["update-ref", "-d", `refs/heads/${ref}`])
+            .catch((error: unknown) => log.warn({ taskID, error: messageOf(error) }, "branch not removed"));
+      origins.forget(taskID);
+      rmSync(join(home, `${taskID}${doomed}`), { force: true });
+    },
+  };
+};
+
+const fullFolder = (path: string): boolean => existsSync(path) && readdirSync(path).length > 0;
+
+/** The work must stay reachable when the worktree, whose HEAD named it, is gone. */
+const keepBranch = async (git: Git, branch: string, tip: string): Promise<string | undefined> => {
+  const ref = `refs/heads/${branch}`;
+  const found = await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] });
+  const at = found.stdout.toString("latin1").trim();
+  if (at === tip) return undefined;
+  if (at === "") {
+    await git.run(["update-ref", ref, tip]);
+    return undefined;
+  }
+  const holds = await git.run(["merge-base", "--is-ancestor", tip, at], { ok: [0, 1] });
+  return holds.exitCode === 0 ? undefined : `${branch} does not hold its work any more`;
+};

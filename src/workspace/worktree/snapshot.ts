@@ -1,0 +1,208 @@
+import { accessSync, constants, copyFileSync, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import type { Limits } from "../../protocol/limit.ts";
+import { hiddenIn, idOf, showHidden, specialOf, splitNul, statusOf } from "../tree/commit.ts";
+import { type Git, GitError } from "../git/git.ts";
+import type { Origin } from "../record.ts";
+import { encodePath, osPath } from "../file/path.ts";
+import type { Commit } from "../workspace.ts";
+
+/**
+ * What the user's directory holds now, as a commit on its HEAD that is on no branch of the user's. Index, stash, refs
+ * and files are not touched: the work is done in a copy of the index, whose stat data makes it cheap. A directory that
+ * holds nothing but its commit costs one `git status`, and is that commit.
+ */
+
+type Omitted = Commit["omitted"];
+
+export type Taken = { head: string; commit: string; tree: string | undefined; untracked: string[]; omitted: Omitted };
+
+export type TakeRequest = {
+  /** In the project's own files. */
+  git: Git;
+  origin: Origin;
+  taskID: string;
+  /** The commit that the directory was seen at. */
+  head: string;
+  /** A path for the copy of the index, ours. */
+  scratch: string;
+  limits: Pick<Limits, "snapshotFileBytes" | "snapshotBytes" | "snapshotFiles">;
+};
+
+/** A copy of an index never shares a part with the user's. */
+const whole = ["-c", "core.splitIndex=false"];
+
+/** Names in a list that people read; the rest is counted. */
+const mostNamed = 200;
+
+/** `tree` is undefined where the commit is the directory's own HEAD. */
+export const takeSnapshot = async (request: TakeRequest): Promise<Taken> => {
+  const { git, origin, taskID, scratch } = request;
+  try {
+    const env = await unhide(request);
+    const patience = { timeoutMs: 10 * 60_000 };
+    const status = await statusOf(git, [], ["--untracked-files=normal"], { env, ...patience });
+    const head = status.oid;
+    if (status.changes.length === 0) return { head, commit: head, tree: undefined, untracked: [], omitted: [] };
+
+    const tracked = status.changes.filter((change) => !change.untracked);
+    const unknown = await chosen(
+      request,
+      status.changes.filter((change) => change.untracked).map(({ path }) => path),
+    );
+    const omitted = unknown.omitted;
+    const keep: string[] = [];
+    const filtered = await filteredOf(git, [...tracked.map(({ path }) => path), ...unknown.paths]);
+    for (const { path, link } of [...tracked, ...unknown.paths.map((path) => ({ path, link: false }))]) {
+      const reason = link
+        ? "a submodule, which stays at the commit that the index names"
+        : filtered.has(path)
+          ? "its content goes through a filter, which is not run"
+          : (specialOf(`${origin.toplevel}/${path}`) ?? closedOf(`${origin.toplevel}/${path}`));
+      if (reason === undefined) keep.push(path);
+      else omitted.push({ path, reason });
+    }
+    const all = new Set(unknown.paths);
+    const untracked = keep.filter((path) => all.has(path)).sort();
+    const named = shorten(omitted);
+    if (!existsSync(scratch)) copyIndex(origin, scratch);
+    const inCopy = { env: { GIT_INDEX_FILE: scratch }, ...patience };
+    const input = Buffer.concat(keep.flatMap((path) => [encodePath(path), Buffer.of(0)]));
+    const update = [...whole, "update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
+    if (keep.length > 0) await git.run(update, { ...inCopy, input });
+    const tree = (await git.run([...whole, "write-tree"], inCopy)).stdout.toString("latin1").trim();
+    if (tree === (await idOf(git, `${head}^{tree}`)))
+      return { head, commit: head, tree: undefined, untracked: [], omitted: named };
+    const message = `Snapshot for ${taskID}\n\nWhat ${origin.toplevel} held beyond ${head}, not committed by its user.\n`;
+    const made = await git.run(["commit-tree", tree, "-p", head, "-F", "-"], { input: message });
+    return { head, commit: made.stdout.toString("latin1").trim(), tree, untracked, omitted: named };
+  } finally {
+    rmSync(scratch, { force: true });
+    rmSync(`${scratch}.lock`, { force: true });
+  }
+};
+
+const copyIndex = (origin: Origin, scratch: string): void => {
+  const index = join(origin.projectGitDir, "index");
+  if (!existsSync(index)) return;
+  copyFileSync(index, scratch);
+  // git trusts a file that is older than its index. The copy must not look younger than what it was copied from.
+  const seconds = Math.floor(statSync(index).mtimeMs / 1000);
+  utimesSync(scratch, seconds, seconds);
+};
+
+/** Edits that the user's index tells git to overlook are in the directory too: a copy of it overlooks nothing. */
+const unhide = async ({ git, origin, head, scratch }: TakeRequest): Promise<Record<string, string>> => {
+  const hidden = hiddenIn(origin.toplevel, join(origin.projectGitDir, "index"), head.length / 2);
+  if (hidden.length === 0) return {};
+  copyIndex(origin, scratch);
+  const env = { GIT_INDEX_FILE: scratch };
+  await showHidden(git, hidden, env);
+  return env;
+};
+
+/** Files of the untracked entries, folders opened, within the limits. What is too much is left out by entry. */
+const chosen = async (
+  { git, origin, limits }: TakeRequest,
+  entries: readonly string[],
+): Promise<{ paths: string[]; omitted: Omitted }> => {
+  const omitted: Omitted = [];
+  const folders = entries.filter((path) => path.endsWith("/"));
+  const inside = folders.length === 0 ? [] : await filesIn(git, folders);
+  const tooMany = (path: string) => omitted.push({ path, reason: `untracked, and too many files to list` });
+  if (inside === undefined) for (const folder of folders) tooMany(folder);
+
+  const groups = new Map<string, { paths: string[]; bytes: number }>();
+  for (const path of entries) if (!path.endsWith("/")) groups.set(path, { paths: [path], bytes: 0 });
+  let at = 0;
+  // Both lists are in git's order, so that every file comes after the folder it is in and before the next.
+  const sorted = folders.toSorted((a, b) => Buffer.compare(encodePath(a), encodePath(b)));
+  for (const path of (inside ?? []).toSorted((a, b) => Buffer.compare(encodePath(a), encodePath(b)))) {
+    while (at < sorted.length && !path.startsWith(sorted[at] ?? "")) at += 1;
+    const folder = sorted[at] ?? path;
+    if (path.endsWith("/")) omitted.push({ path: path.slice(0, -1), reason: "a nested Git repository" });
+    else {
+      const group = groups.get(folder) ?? { paths: [], bytes: 0 };
+      group.paths.push(path);
+      groups.set(folder, group);
+    }
+  }
+
+  const sized: { entry: string; paths: string[]; bytes: number }[] = [];
+  for (const [entry, group] of groups) {
+    if (group.paths.length > limits.snapshotFiles) {
+      omitted.push({ path: entry, reason: `untracked, ${group.paths.length} files; at most ${limits.snapshotFiles}` });
+      continue;
+    }
+    const paths: string[] = [];
+    let bytes = 0;
+    for (const path of group.paths) {
+      const size = lstatSync(osPath(`${origin.toplevel}/${path}`), { throwIfNoEntry: false })?.size ?? 0;
+      if (size > limits.snapshotFileBytes)
+        omitted.push({ path, reason: `untracked, ${size} bytes; at most ${limits.snapshotFileBytes} a file` });
+      else {
+        paths.push(path);
+        bytes += size;
+      }
+    }
+    sized.push({ entry, paths, bytes });
+  }
+  let files = 0;
+  let total = 0;
+  const kept: string[] = [];
+  for (const { entry, paths, bytes } of sized.toSorted(
+    (a, b) => a.bytes - b.bytes || a.paths.length - b.paths.length,
+  )) {
+    if (files + paths.length > limits.snapshotFiles || total + bytes > limits.snapshotBytes) {
+      const most = `${limits.snapshotFiles} files and ${limits.snapshotBytes} bytes in all`;
+      omitted.push({ path: entry, reason: `untracked, ${paths.length} files of ${bytes} bytes; at most ${most}` });
+      continue;
+    }
+    files += paths.length;
+    total += bytes;
+    kept.push(...paths);
+  }
+  return { paths: kept, omitted };
+};
+
+/** undefined: more than can be listed. */
+const filesIn = async (git: Git, folders: readonly string[]): Promise<string[] | undefined> => {
+  const list = ["ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--"];
+  try {
+    const known = folders.every((path) => path.isWellFormed()) && folders.join("").length < 100_000;
+    const { stdout } = await git.run([...list, ...(known ? folders : [])]);
+    const found = splitNul(stdout);
+    return known ? found : found.filter((path) => folders.some((folder) => path.startsWith(folder)));
+  } catch (error) {
+    if (error instanceof GitError && error.exitCode === null) return undefined;
+    throw error;
+  }
+};
+
+/** Paths with a content filter (large file storage, encryption): without it git would store other bytes than the user's git. */
+const filteredOf = async (git: Git, paths: readonly string[]): Promise<Set<string>> => {
+  if (paths.length === 0) return new Set();
+  const input = Buffer.concat(paths.flatMap((path) => [encodePath(path), Buffer.of(0)]));
+  const { stdout } = await git.run(["check-attr", "-z", "--stdin", "filter"], { input });
+  const parts = splitNul(stdout);
+  const filtered = new Set<string>();
+  for (let at = 0; at + 2 < parts.length; at += 3)
+    if (!["unspecified", "unset", "set"].includes(parts[at + 2] ?? "")) filtered.add(parts[at] ?? "");
+  return filtered;
+};
+
+const closedOf = (path: string): string | undefined => {
+  try {
+    const stats = lstatSync(osPath(path));
+    if (stats.isFile()) accessSync(osPath(path), constants.R_OK);
+    return undefined;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EACCES" ? "not readable" : undefined;
+  }
+};
+
+const shorten = (omitted: Omitted): Omitted => {
+  const sorted = omitted.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+  if (sorted.length <= mostNamed) return sorted;
+  return [...sorted.slice(0, mostNamed), { path: "…", reason: `and ${sorted.length - mostNamed} more` }];
+};
