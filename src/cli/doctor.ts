@@ -118,7 +118,7 @@ const port = ({ host, port: number }: Config): Promise<Finding> =>
 const model = async ({ model: chosen, failover, providers, env }: Config): Promise<Finding> => {
   const [{ createRegistry }, { createRulesModel }] = await Promise.all([
     import("../model/registry.ts"),
-    import("../model/rules/rules.ts"),
+    import("../model/builtin/builtin.ts"),
   ]);
   const registry = createRegistry({
     model: chosen,
@@ -163,7 +163,7 @@ const squads = async (config: Config): Promise<Finding> => {
 
 /** Offered where there is no language model; never taken. */
 const localModels = async ({ providers }: Config): Promise<Finding> => {
-  const { detectServers } = await import("../model/detect.ts");
+  const { detectServers } = await import("../model/local-server.ts");
   const found = await detectServers();
   if (found.length === 0) return ok("Local models", "no server found on this machine");
   const text = found.map(({ name, baseURL, models }) => `${name} at ${baseURL}, ${models.length} models`).join("; ");

@@ -14,7 +14,7 @@ import { applyEdits, type JSONPath, modify } from "jsonc-parser";
 import { type Config, type Flags, loadConfig } from "../config/config.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import { silent } from "../log.ts";
-import { detectServers, type Found, servers } from "../model/detect.ts";
+import { detectServers, type Found, servers } from "../model/local-server.ts";
 import { createRegistry, type Registry } from "../model/registry.ts";
 import { tryModel } from "../model/trial.ts";
 import { Exit, exit } from "./exit.ts";
@@ -38,7 +38,7 @@ const registryOf = ({ model, failover, providers, cassettes, limits, env }: Conf
     cassettes,
     limits,
     env,
-    rules: async () => (await import("../model/rules/rules.ts")).createRulesModel(),
+    rules: async () => (await import("../model/builtin/builtin.ts")).createRulesModel(),
     log: silent,
   });
 

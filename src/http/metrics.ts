@@ -1,6 +1,6 @@
 import type { Registry as PromRegistry } from "prom-client";
 import type { Recorded } from "../domain/event.ts";
-import type { BreakerState } from "../model/breaker.ts";
+import type { BreakerState } from "../model/circuit-breaker.ts";
 import type { LifecycleStatus } from "../protocol/task/status.ts";
 
 /** Counters kept as plain numbers; prom-client is loaded when somebody asks for them. */

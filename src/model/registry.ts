@@ -2,12 +2,12 @@ import type { ModelRef } from "../domain/agent.ts";
 import { ServiceError, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
-import { type Breaker, type BreakerState, createBreaker, guarded } from "./breaker.ts";
-import { cassettesIn, openCassette, play, type Recorder } from "./cassette.ts";
-import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./kinds.ts";
+import { type Breaker, type BreakerState, createBreaker, guarded } from "./circuit-breaker.ts";
+import { cassettesIn, openCassette, play, type Recorder } from "./replay/cassette.ts";
+import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./provider-kind.ts";
 import type { Model } from "./model.ts";
-import { createProviderModel } from "./provider.ts";
-import { type ModelEntry, traitsOf } from "./traits.ts";
+import { createProviderModel } from "./provider/provider.ts";
+import { type ModelEntry, traitsOf } from "./provider/trait.ts";
 
 /** Which models there are, which one is in use and why. Nothing is fetched and no package loaded until one is called. */
 

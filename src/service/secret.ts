@@ -1,6 +1,6 @@
 import type { Secret } from "../redact.ts";
 import type { ProviderEntry } from "../model/registry.ts";
-import { knownKinds } from "../model/kinds.ts";
+import { knownKinds } from "../model/provider-kind.ts";
 
 /** Which values of the service's settings are secrets. */
 

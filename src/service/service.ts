@@ -15,7 +15,7 @@ import { listen } from "../http/server.ts";
 import { guardLog, type Log } from "../log.ts";
 import { createMissions, type Missions } from "../mission/missions.ts";
 import { createRunMission } from "../mission/run.ts";
-import { createRecorder } from "../model/cassette.ts";
+import { createRecorder } from "../model/replay/cassette.ts";
 import { createRegistry } from "../model/registry.ts";
 import { secretsOf } from "./secret.ts";
 import { createTrials } from "../model/trials.ts";
@@ -134,7 +134,7 @@ export const createService = async (
       limits,
       cassettes: config.cassettes,
       recorder: config.record === undefined ? undefined : createRecorder(config.record, secrets.known),
-      rules: async () => (await import("../model/rules/rules.ts")).createRulesModel(config.codemods),
+      rules: async () => (await import("../model/builtin/builtin.ts")).createRulesModel(config.codemods),
       log,
     });
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { costOf } from "../../src/model/usage.ts";
+import { costOf } from "../../src/model/provider/cost.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import { makeProject, readText, temporary } from "../harness.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { detectModels, listModels, testModel, useModel } from "../../src/cli/model.ts";
 import { createScreen } from "../../src/cli/print.ts";
-import type { Found } from "../../src/model/detect.ts";
+import type { Found } from "../../src/model/local-server.ts";
 import { readText, temporary } from "../harness.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
 

@@ -7,7 +7,7 @@ import { loadConfig } from "../../src/config/config.ts";
 import { configFile } from "../../src/config/file.ts";
 import { errorCodes, ServiceError } from "../../src/error.ts";
 import { silent } from "../../src/log.ts";
-import { knownKinds } from "../../src/model/kinds.ts";
+import { knownKinds } from "../../src/model/provider-kind.ts";
 import { createRegistry } from "../../src/model/registry.ts";
 import { board } from "../../src/protocol/task/board.ts";
 import { checkRequest } from "../../src/protocol/check.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createBreaker, guarded } from "../../src/model/breaker.ts";
+import { createBreaker, guarded } from "../../src/model/circuit-breaker.ts";
 import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";
 import { requestOf, user } from "./model-suite.ts";
 

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { detectServers } from "../../src/model/detect.ts";
+import { detectServers } from "../../src/model/local-server.ts";
 
 /** Servers on this machine are known by their answers; whoever else listens at their port is not taken for one. */
 

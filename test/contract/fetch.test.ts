@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { createFetch } from "../../src/model/fetch.ts";
+import { createFetch } from "../../src/model/provider/fetch.ts";
 
 /** The way to a provider by itself: its connections, and what it refuses. The rest is in `model.test.ts`. */
 

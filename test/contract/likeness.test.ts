@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { compared, conversationIn, differenceOf, type Json, pack, unpack } from "../../src/model/likeness.ts";
+import { compared, conversationIn, differenceOf, type Json, pack, unpack } from "../../src/model/replay/match.ts";
 
 /** When two requests say the same, and which field tells them apart. */
 

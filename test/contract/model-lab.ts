@@ -1,9 +1,9 @@
 import { LLMock } from "@copilotkit/aimock";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
-import type { Patience } from "../../src/model/fetch.ts";
-import type { Connection } from "../../src/model/kinds.ts";
+import type { Patience } from "../../src/model/provider/fetch.ts";
+import type { Connection } from "../../src/model/provider-kind.ts";
 import type { ModelFailure, ModelRequest, Traits } from "../../src/model/model.ts";
-import { createProviderModel } from "../../src/model/provider.ts";
+import { createProviderModel } from "../../src/model/provider/provider.ts";
 import { startFront, type Front } from "./model-front.ts";
 import { requestOf, user } from "./model-suite.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { knownKinds } from "../../src/model/kinds.ts";
-import { createProviderModel } from "../../src/model/provider.ts";
-import { createRulesModel } from "../../src/model/rules/rules.ts";
+import { knownKinds } from "../../src/model/provider-kind.ts";
+import { createProviderModel } from "../../src/model/provider/provider.ts";
+import { createRulesModel } from "../../src/model/builtin/builtin.ts";
 import { toolSpecs, tools } from "../../src/tool/select.ts";
 import { startFront } from "./model-front.ts";
 import { arrived, connectionOf, failureOf, front, key, mock, open, traits, wires } from "./model-lab.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { briefOf, readBrief } from "../../src/domain/evidence/review-brief.ts";
-import { asItsBlock, review } from "../../src/model/rules/review.ts";
+import { asItsBlock, review } from "../../src/model/builtin/role/reviewer.ts";
 import type { Goal } from "../../src/protocol/task/status.ts";
 
 /** What a reviewer reads, and what the rules make of it. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PromptMessage } from "../../src/model/model.ts";
-import { planMission } from "../../src/model/rules/mission.ts";
-import { outlineOf } from "../../src/model/rules/outline.ts";
+import { planMission } from "../../src/model/builtin/role/mission.ts";
+import { outlineOf } from "../../src/model/builtin/role/mission-outline.ts";
 
 /** A Mission's text by the embedded rules. */
 

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { parse as parseJsonc } from "jsonc-parser";
 import { describe, expect, test } from "vitest";
 import { configFile } from "../../src/config/file.ts";
-import { forms } from "../../src/model/rules/forms.ts";
-import { parse } from "../../src/model/rules/grammar.ts";
+import { forms } from "../../src/model/builtin/grammar/instruction.ts";
+import { parse } from "../../src/model/builtin/grammar/parse.ts";
 
 /** docs/rules.md says what the code reads: the same forms, and examples that are understood whole. */
 

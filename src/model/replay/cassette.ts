@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { messageOf, ServiceError } from "../error.ts";
-import type { Connection } from "./kinds.ts";
-import { type Compared, compared, conversationIn, differenceOf, pack, unpack } from "./likeness.ts";
+import { messageOf, ServiceError } from "../../error.ts";
+import type { Connection } from "../provider-kind.ts";
+import { type Compared, compared, conversationIn, differenceOf, pack, unpack } from "./match.ts";
 
 /**
  * Exchanges with a provider at the HTTP level, one readable JSON file for each Task: recorded without request headers

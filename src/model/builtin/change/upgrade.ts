@@ -1,5 +1,5 @@
-import type { Bump } from "./forms.ts";
-import { bumpWith, type Manager, managers, programs } from "./manager.ts";
+import type { Bump } from "../grammar/instruction.ts";
+import { bumpWith, type Manager, managers, programs } from "./package-manager.ts";
 import { type Kind, kinds, type Stated, statedIn } from "./manifest.ts";
 import {
   type Asking,
@@ -12,7 +12,7 @@ import {
   one,
   quote,
   type Step,
-} from "./step.ts";
+} from "../step.ts";
 
 /**
  * `bump NAME to VERSION`: finds the manifest that states the dependency and the lock above it, has the project's package

@@ -1,4 +1,4 @@
-import { cutMark } from "./step.ts";
+import { cutMark } from "../step.ts";
 
 /** Markdown of lists: deterministic, bounded, and nothing in it that a listed text could break. */
 

@@ -1,12 +1,12 @@
-import type { Facts } from "../model.ts";
+import type { Facts } from "../../model.ts";
 import { digest } from "./digest.ts";
-import type { Inventory } from "./forms.ts";
+import type { Inventory } from "../grammar/instruction.ts";
 import { changelog, history } from "./history.ts";
-import { licences } from "./licences.ts";
-import { links } from "./links.ts";
+import { licences } from "./licence.ts";
+import { links } from "./link.ts";
 import type { Listed } from "./markdown.ts";
-import { type Asking, done, failed, firstLine, one, quote, type Step, type World } from "./step.ts";
-import { todos } from "./todos.ts";
+import { type Asking, done, failed, firstLine, one, quote, type Step, type World } from "../step.ts";
+import { todos } from "./todo.ts";
 
 /**
  * Lists that are handed over as Markdown: into the file that the request names; for knowledge work, where the result is

@@ -1,6 +1,6 @@
 import type { LanguageModelV4Usage, SharedV4ProviderMetadata } from "@ai-sdk/provider";
-import type { ModelUsage } from "../protocol/event/conversation.ts";
-import type { Connection } from "./kinds.ts";
+import type { ModelUsage } from "../../protocol/event/conversation.ts";
+import type { Connection } from "../provider-kind.ts";
 
 /**
  * What a call cost. The price table ships with the package and is loaded on the first call; nothing is fetched.

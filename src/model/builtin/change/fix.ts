@@ -1,4 +1,4 @@
-import type { Fixable } from "./forms.ts";
+import type { Fixable } from "../grammar/instruction.ts";
 import { jsonOf } from "./manifest.ts";
 import {
   commandSeconds,
@@ -11,7 +11,7 @@ import {
   one,
   type Asking,
   type Step,
-} from "./step.ts";
+} from "../step.ts";
 
 /** `fix lint`, `fix format`, `run codemod NAME`: a command that changes files, and what it changed. */
 

@@ -1,6 +1,6 @@
 import { type Listed, mostRows, order, place, plain, table } from "./markdown.ts";
-import { type Asking, counted, cutMark, linesOf, quote } from "./step.ts";
-import { type Link, type Page, pagesOf } from "./pages.ts";
+import { type Asking, counted, cutMark, linesOf, quote } from "../step.ts";
+import { type Link, type Page, pagesOf } from "./page.ts";
 
 /**
  * `dead links`: links in Markdown files to files of the project and to headings in them. What leaves the project is

@@ -1,9 +1,9 @@
 import { parsePatch } from "diff";
-import { messageOf } from "../../error.ts";
-import type { PromptFile } from "../model.ts";
-import { clauseOf, type Instruction } from "./forms.ts";
+import { messageOf } from "../../../error.ts";
+import type { PromptFile } from "../../model.ts";
+import { clauseOf, type Instruction } from "./instruction.ts";
 import { normal, pathProblem } from "./path.ts";
-import { type Block, infoOf, scan } from "./scan.ts";
+import { type Block, infoOf, scan } from "./block.ts";
 
 /**
  * What a request says, by the grammar of the embedded rules. Pure and total: every line, block and attachment ends up

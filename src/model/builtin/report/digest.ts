@@ -1,5 +1,5 @@
 import { type Listed, place, plain, table } from "./markdown.ts";
-import { type Asking, counted, linesOf, one, quote } from "./step.ts";
+import { type Asking, counted, linesOf, one, quote } from "../step.ts";
 
 /** `summarise PATH` of a log: how many lines of each level, where first and last, and what is said most often. */
 

@@ -1,6 +1,6 @@
 import { counts, type Listed, order, plain, table } from "./markdown.ts";
-import { type Asking, counted, linesOf, quote } from "./step.ts";
-import { isDate } from "./words.ts";
+import { type Asking, counted, linesOf, quote } from "../step.ts";
+import { isDate } from "../grammar/argument.ts";
 
 /** `summarise git log since X` and `changelog since X`: commits since a commit (not with it) or since the start of a day. */
 

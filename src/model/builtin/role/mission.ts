@@ -1,7 +1,7 @@
-import type { PromptMessage } from "../model.ts";
-import { parse } from "./grammar.ts";
-import { type Item, outlineOf, type Roster } from "./outline.ts";
-import type { Call } from "./step.ts";
+import type { PromptMessage } from "../../model.ts";
+import { parse } from "../grammar/parse.ts";
+import { type Item, outlineOf, type Roster } from "./mission-outline.ts";
+import type { Call } from "../step.ts";
 
 /**
  * A Mission by the embedded rules: its list is the plan, each item a Task with the item's own words. Without memory:

@@ -6,15 +6,15 @@ import type {
   LanguageModelV4StreamPart,
   SharedV4ProviderMetadata,
 } from "@ai-sdk/provider";
-import type { ModelRef } from "../domain/agent.ts";
-import { messageOf } from "../error.ts";
-import type { Tape } from "./cassette.ts";
+import type { ModelRef } from "../../domain/agent.ts";
+import { messageOf } from "../../error.ts";
+import type { Tape } from "../replay/cassette.ts";
 import { cutShort, failureOf, refused } from "./failure.ts";
 import { createFetch, type Patience } from "./fetch.ts";
-import { type Connection, loadLanguageModel } from "./kinds.ts";
-import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "./model.ts";
+import { type Connection, loadLanguageModel } from "../provider-kind.ts";
+import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "../model.ts";
 import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
-import { noTokens, priceOf, reportedCost, tokensOf } from "./usage.ts";
+import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
 
 export type ProviderOptions = { patience?: Patience /** How others name it. */; ref?: ModelRef; tape?: Tape };
 

@@ -1,5 +1,5 @@
 import { globProblem, normal, pathProblem } from "./path.ts";
-import { nameProblem, sinceProblem, versionProblem } from "./words.ts";
+import { nameProblem, sinceProblem, versionProblem } from "./argument.ts";
 
 /**
  * The lines that the rules understand, in one table: how each form is written, how it is recognised, and what it means.

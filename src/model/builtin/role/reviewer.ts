@@ -1,7 +1,7 @@
 import { parsePatch } from "diff";
-import { type Judged, readBrief } from "../../domain/evidence/review-brief.ts";
-import { parse } from "./grammar.ts";
-import type { Call } from "./step.ts";
+import { type Judged, readBrief } from "../../../domain/evidence/review-brief.ts";
+import { parse } from "../grammar/parse.ts";
+import type { Call } from "../step.ts";
 
 /**
  * The rules as a reviewer. They can tell whether a check passed, and whether a file became what a block of the request

@@ -1,8 +1,8 @@
 import { type Model, noUsage } from "../model.ts";
-import { planMission } from "./mission.ts";
-import { plan } from "./plan.ts";
-import { review } from "./review.ts";
-import { authorSquad } from "./roster.ts";
+import { planMission } from "./role/mission.ts";
+import { plan } from "./role/worker.ts";
+import { review } from "./role/reviewer.ts";
+import { authorSquad } from "./role/squad-author.ts";
 import type { World } from "./step.ts";
 
 /**

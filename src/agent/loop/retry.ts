@@ -1,4 +1,4 @@
-import type { ModelFailure } from "./model.ts";
+import type { ModelFailure } from "../../model/model.ts";
 
 /** What follows a failed model call. Pure: the caller brings the attempt and the chance. */
 

@@ -1,5 +1,5 @@
 import { type Listed, counts, order, place, plain, table } from "./markdown.ts";
-import { type Asking, counted, linesOf, quote } from "./step.ts";
+import { type Asking, counted, linesOf, quote } from "../step.ts";
 
 /**
  * `list TODOs`: TODO, FIXME, HACK and XXX in comments. What is a comment is told line by line: a sign that opens one

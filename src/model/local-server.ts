@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ModelEntry } from "./traits.ts";
+import type { ModelEntry } from "./provider/trait.ts";
 
 /**
  * Servers of language models on this machine, at the ports where they usually are. Who answers is known by what only it

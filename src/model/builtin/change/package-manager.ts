@@ -1,5 +1,5 @@
 import type { Stated } from "./manifest.ts";
-import { quote } from "./step.ts";
+import { quote } from "../step.ts";
 
 /** Package managers: which lock each keeps, and the command that sets one dependency to one version, scripts off. */
 

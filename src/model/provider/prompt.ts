@@ -4,8 +4,8 @@ import type {
   LanguageModelV4Prompt,
   SharedV4ProviderOptions,
 } from "@ai-sdk/provider";
-import type { ProviderKind } from "./kinds.ts";
-import type { ModelReply, ModelRequest, PromptFile, PromptMessage, Traits } from "./model.ts";
+import type { ProviderKind } from "../provider-kind.ts";
+import type { ModelReply, ModelRequest, PromptFile, PromptMessage, Traits } from "../model.ts";
 
 /** From our conversation to a provider's prompt. The same conversation gives the same bytes, so that prefixes cache. */
 

@@ -1,5 +1,5 @@
-import type { ProviderKind } from "./kinds.ts";
-import type { Traits } from "./model.ts";
+import type { ProviderKind } from "../provider-kind.ts";
+import type { Traits } from "../model.ts";
 
 /**
  * What a model can read. The operator's word counts; then the table that ships with the prices (window) and what the

@@ -1,7 +1,7 @@
-import { CassetteMiss } from "./cassette.ts";
-import { noUsage, type ModelFailure } from "./model.ts";
+import { CassetteMiss } from "../replay/cassette.ts";
+import { noUsage, type ModelFailure } from "../model.ts";
 import { OriginError, RedirectError, SilentError } from "./fetch.ts";
-import type { Connection } from "./kinds.ts";
+import type { Connection } from "../provider-kind.ts";
 
 /**
  * What went wrong with a call, in words for whoever runs the service. The provider packages throw or stream errors of

@@ -1,5 +1,5 @@
-import { messageOf } from "../../error.ts";
-import { componentsOf } from "../../workspace/file/files.ts";
+import { messageOf } from "../../../error.ts";
+import { componentsOf } from "../../../workspace/file/files.ts";
 
 /** Paths as a request names them, checked by their text alone; the tools look at the disk. */
 

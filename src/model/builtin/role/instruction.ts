@@ -1,8 +1,8 @@
-import { type CommandCheck, isCommand } from "../../protocol/check.ts";
-import { bump } from "./bump.ts";
-import { codemod, fix } from "./fix.ts";
-import type { Instruction, Runnable } from "./forms.ts";
-import { inventory } from "./inventory.ts";
+import { type CommandCheck, isCommand } from "../../../protocol/check.ts";
+import { bump } from "../change/upgrade.ts";
+import { codemod, fix } from "../change/fix.ts";
+import type { Instruction, Runnable } from "../grammar/instruction.ts";
+import { inventory } from "../report/report.ts";
 import {
   type Asking,
   commandSeconds,
@@ -19,8 +19,8 @@ import {
   type Result,
   type Step,
   type World,
-} from "./step.ts";
-import type { Facts } from "../model.ts";
+} from "../step.ts";
+import type { Facts } from "../../model.ts";
 
 /** How each instruction is carried out: what is short here, the rest in files of their own. */
 

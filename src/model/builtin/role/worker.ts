@@ -1,11 +1,11 @@
-import { isService } from "../../domain/conversation/message.ts";
-import type { Facts, PromptMessage } from "../model.ts";
-import { forms, type Instruction } from "./forms.ts";
-import { type Parsed, parse } from "./grammar.ts";
-import { targetOf } from "./inventory.ts";
-import { asItsBlock } from "./review.ts";
-import { type Call, done, failed, one, type Result, type Step, type World } from "./step.ts";
-import { carryOut } from "./steps.ts";
+import { isService } from "../../../domain/conversation/message.ts";
+import type { Facts, PromptMessage } from "../../model.ts";
+import { forms, type Instruction } from "../grammar/instruction.ts";
+import { type Parsed, parse } from "../grammar/parse.ts";
+import { targetOf } from "../report/report.ts";
+import { asItsBlock } from "./reviewer.ts";
+import { type Call, done, failed, one, type Result, type Step, type World } from "../step.ts";
+import { carryOut } from "./instruction.ts";
 
 /**
  * From the conversation to what comes next: calls, the report, or why not. Pure, and without memory: it reads the

@@ -1,5 +1,5 @@
 import { counts, type Listed, order, place, plain, table } from "./markdown.ts";
-import { type Asking, counted, linesOf } from "./step.ts";
+import { type Asking, counted, linesOf } from "../step.ts";
 
 /**
  * `licence report`: the project's own licence, and those of what it depends on: packages that locks name, with the

@@ -1,5 +1,5 @@
-import type { PromptMessage } from "../model.ts";
-import type { Call } from "./step.ts";
+import type { PromptMessage } from "../../model.ts";
+import type { Call } from "../step.ts";
 
 /** A squad by the embedded rules: the roster of a production's request, put into shipped words. */
 
