@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { createBackground } from "../src/tool/background.ts";
+import { createBackground } from "../src/tool/command/background.ts";
 
 /** Temporary folders, small real projects, and patience. */
 

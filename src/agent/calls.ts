@@ -5,7 +5,7 @@ import type { DomainEvent } from "../domain/event.ts";
 import { messageOf } from "../error.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import { keepText, loadInput, outputBytes } from "../store/blob/text.ts";
-import { type Tool, type ToolResult, Waits } from "../tool/tool.ts";
+import { type Tool, type ToolResult, Waits } from "../tool/result.ts";
 import { ask } from "./ask.ts";
 import type { Turn } from "./loop.ts";
 import { narrowed, permit, webUnder } from "./permit.ts";

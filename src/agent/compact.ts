@@ -2,7 +2,7 @@ import { type Cut, cutOf, estimate } from "../domain/conversation/compaction.ts"
 import { type ModelReply, noUsage, type PromptMessage } from "../model/model.ts";
 import type { ModelUsage } from "../protocol/event/conversation.ts";
 import { keepText } from "../store/blob/text.ts";
-import { fit } from "../tool/tool.ts";
+import { fit } from "../tool/result.ts";
 import type { Turn } from "./loop.ts";
 import type { createPrompts } from "./prompt.ts";
 

@@ -1,5 +1,5 @@
 import { relative } from "node:path";
-import { fit } from "../tool/tool.ts";
+import { fit } from "../tool/result.ts";
 import type { Files } from "../workspace/file/files.ts";
 
 /** The project's conventions for agents: the nearest `AGENTS.md` (else `CLAUDE.md`), from the root up to the top. */

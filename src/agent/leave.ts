@@ -2,8 +2,8 @@ import { isAbsolute, relative } from "node:path";
 import type { RequestPermissionRequest } from "@agentclientprotocol/sdk";
 import { timeouts } from "../domain/session/ask.ts";
 import { decide, type Request, type Subject } from "../domain/permission/rule.ts";
-import { hostOf } from "../tool/subject.ts";
-import { Waits } from "../tool/tool.ts";
+import { hostOf } from "./permission/subject.ts";
+import { Waits } from "../tool/result.ts";
 import type { ExternalTurn } from "./loop.ts";
 import { permitted } from "./permit.ts";
 

@@ -1,8 +1,8 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { decide, type Request, type Rules } from "../domain/permission/rule.ts";
 import type { EventData } from "../protocol/event/event.ts";
-import { hostOf, subjectsOf } from "../tool/subject.ts";
-import type { Tool, ToolResult } from "../tool/tool.ts";
+import { hostOf, subjectsOf } from "./permission/subject.ts";
+import type { Tool, ToolResult } from "../tool/result.ts";
 import { type Files, FileRefused } from "../workspace/file/files.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { ask } from "./ask.ts";

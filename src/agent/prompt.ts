@@ -6,7 +6,7 @@ import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
 import { aboutOf, type CheckSpec, type RunCheck } from "../protocol/check.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
 import { pillars } from "./pillar.ts";
-import { asData, fit } from "../tool/tool.ts";
+import { asData, fit } from "../tool/result.ts";
 import { loadInput, loadText, requireText } from "../store/blob/text.ts";
 import type { Blobs } from "../store/store.ts";
 

@@ -6,7 +6,7 @@ import { noUsage } from "../model/model.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { ModelUsage, TurnFailure } from "../protocol/event/conversation.ts";
 import { keepInput, keepText, outputBytes } from "../store/blob/text.ts";
-import { fit } from "../tool/tool.ts";
+import { fit } from "../tool/result.ts";
 import type { ExternalTurn } from "./loop.ts";
 
 /**

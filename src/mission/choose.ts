@@ -6,7 +6,7 @@ import type { PlannedPhase } from "../protocol/mission/status.ts";
 import type { Scan } from "../squad/catalog.ts";
 import { type Recommendation, recommend } from "../squad/recommend.ts";
 import type { Found } from "../squad/scope.ts";
-import { failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
+import { failed, ok, type Tool, type ToolResult } from "../tool/result.ts";
 import { mayProduce, type MissionRun } from "./open.ts";
 
 /**

@@ -12,7 +12,7 @@ import type { TaskCreate } from "../protocol/task/request.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
 import { ClaimLost } from "../store/claimed-stream.ts";
 import { type Origin, Overtaken } from "../task/create.ts";
-import { asData, failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
+import { asData, failed, ok, type Tool, type ToolResult } from "../tool/result.ts";
 import { choose } from "./choose.ts";
 import type { MissionRun } from "./open.ts";
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { isRunning } from "../domain/state/mission.ts";
 import { phaseState, planProblem } from "../domain/mission/plan.ts";
 import type { PlannedPhase } from "../protocol/mission/status.ts";
-import { failed, ok, type Tool } from "../tool/tool.ts";
+import { failed, ok, type Tool } from "../tool/result.ts";
 import type { MissionRun } from "./open.ts";
 import { standing } from "./watch.ts";
 

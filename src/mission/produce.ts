@@ -5,7 +5,7 @@ import { isName } from "../squad/catalog.ts";
 import { productionBounds } from "../squad/production.ts";
 import { slugOf } from "../squad/recommend.ts";
 import { lockName } from "../store/lock.ts";
-import { failed, type Tool, type ToolResult } from "../tool/tool.ts";
+import { failed, type Tool, type ToolResult } from "../tool/result.ts";
 import { productionBar, recommended } from "./choose.ts";
 import { makeTask } from "./dispatch.ts";
 import type { MissionRun } from "./open.ts";

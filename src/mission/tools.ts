@@ -1,6 +1,6 @@
-import { ask } from "../tool/ask.ts";
-import { note } from "../tool/note.ts";
-import type { Tool } from "../tool/tool.ts";
+import { ask } from "../tool/task/ask.ts";
+import { note } from "../tool/task/note.ts";
+import type { Tool } from "../tool/result.ts";
 import { dispatchTool } from "./dispatch.ts";
 import type { MissionRun } from "./open.ts";
 import { finishTool, planTool } from "./plan.ts";

@@ -1,5 +1,5 @@
 import type { ModelRef } from "../domain/agent.ts";
-import { tools } from "../tool/select.ts";
+import { tools } from "../tool/registry.ts";
 import { agentHead, bounds, manifest, type Manifest, reserved, skillHead } from "./manifest.ts";
 import { checkListed, type Issue, type PackageFile } from "./package.ts";
 import type { Agent, Scope, Squad, SquadSkill } from "./squad.ts";

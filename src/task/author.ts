@@ -7,7 +7,7 @@ import { parsePackage } from "../squad/parse.ts";
 import { producedTools, productionBounds, productionProblems } from "../squad/production.ts";
 import type { Blobs } from "../store/store.ts";
 import type { Run } from "./open.ts";
-import { failed, ok, type Tool, type ToolResult } from "../tool/tool.ts";
+import { failed, ok, type Tool, type ToolResult } from "../tool/result.ts";
 
 /**
  * The tool that writes a squad, given to the Orchestrator of a production Task and to nobody else. It stages a package

@@ -11,7 +11,7 @@ import { isRead, rootOf, type Session } from "../domain/state/task.ts";
 import { ServiceError } from "../error.ts";
 import type { Model } from "../model/model.ts";
 import type { Squad } from "../squad/squad.ts";
-import type { ToolResult } from "../tool/tool.ts";
+import type { ToolResult } from "../tool/result.ts";
 import { author, maker } from "./author.ts";
 import { createBranches } from "./branches.ts";
 import { delegate } from "./delegate.ts";

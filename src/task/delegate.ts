@@ -7,7 +7,7 @@ import { newID } from "../id.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import { ClaimLost } from "../store/claimed-stream.ts";
 import { keepText, loadText } from "../store/blob/text.ts";
-import { failed, ok, sized, type ToolResult, Waits } from "../tool/tool.ts";
+import { failed, ok, sized, type ToolResult, Waits } from "../tool/result.ts";
 import type { Joined } from "../workspace/workspace.ts";
 import type { Crew } from "./crew.ts";
 import type { Run } from "./open.ts";

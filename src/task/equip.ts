@@ -5,8 +5,8 @@ import { dueNow } from "../engine/engine.ts";
 import type { Facts, ToolSpec } from "../model/model.ts";
 import type { LiveFrame } from "../protocol/event/frame.ts";
 import type { Squad } from "../squad/squad.ts";
-import { selectTools, toolSpecs } from "../tool/select.ts";
-import type { Tool } from "../tool/tool.ts";
+import { selectTools, toolSpecs } from "../tool/registry.ts";
+import type { Tool } from "../tool/result.ts";
 import { withAttachments } from "./attachments.ts";
 import type { Run } from "./open.ts";
 

@@ -2,7 +2,7 @@ import { readGuide } from "../agent/guide.ts";
 import { detectProject } from "../check/detect.ts";
 import { messageOf } from "../error.ts";
 import type { Facts } from "../model/model.ts";
-import { findSkills } from "../tool/skill.ts";
+import { findSkills } from "../tool/task/skill.ts";
 import { createFiles, type Files } from "../workspace/file/files.ts";
 import type { Run } from "./open.ts";
 

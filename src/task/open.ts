@@ -17,7 +17,7 @@ import type { Manager } from "../squad/manager.ts";
 import type { Squads } from "../squad/squad.ts";
 import { type RecordFacts, recordThrough } from "../store/claimed-stream.ts";
 import type { Claim, Store } from "../store/store.ts";
-import { type Background, createBackground } from "../tool/background.ts";
+import { type Background, createBackground } from "../tool/command/background.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
 import { createFiles } from "../workspace/file/files.ts";
 import type { Processes } from "../process/service.ts";

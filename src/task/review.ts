@@ -9,7 +9,7 @@ import { newID } from "../id.ts";
 import type { ReviewCheck } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import { keepText, loadText } from "../store/blob/text.ts";
-import { asData, fit } from "../tool/tool.ts";
+import { asData, fit } from "../tool/result.ts";
 import { subjectOf } from "./check.ts";
 import { type Crew, isReviewer } from "./crew.ts";
 import type { Run } from "./open.ts";

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { DomainEvent } from "../domain/event.ts";
 import { fileKinds, maxRules, parseRule } from "../domain/permission/rule.ts";
 import { messageOf } from "../error.ts";
-import { tools } from "../tool/select.ts";
+import { tools } from "../tool/registry.ts";
 import { createFiles, FileRefused } from "../workspace/file/files.ts";
 
 /** A project's own permission rules, from the directory as its user has it. They only narrow, so there is no `allow`. */

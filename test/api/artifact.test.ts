@@ -8,7 +8,7 @@ import { createServiceClient } from "../../src/client/client.ts";
 import { attachmentNamed, servedType } from "../../src/http/file.ts";
 import type { Manifest } from "../../src/domain/view/archive.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";
-import { subjectsOf } from "../../src/tool/subject.ts";
+import { subjectsOf } from "../../src/agent/permission/subject.ts";
 import { git, makeProject, temporary } from "../harness.ts";
 import { type MockProvider, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { knownKinds } from "../../src/model/provider-kind.ts";
 import { createProviderModel } from "../../src/model/provider/provider.ts";
 import { createRulesModel } from "../../src/model/builtin/builtin.ts";
-import { toolSpecs, tools } from "../../src/tool/select.ts";
+import { toolSpecs, tools } from "../../src/tool/registry.ts";
 import { startFront } from "./model-front.ts";
 import { arrived, connectionOf, failureOf, front, key, mock, open, traits, wires } from "./model-lab.ts";
 import { answered, modelSuite, replyOf, requestOf, user } from "./model-suite.ts";

@@ -9,9 +9,9 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { webUnder } from "../../src/agent/permit.ts";
 import { compileRules } from "../../src/domain/permission/rule.ts";
-import { readable } from "../../src/tool/html.ts";
+import { readable } from "../../src/tool/web/html.ts";
 import { fetchOut, isPublic, type OutboundOptions } from "../../src/outbound/address.ts";
-import { selectTools, tools } from "../../src/tool/select.ts";
+import { selectTools, tools } from "../../src/tool/registry.ts";
 import { makeToolLab } from "./tool.fixture.ts";
 
 /**

@@ -6,7 +6,7 @@ import { bounds } from "../../src/squad/manifest.ts";
 import type { ScopedIssue } from "../../src/squad/scope.ts";
 import { createSquads, type Squad, snapshotOf } from "../../src/squad/squad.ts";
 import { createBlobs } from "../../src/store/blob/folder.ts";
-import { tools } from "../../src/tool/select.ts";
+import { tools } from "../../src/tool/registry.ts";
 import { temporary } from "../harness.ts";
 import { agentOf, manifestOf, textsOf, writePackage } from "../squads.ts";
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { existsSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { fitParts, parseEnvelope } from "../../src/tool/envelope.ts";
+import { fitParts, parseEnvelope } from "../../src/tool/edit/patch-format.ts";
 import { makeToolLab } from "./tool.fixture.ts";
 
 /** `apply_patch` in the form that models are trained on, and unified diffs with wrong numbers. Git's diffs: tool.test.ts. */

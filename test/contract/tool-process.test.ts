@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, describe, expect, test } from "vitest";
-import { createBackground } from "../../src/tool/background.ts";
+import { createBackground } from "../../src/tool/command/background.ts";
 import { makeToolLab } from "./tool.fixture.ts";
 
 /** Commands in the background: started by `shell`, read, waited for and killed by `process`. */

@@ -10,7 +10,7 @@ import { parse } from "../../src/model/builtin/grammar/parse.ts";
 import { createRulesModel } from "../../src/model/builtin/builtin.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import type { CommandCheck } from "../../src/protocol/check.ts";
-import { toolSpecs, tools } from "../../src/tool/select.ts";
+import { toolSpecs, tools } from "../../src/tool/registry.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";

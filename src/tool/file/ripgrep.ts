@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { rgPath } from "@vscode/ripgrep";
-import { decodePath } from "../workspace/file/files.ts";
+import { decodePath } from "../../workspace/file/files.ts";
 
 /** One run of ripgrep, bounded in time and output. */
 

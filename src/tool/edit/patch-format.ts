@@ -1,7 +1,7 @@
 import { find } from "./match.ts";
-import { nearest, numbered, textOf } from "./text.ts";
-import type { Fitted, Tree } from "./tree.ts";
-import { shown } from "./tool.ts";
+import { nearest, numbered, textOf } from "../file/text.ts";
+import type { Fitted, Tree } from "../file/tree.ts";
+import { shown } from "../result.ts";
 
 /**
  * Patches as models write them: the `*** Begin Patch` form, and unified diffs whose line numbers and counts are wrong

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { z } from "zod";
-import type { Given } from "../protocol/event/workspace.ts";
-import { givenNote } from "../workspace/dependency/find.ts";
+import type { Given } from "../../protocol/event/workspace.ts";
+import { givenNote } from "../../workspace/dependency/find.ts";
 import { report } from "./process.ts";
-import { answer, counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
+import { answer, counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "../result.ts";
 
 const input = z.strictObject({
   command: z.string().min(1).max(65_536).describe("Run by bash, standard input empty"),

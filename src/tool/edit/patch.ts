@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { apply } from "./apply.ts";
-import { answer, type Tool, untold } from "./tool.ts";
+import { apply } from "./patch-apply.ts";
+import { answer, type Tool, untold } from "../result.ts";
 
 const input = z.strictObject({
   patch: z.string().min(1),

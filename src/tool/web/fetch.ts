@@ -1,9 +1,9 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { z } from "zod";
-import { messageOf } from "../error.ts";
+import { messageOf } from "../../error.ts";
 import { readable } from "./html.ts";
-import { fetchOut, OutboundRefused, type Page } from "../outbound/address.ts";
-import { counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
+import { fetchOut, OutboundRefused, type Page } from "../../outbound/address.ts";
+import { counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "../result.ts";
 
 const input = z.strictObject({ url: z.string().min(1).max(4000) });
 

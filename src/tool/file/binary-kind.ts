@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { counted } from "./tool.ts";
+import { counted } from "../result.ts";
 
 /** What a file is whose text cannot be shown, in words that say how to get at it. */
 export const kindOf = (bytes: Buffer): string => {

@@ -1,23 +1,23 @@
 import { z } from "zod";
 import type { ToolSpec } from "../model/model.ts";
-import { artifact } from "./artifact.ts";
-import { ask } from "./ask.ts";
-import { delegate } from "./delegate.ts";
-import { edit } from "./edit.ts";
-import { fetch } from "./fetch.ts";
-import { git } from "./git.ts";
-import { list } from "./list.ts";
-import { note } from "./note.ts";
-import { patch } from "./patch.ts";
-import { process } from "./process.ts";
-import { read } from "./read.ts";
-import { search } from "./search.ts";
-import { shell } from "./shell.ts";
-import { type OwnSkill, skill, skillOf } from "./skill.ts";
-import { slice } from "./slice.ts";
-import type { Tool } from "./tool.ts";
-import { verdict } from "./verdict.ts";
-import { write } from "./write.ts";
+import { artifact } from "./task/artifact.ts";
+import { ask } from "./task/ask.ts";
+import { delegate } from "./task/delegate.ts";
+import { edit } from "./edit/edit.ts";
+import { fetch } from "./web/fetch.ts";
+import { git } from "./command/git.ts";
+import { list } from "./file/list.ts";
+import { note } from "./task/note.ts";
+import { patch } from "./edit/patch.ts";
+import { process } from "./command/process.ts";
+import { read } from "./file/read.ts";
+import { search } from "./file/search.ts";
+import { shell } from "./command/shell.ts";
+import { type OwnSkill, skill, skillOf } from "./task/skill.ts";
+import { slice } from "./task/slice.ts";
+import type { Tool } from "./result.ts";
+import { verdict } from "./task/verdict.ts";
+import { write } from "./file/write.ts";
 
 /** The tools of this version by name. Their input is checked with `input` before `run`, so one map can hold them all. */
 export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(

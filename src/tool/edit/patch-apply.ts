@@ -2,15 +2,15 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { applyPatch, diffArrays, parsePatch, reversePatch, type StructuredPatch } from "diff";
-import { messageOf } from "../error.ts";
-import { componentsOf } from "../workspace/file/files.ts";
-import type { Git } from "../workspace/git/git.ts";
-import type { Workspace } from "../workspace/workspace.ts";
-import { type Change, change, contentOf, sameContent } from "./change.ts";
-import { type FilePart, fitParts, isEnvelope, parseEnvelope, parseLoosely } from "./envelope.ts";
-import { linesOf, nearest, numbered, textOf } from "./text.ts";
-import type { Fitted, Tree } from "./tree.ts";
-import { counted, failed, fit, ok, shown, type ToolResult } from "./tool.ts";
+import { messageOf } from "../../error.ts";
+import { componentsOf } from "../../workspace/file/files.ts";
+import type { Git } from "../../workspace/git/git.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { type Change, change, contentOf, sameContent } from "../file/change.ts";
+import { type FilePart, fitParts, isEnvelope, parseEnvelope, parseLoosely } from "./patch-format.ts";
+import { linesOf, nearest, numbered, textOf } from "../file/text.ts";
+import type { Fitted, Tree } from "../file/tree.ts";
+import { counted, failed, fit, ok, shown, type ToolResult } from "../result.ts";
 
 /**
  * Applies a patch. A unified diff first exactly (hunks may have moved as a whole), then, where Git has the versions that

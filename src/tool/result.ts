@@ -7,7 +7,7 @@ import type { Limits } from "../protocol/limit.ts";
 import { FileRefused } from "../workspace/file/files.ts";
 import { GitError } from "../workspace/git/git.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import type { Background } from "./background.ts";
+import type { Background } from "./command/background.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
 
 /**

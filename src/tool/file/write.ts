@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { linesOf } from "./text.ts";
-import { answer, counted, ok, shown, type Tool } from "./tool.ts";
+import { answer, counted, ok, shown, type Tool } from "../result.ts";
 
 const input = z.strictObject({
   path: z.string().min(1),

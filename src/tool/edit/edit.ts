@@ -1,8 +1,8 @@
 import { createTwoFilesPatch } from "diff";
 import { z } from "zod";
 import { find, type Reading, startsOf } from "./match.ts";
-import { linesOf, nearest, numbered, textOf } from "./text.ts";
-import { answer, counted, failed, fit, ok, shown, type Tool } from "./tool.ts";
+import { linesOf, nearest, numbered, textOf } from "../file/text.ts";
+import { answer, counted, failed, fit, ok, shown, type Tool } from "../result.ts";
 
 const one = z
   .strictObject({

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { newID } from "../id.ts";
-import type { Limits } from "../protocol/limit.ts";
-import { isOpen } from "../domain/evidence/slice.ts";
-import type { TaskState } from "../domain/state/task.ts";
-import { mediaTypeOf } from "./media.ts";
-import { answer, failed, ok, shown, type Tool } from "./tool.ts";
+import { newID } from "../../id.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import { isOpen } from "../../domain/evidence/slice.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { mediaTypeOf } from "./media-type.ts";
+import { answer, failed, ok, shown, type Tool } from "../result.ts";
 
 const input = z.strictObject({
   path: z.string().min(1).describe("File, also one that Git ignores"),

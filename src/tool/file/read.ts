@@ -1,9 +1,9 @@
 import { z } from "zod";
-import type { Files } from "../workspace/file/files.ts";
-import { FileRefused } from "../workspace/file/files.ts";
-import { kindOf } from "./kind.ts";
+import type { Files } from "../../workspace/file/files.ts";
+import { FileRefused } from "../../workspace/file/files.ts";
+import { kindOf } from "./binary-kind.ts";
 import { likeness, linesOf, numbered, textOf } from "./text.ts";
-import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult } from "./tool.ts";
+import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult } from "../result.ts";
 
 const input = z.strictObject({
   path: z.string().min(1).describe("File, or `output:…` as a cut result named it"),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ok, type Tool } from "./tool.ts";
+import { ok, type Tool } from "../result.ts";
 
 const maxBytes = 8 * 1024;
 

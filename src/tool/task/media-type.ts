@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { formOf } from "../protocol/attachment.ts";
+import { formOf } from "../../protocol/attachment.ts";
 
 /** What a file of the workspace is, for whoever opens it: by its bytes where they tell, else by its name. */
 export const mediaTypeOf = (filename: string, bytes: Buffer): string => {

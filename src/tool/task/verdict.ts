@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { DomainEvent } from "../domain/event.ts";
-import { failed, ok, type Tool } from "./tool.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import { failed, ok, type Tool } from "../result.ts";
 
 const input = z.strictObject({
   parts: z

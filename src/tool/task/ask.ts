@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ok, failed, type Tool } from "./tool.ts";
+import { ok, failed, type Tool } from "../result.ts";
 
 const input = z.strictObject({
   question: z.string().min(1).max(2000).describe("With what the user needs to know to answer it"),

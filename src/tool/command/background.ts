@@ -1,6 +1,6 @@
-import { createTail } from "../process/command/output.ts";
-import type { Command, Ran } from "../process/service.ts";
-import type { Workspace } from "../workspace/workspace.ts";
+import { createTail } from "../../process/command/output.ts";
+import type { Command, Ran } from "../../process/service.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 
 /**
  * Commands of one run that go on while the agent works. Their ids hold the run's epoch, so that one of an earlier run

@@ -1,8 +1,8 @@
 import { parse } from "yaml";
 import { z } from "zod";
-import { messageOf } from "../error.ts";
-import type { Files } from "../workspace/file/files.ts";
-import { asData, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "./tool.ts";
+import { messageOf } from "../../error.ts";
+import type { Files } from "../../workspace/file/files.ts";
+import { asData, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "../result.ts";
 
 /**
  * Agent Skills of the project: folders with a `SKILL.md`, whose front matter says what it is for. They are listed to

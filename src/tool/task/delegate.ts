@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../result.ts";
 
 const input = z.strictObject({
   agent: z.string(),

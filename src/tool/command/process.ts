@@ -10,7 +10,7 @@ import {
   type Tool,
   type ToolContext,
   type ToolResult,
-} from "./tool.ts";
+} from "../result.ts";
 
 const input = z.strictObject({
   action: z.enum(["read", "wait", "kill", "list"]),

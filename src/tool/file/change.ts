@@ -1,4 +1,4 @@
-import { FileRefused, type Files } from "../workspace/file/files.ts";
+import { FileRefused, type Files } from "../../workspace/file/files.ts";
 
 /** Several files changed as one: all of them, or as before. */
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { DomainEvent } from "../domain/event.ts";
-import { isOpen, type Slice } from "../domain/evidence/slice.ts";
-import { newID } from "../id.ts";
-import { failed, ok, type Tool } from "./tool.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import { isOpen, type Slice } from "../../domain/evidence/slice.ts";
+import { newID } from "../../id.ts";
+import { failed, ok, type Tool } from "../result.ts";
 
 const input = z.strictObject({
   plan: z
