@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { createClient } from "@hey-api/openapi-ts";
 import { createDocument } from "../src/http/openapi.ts";
 import { createRoutes } from "../src/protocol/route/table.ts";
-import { manifestSchema } from "../src/squad/manifest.ts";
+import { manifestSchema } from "../src/squad/package/manifest.ts";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const documentPath = join(root, "docs/openapi.json");

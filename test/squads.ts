@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { ZipFile } from "yazl";
-import type { PackageFile } from "../src/squad/package.ts";
+import type { PackageFile } from "../src/squad/package/package.ts";
 
 /** Small squad packages. */
 

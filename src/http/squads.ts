@@ -1,9 +1,9 @@
 import type { SquadDetail, SquadRecommendation, SquadSummary } from "../protocol/squad.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
-import type { Catalog, Scan } from "../squad/catalog.ts";
-import { invalid, type Manager, notFound } from "../squad/manager.ts";
-import { type Candidate, recommend } from "../squad/recommend.ts";
-import type { Found } from "../squad/scope.ts";
+import type { Catalog, Scan } from "../squad/catalog/catalog.ts";
+import { invalid, type Manager, notFound } from "../squad/install/manager.ts";
+import { type Candidate, recommend } from "../squad/catalog/recommend.ts";
+import type { Found } from "../squad/catalog/scope.ts";
 import type { Agent } from "../squad/squad.ts";
 import type { Store } from "../store/store.ts";
 import { createAnswered } from "./answered.ts";

@@ -18,7 +18,7 @@ import type {
 import type { MessagePage } from "../protocol/task/board.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import type { TaskAnswer } from "../protocol/task/request.ts";
-import type { Catalog } from "../squad/catalog.ts";
+import type { Catalog } from "../squad/catalog/catalog.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
 import { type Accepted, onceOf, type OnceKey, replay } from "../task/accept.ts";
 import { withQueue } from "../task/queue.ts";

@@ -10,7 +10,7 @@ import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
-import type { Catalog } from "../squad/catalog.ts";
+import type { Catalog } from "../squad/catalog/catalog.ts";
 import { type RecordFacts, recordThrough } from "../store/claimed-stream.ts";
 import type { Claim, Fence, Store } from "../store/store.ts";
 import { openConversation } from "../task/history.ts";

@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { phaseState, producedFor } from "../domain/mission/plan.ts";
-import { isName } from "../squad/catalog.ts";
+import { isName } from "../squad/catalog/catalog.ts";
 import { productionBounds } from "../squad/production.ts";
-import { slugOf } from "../squad/recommend.ts";
+import { slugOf } from "../squad/catalog/recommend.ts";
 import { lockName } from "../store/lock.ts";
 import { failed, type Tool, type ToolResult } from "../tool/result.ts";
 import { productionBar, recommended } from "./choose.ts";

@@ -1,6 +1,6 @@
 import type { DomainEvent } from "../domain/event.ts";
 import type { Dispatched } from "../domain/state/mission.ts";
-import type { Scan } from "../squad/catalog.ts";
+import type { Scan } from "../squad/catalog/catalog.ts";
 import { productionProblems } from "../squad/production.ts";
 import type { MissionRun } from "./open.ts";
 

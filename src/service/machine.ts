@@ -3,7 +3,7 @@ import type { Config } from "../config/config.ts";
 import { findBrowser } from "../check/browser/find.ts";
 import type { Sandbox } from "../process/sandbox/sandbox.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
-import { type Catalog, createCatalog } from "../squad/catalog.ts";
+import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
 
 /** What the settings find on this machine; `sortie doctor` tells the same. */
 

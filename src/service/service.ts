@@ -24,7 +24,7 @@ import type { Sandbox } from "../process/sandbox/sandbox.ts";
 import { createRoutes } from "../protocol/route/table.ts";
 import { createSecrets } from "../redact.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
-import { createManager } from "../squad/manager.ts";
+import { createManager } from "../squad/install/manager.ts";
 import { createSquads } from "../squad/squad.ts";
 import { diskGuard, distrust, openData } from "../store/open.ts";
 import { guardStore } from "../store/redacted-store.ts";

@@ -1,6 +1,6 @@
 import type { Squad } from "./squad.ts";
-import { recommend } from "./recommend.ts";
-import type { Scan } from "./catalog.ts";
+import { recommend } from "./catalog/recommend.ts";
+import type { Scan } from "./catalog/catalog.ts";
 
 /**
  * What a squad may be that a Mission has made: small, of words alone, in the project alone. Asked where it is written,

@@ -2,9 +2,9 @@ import { hash } from "node:crypto";
 import type { AgentSpec, SquadRef } from "../domain/agent.ts";
 import { ServiceError } from "../error.ts";
 import type { Blobs } from "../store/store.ts";
-import type { Catalog } from "./catalog.ts";
-import { decode, encode, placeOf } from "./package.ts";
-import { parsePackage } from "./parse.ts";
+import type { Catalog } from "./catalog/catalog.ts";
+import { decode, encode, placeOf } from "./package/package.ts";
+import { parsePackage } from "./package/parse.ts";
 
 /** Squads as data, and the revisions that Tasks are pinned to. */
 

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { AgentSpec } from "../domain/agent.ts";
 import type { TaskState } from "../domain/state/task.ts";
-import type { Manager } from "../squad/manager.ts";
-import { digestOf, encode, type PackageFile, placeOf } from "../squad/package.ts";
-import { parsePackage } from "../squad/parse.ts";
+import type { Manager } from "../squad/install/manager.ts";
+import { digestOf, encode, type PackageFile, placeOf } from "../squad/package/package.ts";
+import { parsePackage } from "../squad/package/parse.ts";
 import { producedTools, productionBounds, productionProblems } from "../squad/production.ts";
 import type { Blobs } from "../store/store.ts";
 import type { Run } from "./open.ts";

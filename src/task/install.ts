@@ -1,6 +1,6 @@
 import { messageOf, ServiceError } from "../error.ts";
-import type { Manager } from "../squad/manager.ts";
-import { decode } from "../squad/package.ts";
+import type { Manager } from "../squad/install/manager.ts";
+import { decode } from "../squad/package/package.ts";
 import { judged } from "./author.ts";
 import type { Run } from "./open.ts";
 import { settle } from "./settle.ts";

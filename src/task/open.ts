@@ -13,7 +13,7 @@ import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
-import type { Manager } from "../squad/manager.ts";
+import type { Manager } from "../squad/install/manager.ts";
 import type { Squads } from "../squad/squad.ts";
 import { type RecordFacts, recordThrough } from "../store/claimed-stream.ts";
 import type { Claim, Store } from "../store/store.ts";

@@ -13,7 +13,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import { silent } from "../../src/log.ts";
 import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
-import { createCatalog } from "../../src/squad/catalog.ts";
+import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createSquads } from "../../src/squad/squad.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";

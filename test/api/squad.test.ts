@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { bounds } from "../../src/squad/manifest.ts";
-import { digestOf } from "../../src/squad/package.ts";
+import { bounds } from "../../src/squad/package/manifest.ts";
+import { digestOf } from "../../src/squad/package/package.ts";
 import { git, makeProject, readText, temporary, until } from "../harness.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
 import { startService, type TestService } from "../service.ts";

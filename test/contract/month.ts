@@ -12,7 +12,7 @@ import { createMissions } from "../../src/mission/missions.ts";
 import { createRunMission } from "../../src/mission/run.ts";
 import { type Model, noUsage, type PromptMessage } from "../../src/model/model.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
-import { createCatalog } from "../../src/squad/catalog.ts";
+import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createSquads } from "../../src/squad/squad.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";

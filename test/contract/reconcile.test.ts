@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Dispatched } from "../../src/domain/state/mission.ts";
 import type { MissionRun } from "../../src/mission/open.ts";
 import { reconcile } from "../../src/mission/reconcile.ts";
-import { createCatalog } from "../../src/squad/catalog.ts";
+import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { temporary } from "../harness.ts";
 import { agentOf, textsOf, writePackage } from "../squads.ts";
 

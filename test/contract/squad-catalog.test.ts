@@ -1,9 +1,9 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createCatalog } from "../../src/squad/catalog.ts";
-import { bounds } from "../../src/squad/manifest.ts";
-import type { ScopedIssue } from "../../src/squad/scope.ts";
+import { createCatalog } from "../../src/squad/catalog/catalog.ts";
+import { bounds } from "../../src/squad/package/manifest.ts";
+import type { ScopedIssue } from "../../src/squad/catalog/scope.ts";
 import { createSquads, type Squad, snapshotOf } from "../../src/squad/squad.ts";
 import { createBlobs } from "../../src/store/blob/folder.ts";
 import { tools } from "../../src/tool/registry.ts";

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { bounds, manifestSchema } from "../../src/squad/manifest.ts";
-import { checkListed, decode, digestOf, encode, placeOf } from "../../src/squad/package.ts";
-import { parsePackage } from "../../src/squad/parse.ts";
+import { bounds, manifestSchema } from "../../src/squad/package/manifest.ts";
+import { checkListed, decode, digestOf, encode, placeOf } from "../../src/squad/package/package.ts";
+import { parsePackage } from "../../src/squad/package/parse.ts";
 import { agentOf, filesOf, manifestOf, textsOf } from "../squads.ts";
 
 const around = { scope: "user", external: ["small"] } as const;

@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
-import { createCatalog } from "../../src/squad/catalog.ts";
+import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/registry.ts";
 import { fit, type ToolContext, type ToolResult } from "../../src/tool/result.ts";
 import { createProcesses } from "../../src/process/service.ts";

@@ -49,8 +49,8 @@ Object.assign(fsp, {
 });
 syncBuiltinESMExports();
 
-const { createCatalog } = await import("../../src/squad/catalog.ts");
-const { createManager } = await import("../../src/squad/manager.ts");
+const { createCatalog } = await import("../../src/squad/catalog/catalog.ts");
+const { createManager } = await import("../../src/squad/install/manager.ts");
 const catalog = createCatalog({ dataDir, external: [] });
 const inspect = async (directory: string) => ({ directory, project: directory, git: undefined });
 const manager = createManager({ catalog, dataDir, external: [], inspect });

@@ -1,9 +1,9 @@
-import type { ModelRef } from "../domain/agent.ts";
-import { tools } from "../tool/registry.ts";
+import type { ModelRef } from "../../domain/agent.ts";
+import { tools } from "../../tool/registry.ts";
 import { agentHead, bounds, manifest, type Manifest, reserved, skillHead } from "./manifest.ts";
 import { checkListed, type Issue, type PackageFile } from "./package.ts";
-import type { Agent, Scope, Squad, SquadSkill } from "./squad.ts";
-import { type Read, readJson, readMarkdown, textOf } from "./text.ts";
+import type { Agent, Scope, Squad, SquadSkill } from "../squad.ts";
+import { type Read, readJson, readMarkdown, textOf } from "./file.ts";
 
 /** From the files of a package to a squad, or everything that is wrong with them. Never throws for what files say. */
 

@@ -1,12 +1,12 @@
-import type { SquadRef } from "../domain/agent.ts";
-import { ServiceError } from "../error.ts";
-import { lockName } from "../store/lock.ts";
-import { createFiles, FileRefused } from "../workspace/file/files.ts";
-import { type Catalog, isName } from "./catalog.ts";
-import type { Contents } from "./folder.ts";
-import { digestOf, type Issue, placeOf } from "./package.ts";
-import { parsePackage } from "./parse.ts";
-import { folderOf, type Found } from "./scope.ts";
+import type { SquadRef } from "../../domain/agent.ts";
+import { ServiceError } from "../../error.ts";
+import { lockName } from "../../store/lock.ts";
+import { createFiles, FileRefused } from "../../workspace/file/files.ts";
+import { type Catalog, isName } from "../catalog/catalog.ts";
+import type { Contents } from "../package/folder.ts";
+import { digestOf, type Issue, placeOf } from "../package/package.ts";
+import { parsePackage } from "../package/parse.ts";
+import { folderOf, type Found } from "../catalog/scope.ts";
 import { type Inspect, readSource, type Source } from "./source.ts";
 import { createWriter, leftOvers, type Writer } from "./writer.ts";
 

@@ -1,5 +1,5 @@
-import { messageOf } from "../error.ts";
-import { FileRefused, type Files } from "../workspace/file/files.ts";
+import { messageOf } from "../../error.ts";
+import { FileRefused, type Files } from "../../workspace/file/files.ts";
 import { bounds } from "./manifest.ts";
 import { checkListed, type Issue, type Listed, type PackageFile, tooManyFiles } from "./package.ts";
 

@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
 import type { Entry, ZipFile } from "yauzl";
-import { messageOf } from "../error.ts";
+import { messageOf } from "../../error.ts";
 import type { Contents } from "./folder.ts";
 import { bounds } from "./manifest.ts";
 import { checkListed, type Listed, type PackageFile, tooManyFiles } from "./package.ts";

@@ -1,13 +1,13 @@
 import { hash } from "node:crypto";
-import { packageRoot } from "../package-root.ts";
-import { createFiles, type Files } from "../workspace/file/files.ts";
-import { findExternal } from "./external.ts";
-import type { Contents } from "./folder.ts";
-import { bounds } from "./manifest.ts";
-import { digestOf, type Issue, type PackageFile } from "./package.ts";
-import { type Parsed, parsePackage } from "./parse.ts";
+import { packageRoot } from "../../package-root.ts";
+import { createFiles, type Files } from "../../workspace/file/files.ts";
+import { findExternal } from "./external-agent.ts";
+import type { Contents } from "../package/folder.ts";
+import { bounds } from "../package/manifest.ts";
+import { digestOf, type Issue, type PackageFile } from "../package/package.ts";
+import { type Parsed, parsePackage } from "../package/parse.ts";
 import { type Found, readPackage, type ScopedIssue, type ScopeScan, scanScope } from "./scope.ts";
-import type { Scope } from "./squad.ts";
+import type { Scope } from "../squad.ts";
 
 /**
  * Which squads a project sees. Packages lie in three scopes: the product's own, the data folder's, the project's

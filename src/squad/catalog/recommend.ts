@@ -1,8 +1,8 @@
-import { ServiceError } from "../error.ts";
+import { ServiceError } from "../../error.ts";
 import type { Scan } from "./catalog.ts";
-import { placeOf } from "./package.ts";
+import { placeOf } from "../package/package.ts";
 import type { Found } from "./scope.ts";
-import type { Scope } from "./squad.ts";
+import type { Scope } from "../squad.ts";
 
 /**
  * Which squad should do a phase of work. An owner is one that says so in its own `owns`; words that resemble are told

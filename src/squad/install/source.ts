@@ -1,12 +1,12 @@
-import { ServiceError } from "../error.ts";
-import { createFiles } from "../workspace/file/files.ts";
-import { createGit, GitError } from "../workspace/git/git.ts";
-import { readerInCommit, trackedInCommit } from "../workspace/tree/tracked-file.ts";
-import type { Project } from "../workspace/workspace.ts";
-import { type Contents, readFolder } from "./folder.ts";
-import { bounds } from "./manifest.ts";
-import { checkListed, type Listed, type PackageFile } from "./package.ts";
-import { readZip } from "./zip.ts";
+import { ServiceError } from "../../error.ts";
+import { createFiles } from "../../workspace/file/files.ts";
+import { createGit, GitError } from "../../workspace/git/git.ts";
+import { readerInCommit, trackedInCommit } from "../../workspace/tree/tracked-file.ts";
+import type { Project } from "../../workspace/workspace.ts";
+import { type Contents, readFolder } from "../package/folder.ts";
+import { bounds } from "../package/manifest.ts";
+import { checkListed, type Listed, type PackageFile } from "../package/package.ts";
+import { readZip } from "../package/zip.ts";
 
 /** Where a package comes from when it is installed. Nothing of it is run, and no work tree is made of it. */
 

@@ -1,9 +1,9 @@
-import { FileRefused, type Files } from "../workspace/file/files.ts";
-import { folderStamp } from "../workspace/file/folder.ts";
-import { type Contents, readFolder, reasonOf } from "./folder.ts";
-import { bounds } from "./manifest.ts";
-import type { Issue, PackageFile } from "./package.ts";
-import type { Scope, Squad } from "./squad.ts";
+import { FileRefused, type Files } from "../../workspace/file/files.ts";
+import { folderStamp } from "../../workspace/file/folder.ts";
+import { type Contents, readFolder, reasonOf } from "../package/folder.ts";
+import { bounds } from "../package/manifest.ts";
+import type { Issue, PackageFile } from "../package/package.ts";
+import type { Scope, Squad } from "../squad.ts";
 
 /** The packages of one scope: each lies in a folder of its id. */
 

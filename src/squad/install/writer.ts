@@ -1,8 +1,8 @@
 import { constants, lstatSync, renameSync } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
-import { FileRefused, type Folder, openFolder } from "../workspace/file/folder.ts";
-import type { PackageFile } from "./package.ts";
-import { previousOf } from "./scope.ts";
+import { FileRefused, type Folder, openFolder } from "../../workspace/file/folder.ts";
+import type { PackageFile } from "../package/package.ts";
+import { previousOf } from "../catalog/scope.ts";
 
 /**
  * The only code that writes packages. One is written whole beside its place, synced, and renamed into it; an upgrade first

@@ -9,8 +9,8 @@ import {
 } from "jsonc-parser";
 import { isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
-import { messageOf } from "../error.ts";
-import { issuesOf } from "../protocol/issue.ts";
+import { messageOf } from "../../error.ts";
+import { issuesOf } from "../../protocol/issue.ts";
 import type { Issue, PackageFile } from "./package.ts";
 
 /** JSON, and Markdown with YAML front matter, checked by a schema; whatever is wrong is said with line and column. */
