@@ -1,6 +1,6 @@
 import { withinTime } from "../agent/deadline.ts";
-import type { ExternalAgent } from "../agent/external.ts";
-import { type Delegated, type ExternalTurn, runAgent, type Turn } from "../agent/loop.ts";
+import type { ExternalAgent } from "../agent/external/run.ts";
+import { type Delegated, type ExternalTurn, runAgent, type Turn } from "../agent/loop/loop.ts";
 import { ownChecks } from "../check/own.ts";
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { brake } from "../domain/session/budget.ts";
@@ -165,6 +165,6 @@ const externalOf = (run: Run, { runtime }: AgentSpec): ExternalAgent | undefined
 };
 
 const runProgram = async (turn: ExternalTurn, agent: ExternalAgent): Promise<void> => {
-  const { runExternal } = await import("../agent/external.ts");
+  const { runExternal } = await import("../agent/external/run.ts");
   await withinTime(turn, (signal) => runExternal({ ...turn, signal }, agent));
 };

@@ -1,4 +1,4 @@
-import type { Delegated, ExternalTurn } from "../agent/loop.ts";
+import type { Delegated, ExternalTurn } from "../agent/loop/loop.ts";
 import { lastWordOf } from "../domain/conversation/message.ts";
 import { findSession, interruptOf } from "../domain/session/session.ts";
 import type { Session } from "../domain/state/task.ts";

@@ -1,4 +1,4 @@
-import type { ExternalTurn } from "../agent/loop.ts";
+import type { ExternalTurn } from "../agent/loop/loop.ts";
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { compileRules } from "../domain/permission/rule.ts";
 import { dueNow } from "../engine/engine.ts";

@@ -1,4 +1,4 @@
-import { readGuide } from "../agent/guide.ts";
+import { readGuide } from "../agent/prompt/project-guide.ts";
 import { detectProject } from "../check/detect.ts";
 import { messageOf } from "../error.ts";
 import type { Facts } from "../model/model.ts";

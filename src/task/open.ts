@@ -1,4 +1,4 @@
-import type { ExternalAgent } from "../agent/external.ts";
+import type { ExternalAgent } from "../agent/external/run.ts";
 import type { Browser } from "../check/browser.ts";
 import type { Conversation } from "../domain/conversation/message.ts";
 import type { ModelRef } from "../domain/agent.ts";

@@ -1,5 +1,5 @@
-import { interrupted, runCalls } from "../agent/calls.ts";
-import type { Turn } from "../agent/loop.ts";
+import { interrupted, runCalls } from "../agent/loop/call.ts";
+import type { Turn } from "../agent/loop/loop.ts";
 import type { Conversation } from "../domain/conversation/message.ts";
 import { isWaiting, type Open } from "../domain/state/task.ts";
 import type { Workspace } from "../workspace/workspace.ts";

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { webUnder } from "../../src/agent/permit.ts";
+import { webUnder } from "../../src/agent/permission/permit.ts";
 import { compileRules } from "../../src/domain/permission/rule.ts";
 import { readable } from "../../src/tool/web/html.ts";
 import { fetchOut, isPublic, type OutboundOptions } from "../../src/outbound/address.ts";

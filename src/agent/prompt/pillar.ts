@@ -1,4 +1,4 @@
-import type { TaskState } from "../domain/state/task.ts";
+import type { TaskState } from "../../domain/state/task.ts";
 
 /** What the trade asks for beyond any squad's handbook, by the Task's pillar. Short: it is sent with every request. */
 export const pillars: Readonly<Record<TaskState["productPillar"], string>> = {

@@ -8,13 +8,13 @@ import {
   type TerminalOutputResponse,
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
-import type { Request } from "../domain/permission/rule.ts";
-import { FileRefused } from "../workspace/file/files.ts";
-import type { Ran } from "../process/service.ts";
-import { createTail } from "../process/command/output.ts";
-import type { Workspace } from "../workspace/workspace.ts";
-import { type Leave, within } from "./leave.ts";
-import type { ExternalTurn } from "./loop.ts";
+import type { Request } from "../../domain/permission/rule.ts";
+import { FileRefused } from "../../workspace/file/files.ts";
+import type { Ran } from "../../process/service.ts";
+import { createTail } from "../../process/command/output.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { type Leave, within } from "./permission.ts";
+import type { ExternalTurn } from "../loop/loop.ts";
 
 /**
  * What an external agent may ask of us: files of the workspace, commands in its sandbox, and leave. Everything goes

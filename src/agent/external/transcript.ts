@@ -1,4 +1,4 @@
-import type { PromptMessage } from "../model/model.ts";
+import type { PromptMessage } from "../../model/model.ts";
 
 /** A conversation as one text, for an agent that has to take over in the middle. The newest is kept where it is long. */
 

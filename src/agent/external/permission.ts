@@ -1,11 +1,11 @@
 import { isAbsolute, relative } from "node:path";
 import type { RequestPermissionRequest } from "@agentclientprotocol/sdk";
-import { timeouts } from "../domain/session/ask.ts";
-import { decide, type Request, type Subject } from "../domain/permission/rule.ts";
-import { hostOf } from "./permission/subject.ts";
-import { Waits } from "../tool/result.ts";
-import type { ExternalTurn } from "./loop.ts";
-import { permitted } from "./permit.ts";
+import { timeouts } from "../../domain/session/ask.ts";
+import { decide, type Request, type Subject } from "../../domain/permission/rule.ts";
+import { hostOf } from "../permission/subject.ts";
+import { Waits } from "../../tool/result.ts";
+import type { ExternalTurn } from "../loop/loop.ts";
+import { permitted } from "../permission/permit.ts";
 
 /**
  * The rules, asked by an external agent. Its calls are seen as those of our tools: an edit is about the files it

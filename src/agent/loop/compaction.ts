@@ -1,10 +1,10 @@
-import { type Cut, cutOf, estimate } from "../domain/conversation/compaction.ts";
-import { type ModelReply, noUsage, type PromptMessage } from "../model/model.ts";
-import type { ModelUsage } from "../protocol/event/conversation.ts";
-import { keepText } from "../store/blob/text.ts";
-import { fit } from "../tool/result.ts";
+import { type Cut, cutOf, estimate } from "../../domain/conversation/compaction.ts";
+import { type ModelReply, noUsage, type PromptMessage } from "../../model/model.ts";
+import type { ModelUsage } from "../../protocol/event/conversation.ts";
+import { keepText } from "../../store/blob/text.ts";
+import { fit } from "../../tool/result.ts";
 import type { Turn } from "./loop.ts";
-import type { createPrompts } from "./prompt.ts";
+import type { createPrompts } from "../prompt/message.ts";
 
 /**
  * Shortens a conversation that is too long for its model: the older turns are replaced by a summary that the same

@@ -1,14 +1,14 @@
-import type { AgentSpec } from "../domain/agent.ts";
-import { attachmentPaths } from "../domain/attachment.ts";
-import { type ChatMessage, type Conversation, messagesOf } from "../domain/conversation/message.ts";
-import type { TaskState } from "../domain/state/task.ts";
-import type { Facts, PromptFile, PromptMessage } from "../model/model.ts";
-import { aboutOf, type CheckSpec, type RunCheck } from "../protocol/check.ts";
-import type { AttachmentRef } from "../protocol/text.ts";
+import type { AgentSpec } from "../../domain/agent.ts";
+import { attachmentPaths } from "../../domain/attachment.ts";
+import { type ChatMessage, type Conversation, messagesOf } from "../../domain/conversation/message.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import type { Facts, PromptFile, PromptMessage } from "../../model/model.ts";
+import { aboutOf, type CheckSpec, type RunCheck } from "../../protocol/check.ts";
+import type { AttachmentRef } from "../../protocol/text.ts";
 import { pillars } from "./pillar.ts";
-import { asData, fit } from "../tool/result.ts";
-import { loadInput, loadText, requireText } from "../store/blob/text.ts";
-import type { Blobs } from "../store/store.ts";
+import { asData, fit } from "../../tool/result.ts";
+import { loadInput, loadText, requireText } from "../../store/blob/text.ts";
+import type { Blobs } from "../../store/store.ts";
 
 /**
  * What the model reads: the agent's handbook with the Task's standing facts, then the conversation with its long

@@ -1,14 +1,14 @@
-import { circleNote } from "../domain/session/repetition.ts";
-import { circleOf } from "../domain/session/session.ts";
-import type { AssistantMessage } from "../domain/conversation/message.ts";
-import type { DomainEvent } from "../domain/event.ts";
-import { messageOf } from "../error.ts";
-import type { EventData } from "../protocol/event/event.ts";
-import { keepText, loadInput, outputBytes } from "../store/blob/text.ts";
-import { type Tool, type ToolResult, Waits } from "../tool/result.ts";
-import { ask } from "./ask.ts";
+import { circleNote } from "../../domain/session/repetition.ts";
+import { circleOf } from "../../domain/session/session.ts";
+import type { AssistantMessage } from "../../domain/conversation/message.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import { messageOf } from "../../error.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import { keepText, loadInput, outputBytes } from "../../store/blob/text.ts";
+import { type Tool, type ToolResult, Waits } from "../../tool/result.ts";
+import { ask } from "../permission/ask.ts";
 import type { Turn } from "./loop.ts";
-import { narrowed, permit, webUnder } from "./permit.ts";
+import { narrowed, permit, webUnder } from "../permission/permit.ts";
 
 /**
  * The calls of one reply. Each result is recorded as its call ends; calls that only read run side by side, one that

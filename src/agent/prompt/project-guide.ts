@@ -1,6 +1,6 @@
 import { relative } from "node:path";
-import { fit } from "../tool/result.ts";
-import type { Files } from "../workspace/file/files.ts";
+import { fit } from "../../tool/result.ts";
+import type { Files } from "../../workspace/file/files.ts";
 
 /** The project's conventions for agents: the nearest `AGENTS.md` (else `CLAUDE.md`), from the root up to the top. */
 

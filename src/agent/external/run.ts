@@ -13,15 +13,15 @@ import {
   RequestError,
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
-import { isService, messagesOf } from "../domain/conversation/message.ts";
-import { messageOf } from "../error.ts";
-import type { PromptMessage } from "../model/model.ts";
-import type { TurnFailure } from "../protocol/event/conversation.ts";
+import { isService, messagesOf } from "../../domain/conversation/message.ts";
+import { messageOf } from "../../error.ts";
+import type { PromptMessage } from "../../model/model.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { serveHost } from "./host.ts";
-import { createLeave } from "./leave.ts";
-import type { ExternalTurn } from "./loop.ts";
-import { promptOf, systemOf } from "./prompt.ts";
-import { createScribe } from "./scribe.ts";
+import { createLeave } from "./permission.ts";
+import type { ExternalTurn } from "../loop/loop.ts";
+import { promptOf, systemOf } from "../prompt/message.ts";
+import { createScribe } from "./recorder.ts";
 import { transcriptOf } from "./transcript.ts";
 
 /**

@@ -1,6 +1,6 @@
-import type { DomainEvent } from "../domain/event.ts";
-import type { ModelFailure } from "../model/model.ts";
-import { retryAttempts, sequelOf } from "./loop/retry.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import type { ModelFailure } from "../../model/model.ts";
+import { retryAttempts, sequelOf } from "./retry.ts";
 import type { Turn } from "./loop.ts";
 
 /**

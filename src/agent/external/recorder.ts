@@ -1,13 +1,13 @@
 import type { ContentBlock, PromptResponse, SessionUpdate, ToolCallContent } from "@agentclientprotocol/sdk";
 import { createTwoFilesPatch } from "diff";
-import type { DomainEvent } from "../domain/event.ts";
-import { newID } from "../id.ts";
-import { noUsage } from "../model/model.ts";
-import type { EventData } from "../protocol/event/event.ts";
-import type { ModelUsage, TurnFailure } from "../protocol/event/conversation.ts";
-import { keepInput, keepText, outputBytes } from "../store/blob/text.ts";
-import { fit } from "../tool/result.ts";
-import type { ExternalTurn } from "./loop.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import { newID } from "../../id.ts";
+import { noUsage } from "../../model/model.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { ModelUsage, TurnFailure } from "../../protocol/event/conversation.ts";
+import { keepInput, keepText, outputBytes } from "../../store/blob/text.ts";
+import { fit } from "../../tool/result.ts";
+import type { ExternalTurn } from "../loop/loop.ts";
 
 /**
  * What an external agent reports, as the facts of our own log: what it says up to a call is a reply, each call has its
