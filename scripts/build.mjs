@@ -38,7 +38,14 @@ export const isCurrent = () =>
   );
 
 /** What is started or imported from outside, and what starts itself as a worker. */
-const entries = ["cli/main", "index", "client/client", "store/sqlite/integrity", "process/runner/main", "check/pixels"];
+const entries = [
+  "cli/main",
+  "index",
+  "client/client",
+  "store/sqlite/integrity",
+  "process/runner/main",
+  "check/kind/pixel",
+];
 
 /** Native modules, and those that find files of their own or break when bundled. */
 const external = [

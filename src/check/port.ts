@@ -1,5 +1,5 @@
 import { createTurns } from "../mutex.ts";
-import { quote } from "./command.ts";
+import { quote } from "./kind/command.ts";
 
 /** Where a check's server listens: nobody else may answer there in its place. */
 

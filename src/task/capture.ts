@@ -1,4 +1,4 @@
-import type { Browser, Visit } from "../check/browser.ts";
+import type { Browser, Visit } from "../check/browser/visit.ts";
 import { isActive } from "../domain/view/summary.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { dueNow } from "../engine/engine.ts";
@@ -55,7 +55,7 @@ export const createCaptures = (
     const { taskID, workspace: prepared } = state;
     if (prepared === null) throw unavailable(`Expected files of ${taskID}, it has none yet`);
     using _slot = await slots.take(dueNow(new Date(), state.priority).rank, stop);
-    const { visit } = await import("../check/browser.ts");
+    const { visit } = await import("../check/browser/visit.ts");
     const idle = async () => {
       const now = await store.state(taskID);
       return now !== undefined && !isActive(now);
@@ -99,7 +99,7 @@ export const createCaptures = (
         );
       if (state.artifacts.filter(({ by }) => by.kind !== "call").length >= limits.pictures)
         throw unavailable(`Expected fewer than ${limits.pictures} pictures of a Task (limits.pictures)`);
-      if (browser().program === undefined) throw unavailable((await import("../check/browser.ts")).noBrowser);
+      if (browser().program === undefined) throw unavailable((await import("../check/browser/visit.ts")).noBrowser);
       if (open.has(taskID) || open.size >= most)
         throw new ServiceError(
           "rate_limited",

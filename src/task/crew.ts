@@ -1,7 +1,7 @@
 import { withinTime } from "../agent/deadline.ts";
 import type { ExternalAgent } from "../agent/external/run.ts";
 import { type Delegated, type ExternalTurn, runAgent, type Turn } from "../agent/loop/loop.ts";
-import { ownChecks } from "../check/own.ts";
+import { ownChecks } from "../check/project/own-check.ts";
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import { brake } from "../domain/session/budget.ts";
 import type { Conversation } from "../domain/conversation/message.ts";

@@ -1,5 +1,5 @@
 import { readGuide } from "../agent/prompt/project-guide.ts";
-import { detectProject } from "../check/detect.ts";
+import { detectProject } from "../check/project/detect.ts";
 import { messageOf } from "../error.ts";
 import type { Facts } from "../model/model.ts";
 import { findSkills } from "../tool/task/skill.ts";

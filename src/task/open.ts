@@ -1,5 +1,5 @@
 import type { ExternalAgent } from "../agent/external/run.ts";
-import type { Browser } from "../check/browser.ts";
+import type { Browser } from "../check/browser/visit.ts";
 import type { Conversation } from "../domain/conversation/message.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";

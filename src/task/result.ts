@@ -1,5 +1,5 @@
-import { type CheckResult, runCheck } from "../check/check.ts";
-import { redefinedIn } from "../check/definition.ts";
+import { type CheckResult, runCheck } from "../check/run.ts";
+import { redefinedIn } from "../check/project/redefined.ts";
 import type { RunCheck } from "../protocol/check.ts";
 import type { Checkout, Laid } from "../workspace/workspace.ts";
 import type { Run } from "./open.ts";

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { detectProject } from "../../src/check/detect.ts";
+import { detectProject } from "../../src/check/project/detect.ts";
 import { createServiceClient } from "../../src/client/client.ts";
 import { createFiles } from "../../src/workspace/file/files.ts";
 import { makeProject, temporary, writeFiles } from "../harness.ts";

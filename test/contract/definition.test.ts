@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { redefinedIn } from "../../src/check/definition.ts";
+import { redefinedIn } from "../../src/check/project/redefined.ts";
 import type { Before } from "../../src/workspace/workspace.ts";
 
 /** Which files say how a check is run, and were changed: given the files before and now. */

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parseAst } from "rolldown/parseAst";
-import { isFound } from "../../src/check/match.ts";
+import { isFound } from "../../src/check/pattern.ts";
 
 /**
  * T19: every regular expression of the sources, found by parsing them, against eight texts of a megabyte that are made of

@@ -1,5 +1,5 @@
-import type { Facts } from "../model/model.ts";
-import type { Entry, Files } from "../workspace/file/files.ts";
+import type { Facts } from "../../model/model.ts";
+import type { Entry, Files } from "../../workspace/file/files.ts";
 
 /**
  * What a project is, from its files alone: languages, package managers, its own commands, what stands where. Bounded,

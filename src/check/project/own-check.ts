@@ -1,5 +1,5 @@
-import type { Facts } from "../model/model.ts";
-import type { CheckSpec } from "../protocol/check.ts";
+import type { Facts } from "../../model/model.ts";
+import type { CheckSpec } from "../../protocol/check.ts";
 
 /** The project's own commands as checks, for a request that names none: they tell, and decide nothing. */
 export const ownChecks = ({ checks, detected }: Facts, timeoutSeconds: number): CheckSpec[] => {

@@ -1,7 +1,7 @@
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import pixelmatch from "pixelmatch";
 import { PNG } from "pngjs";
-import { messageOf } from "../error.ts";
+import { messageOf } from "../../error.ts";
 
 /** Two PNG images compared pixel by pixel, in a thread, so that the service answers meanwhile. */
 

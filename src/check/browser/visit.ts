@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { messageOf } from "../error.ts";
-import { loopbackUp } from "../process/sandbox/sandbox.ts";
-import type { CheckPlace } from "../workspace/workspace.ts";
-import { quote, toolPath } from "./command.ts";
-import { connectTo, portOf, ports, takenBy } from "./port.ts";
+import { messageOf } from "../../error.ts";
+import { loopbackUp } from "../../process/sandbox/sandbox.ts";
+import type { CheckPlace } from "../../workspace/workspace.ts";
+import { quote, toolPath } from "../kind/command.ts";
+import { connectTo, portOf, ports, takenBy } from "../port.ts";
 import { openDevTools } from "./devtools.ts";
 import { type Seen, see, type Sight } from "./page.ts";
 

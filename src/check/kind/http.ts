@@ -1,10 +1,10 @@
-import type { HttpCheck } from "../protocol/check.ts";
-import type { Ran } from "../process/service.ts";
-import type { CheckPlace } from "../workspace/workspace.ts";
-import type { CheckOptions, CheckResult } from "./check.ts";
+import type { HttpCheck } from "../../protocol/check.ts";
+import type { Ran } from "../../process/service.ts";
+import type { CheckPlace } from "../../workspace/workspace.ts";
+import type { CheckOptions, CheckResult } from "../run.ts";
 import { folderOf, lastLines, missingProgram, quote, toolPath } from "./command.ts";
-import { isFound } from "./match.ts";
-import { connectTo, portOf, ports, taken, takenBy } from "./port.ts";
+import { isFound } from "../pattern.ts";
+import { connectTo, portOf, ports, taken, takenBy } from "../port.ts";
 
 /**
  * A server is started, asked once it answers, and ended with all that it started. Server and probe run in a sandbox of

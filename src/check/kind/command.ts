@@ -1,9 +1,9 @@
 import { join } from "node:path";
-import type { CommandCheck } from "../protocol/check.ts";
-import type { Ran } from "../process/service.ts";
-import type { CheckPlace } from "../workspace/workspace.ts";
-import type { CheckOptions, CheckResult } from "./check.ts";
-import { isFound } from "./match.ts";
+import type { CommandCheck } from "../../protocol/check.ts";
+import type { Ran } from "../../process/service.ts";
+import type { CheckPlace } from "../../workspace/workspace.ts";
+import type { CheckOptions, CheckResult } from "../run.ts";
+import { isFound } from "../pattern.ts";
 
 /** A command, whose exit decides. */
 

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import type { Before, Laid } from "../workspace/workspace.ts";
+import type { Before, Laid } from "../../workspace/workspace.ts";
 import { commandsIn, isOfCheck, makeIn, packageIn, recipesOf, scriptIn, scriptsOf } from "./script.ts";
 
 /**

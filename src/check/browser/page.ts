@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { messageOf } from "../error.ts";
+import { messageOf } from "../../error.ts";
 import type { DevTools } from "./devtools.ts";
 
 /** One page of a browser: opened until it answers, brought to rest, and photographed. */

@@ -1,10 +1,10 @@
 import type { RunCheck } from "../protocol/check.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { CheckPlace } from "../workspace/workspace.ts";
-import type { Browser } from "./browser.ts";
-import { runCommandCheck } from "./command.ts";
-import { runFileCheck } from "./file.ts";
-import { runHttpCheck } from "./http.ts";
+import type { Browser } from "./browser/visit.ts";
+import { runCommandCheck } from "./kind/command.ts";
+import { runFileCheck } from "./kind/file.ts";
+import { runHttpCheck } from "./kind/http.ts";
 
 /** Runs a check where its files are, by its kind. One that fails or cannot run is a result, not an error. */
 
@@ -48,6 +48,6 @@ export const runCheck = async (check: RunCheck, place: CheckPlace, options: Chec
     case "http":
       return runHttpCheck(check, place, options);
     case "visual":
-      return (await import("./visual.ts")).runVisualCheck(check, place, options);
+      return (await import("./kind/visual.ts")).runVisualCheck(check, place, options);
   }
 };
