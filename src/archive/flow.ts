@@ -5,7 +5,7 @@ import { ledgerOf } from "../domain/evidence/ledger.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { mapStrings } from "../redact.ts";
 import type { Store } from "../store/store.ts";
-import { createReads } from "../task/reads.ts";
+import { createReads } from "../task/query/read.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import type { Zip } from "./zip.ts";
 

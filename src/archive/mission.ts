@@ -12,7 +12,7 @@ import { rowOf } from "../domain/mission/status.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
 import { mapStrings } from "../redact.ts";
-import { messagesIn } from "../task/reads.ts";
+import { messagesIn } from "../task/query/read.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifacts.ts";
 import { type Omitted, roomOf } from "./entries.ts";

@@ -1,5 +1,5 @@
 import type { Store } from "../store/store.ts";
-import { type Accepted, onceOf, type OnceKey, replay } from "../task/accept.ts";
+import { type Accepted, onceOf, type OnceKey, replay } from "../task/operation/change.ts";
 import type { RunOnce } from "./idempotency.ts";
 import { type Answer, type Entry, json } from "./reply.ts";
 

@@ -7,7 +7,7 @@ import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
-import type { Tasks } from "../task/tasks.ts";
+import type { Tasks } from "../task/service.ts";
 import { createAnswered } from "./answered.ts";
 import type { Webhooks } from "../webhook/webhooks.ts";
 import { type Auth, createAuth, unauthorized } from "./auth.ts";

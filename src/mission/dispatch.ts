@@ -11,7 +11,7 @@ import type { MissionBudget, PlannedPhase } from "../protocol/mission/status.ts"
 import type { TaskCreate } from "../protocol/task/request.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
 import { ClaimLost } from "../store/claimed-stream.ts";
-import { type Origin, Overtaken } from "../task/create.ts";
+import { type Origin, Overtaken } from "../task/operation/create.ts";
 import { asData, failed, ok, type Tool, type ToolResult } from "../tool/result.ts";
 import { choose } from "./choose.ts";
 import type { MissionRun } from "./open.ts";

@@ -13,8 +13,8 @@ import type { Limits } from "../protocol/limit.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
 import { type RecordFacts, recordThrough } from "../store/claimed-stream.ts";
 import type { Claim, Fence, Store } from "../store/store.ts";
-import { openConversation } from "../task/history.ts";
-import type { Tasks } from "../task/tasks.ts";
+import { openConversation } from "../task/session/conversation.ts";
+import type { Tasks } from "../task/service.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /** What a Mission's run works with, and how it is opened from a claim. */

@@ -7,8 +7,8 @@ import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
 import { keepText } from "../store/blob/text.ts";
-import { onceOf, replay } from "../task/accept.ts";
-import { keepAttachments, titleOf } from "../task/create.ts";
+import { onceOf, replay } from "../task/operation/change.ts";
+import { keepAttachments, titleOf } from "../task/operation/create.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 
 /**

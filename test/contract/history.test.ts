@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openConversation } from "../../src/task/history.ts";
+import { openConversation } from "../../src/task/session/conversation.ts";
 import { created } from "../events.ts";
 import { backends } from "../store.ts";
 

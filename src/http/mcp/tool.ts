@@ -4,8 +4,8 @@ import type { Missions } from "../../mission/missions.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Routes } from "../../protocol/route/table.ts";
 import type { Store } from "../../store/store.ts";
-import type { OnceKey } from "../../task/accept.ts";
-import type { Tasks } from "../../task/tasks.ts";
+import type { OnceKey } from "../../task/operation/change.ts";
+import type { Tasks } from "../../task/service.ts";
 import { directoryOf } from "../directory.ts";
 import { keyForm, onceKey, type RunOnce } from "../idempotency.ts";
 

@@ -1,0 +1,170 @@
+import type { Browser, Visit } from "../../check/browser/visit.ts";
+import { isActive } from "../../domain/view/summary.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { dueNow } from "../../engine/engine.ts";
+import type { Slots } from "../../engine/slot.ts";
+import { ServiceError } from "../../error.ts";
+import { newID } from "../../id.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { CaptureAccepted } from "../../protocol/task/accepted.ts";
+import type { Preview } from "../../protocol/task/board.ts";
+import type { Store } from "../../store/store.ts";
+import type { Workspaces } from "../../workspace/workspace.ts";
+import type { Accept } from "./change.ts";
+import { workOf } from "../workspace/retention.ts";
+import type { Tasks } from "../service.ts";
+
+/**
+ * Pictures of what a Task has made, on request. There is no server that goes on: each picture starts one as the Task's
+ * first check that has one does, in the Task's sandbox, and ends it. Only while nobody works on the Task, for a server may
+ * write what it likes; what it leaves is put back before anybody works again.
+ */
+
+export type CapturesDeps = {
+  browser: () => Browser;
+  slots: Slots;
+  /** Commands share this machine's network. */
+  network: boolean;
+};
+
+export interface Captures {
+  preview(state: TaskState): Preview;
+  take: Tasks["capture"];
+  /** Ends what is under way for a Task, or for all of them. */
+  stop(taskID?: string): void;
+}
+
+type Wanted = { store: Store; workspaces: Workspaces; limits: Limits };
+
+export const createCaptures = (
+  { browser, slots, network }: CapturesDeps,
+  { store, workspaces, limits }: Wanted,
+  { own, change }: Accept,
+): Captures => {
+  const open = new Map<string, AbortController>();
+
+  /** Why there can be no picture now. */
+  const stateOf = (state: TaskState): Preview["state"] => {
+    if (serverOf(state) === undefined) return "none";
+    if (browser().program === undefined) return "unavailable";
+    if (isActive(state) || open.has(state.taskID)) return "busy";
+    return state.workspace === null || isUncommitted(state) ? "unavailable" : "ready";
+  };
+
+  const picture = async (state: TaskState, where: Visit, stop: AbortSignal): Promise<Buffer> => {
+    const { taskID, workspace: prepared } = state;
+    if (prepared === null) throw unavailable(`Expected files of ${taskID}, it has none yet`);
+    using _slot = await slots.take(dueNow(new Date(), state.priority).rank, stop);
+    const { visit } = await import("../../check/browser/visit.ts");
+    const idle = async () => {
+      const now = await store.state(taskID);
+      return now !== undefined && !isActive(now);
+    };
+    const until = { signal: stop, timeoutMs: limits.previewSeconds * 1000, network };
+    const visited = await workspaces.borrow(taskID, prepared, workOf(state), idle, (workspace) =>
+      visit(where, workspace, browser(), until),
+    );
+    if (visited !== undefined && "png" in visited.shot) return visited.shot.png;
+    // A run that began meanwhile ends the processes of its Task.
+    if (visited === undefined || !(await idle())) throw atWork(taskID);
+    const { shot, log } = visited;
+    const why = "failed" in shot ? shot.failed : "error" in shot ? shot.error : "";
+    throw new ServiceError("preview_failed", `${why}.`, { details: { log } });
+  };
+
+  return {
+    preview(state) {
+      const captures = state.artifacts.filter(({ by }) => by.kind === "capture");
+      return { url: serverOf(state)?.url ?? null, state: stateOf(state), captures };
+    },
+
+    async take(directory, taskID, { url: asked, viewport = usual }, once, signal) {
+      const state = await own(directory, taskID);
+      const server = serverOf(state);
+      if (server === undefined)
+        throw unavailable(
+          "Expected a check of the kind http or visual, whose `start` serves the page; this Task has none",
+        );
+      if (isActive(state)) throw atWork(taskID);
+      if (isUncommitted(state))
+        throw unavailable(
+          "Expected a Task whose work is committed, this one was ended in the middle of it. Send a message to go on",
+        );
+      const where = { ...server, url: asked ?? server.url, viewport };
+      if (new URL(where.url).port !== new URL(server.url).port)
+        throw new ServiceError(
+          "invalid_request",
+          `body.url: Expected a page of ${new URL(server.url).origin}, where the Task's server listens, got ${JSON.stringify(where.url)}.`,
+          { issues: [{ path: "body.url", message: "Expected a page of the Task's server", code: "custom" }] },
+        );
+      if (state.artifacts.filter(({ by }) => by.kind !== "call").length >= limits.pictures)
+        throw unavailable(`Expected fewer than ${limits.pictures} pictures of a Task (limits.pictures)`);
+      if (browser().program === undefined) throw unavailable((await import("../../check/browser/visit.ts")).noBrowser);
+      if (open.has(taskID) || open.size >= most)
+        throw new ServiceError(
+          "rate_limited",
+          `Expected at most ${most} captures at once, one of a Task. Try again in a few seconds.`,
+          {
+            headers: { "retry-after": "5" },
+          },
+        );
+      const stop = new AbortController();
+      open.set(taskID, stop);
+      try {
+        const png = await picture(state, where, AbortSignal.any([signal, stop.signal]));
+        const kept = await store.blobs.put(png);
+        const artifactID = newID("art");
+        return await change<CaptureAccepted>(taskID, once, () => ({
+          status: 200,
+          body: { artifactID, eventID: 0 },
+          events: [
+            {
+              type: "artifact.recorded",
+              data: {
+                artifactID,
+                filename: "preview.png",
+                title: `${where.url} as it looks`,
+                mime: "image/png",
+                ...kept,
+                by: { kind: "capture", url: where.url, viewport },
+              },
+            },
+          ],
+        }));
+      } catch (error) {
+        if (stop.signal.aborted)
+          throw new ServiceError("draining", "The capture was ended: the Task or the service goes.");
+        throw error;
+      } finally {
+        open.delete(taskID);
+      }
+    },
+
+    stop(taskID) {
+      for (const [id, under] of open) if (taskID === undefined || id === taskID) under.abort();
+    },
+  };
+};
+
+/** Captures at once; each is a browser. */
+const most = 2;
+const usual = { width: 1280, height: 720 };
+
+/** The server of the first check that looks at a page, else of the first that asks one. */
+const serverOf = ({ checks }: TaskState): Visit | undefined => {
+  const found = checks.find(({ kind }) => kind === "visual") ?? checks.find(({ kind }) => kind === "http");
+  if (found?.kind !== "visual" && found?.kind !== "http") return undefined;
+  const { start, cwd, env, url } = found;
+  return { start, cwd, env, url, viewport: usual };
+};
+
+/** Ended in the middle of its work: nothing says what the files should be again. */
+const isUncommitted = ({ workspace, touched }: TaskState): boolean => workspace?.kind === "worktree" && touched;
+
+const unavailable = (why: string): ServiceError => new ServiceError("preview_not_available", `${why}.`);
+
+const atWork = (taskID: string): ServiceError =>
+  new ServiceError(
+    "task_active",
+    `Expected ${taskID} to be inactive, its agents are at work. Try again when it has ended.`,
+  );

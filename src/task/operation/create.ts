@@ -1,0 +1,251 @@
+import type { z } from "zod";
+import type { AgentSpec, ModelRef, SquadRef } from "../../domain/agent.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import { dueNow } from "../../engine/engine.ts";
+import { ServiceError } from "../../error.ts";
+import { newID } from "../../id.ts";
+import { aboutOf, type CheckSpec, checkRequest, checkSpec } from "../../protocol/check.ts";
+import type { AttachmentRef } from "../../protocol/text.ts";
+import type { TaskMission } from "../../protocol/mission/status.ts";
+import type { production } from "../../protocol/task/status.ts";
+import type { TaskCreate } from "../../protocol/task/request.ts";
+import type { Blobs, Fence, Write } from "../../store/store.ts";
+import { keepText } from "../../store/blob/text.ts";
+import type { Project } from "../../workspace/workspace.ts";
+import { isReviewer } from "../session/runner.ts";
+import { onceOf, replay } from "./change.ts";
+import { viewportOf, withBaselines } from "./visual-baseline.ts";
+import type { Tasks, TasksDeps } from "../service.ts";
+
+/** A new Task: what the request leaves open is filled in, what cannot be is refused, and one commit makes it stand. */
+
+export type TaskCreated = {
+  task_id: string;
+  taskID: string;
+  directory: string;
+  squad: { id: string; version: string; digest: string };
+};
+
+/** Attachments as blobs, named by their hash. */
+export const keepAttachments = (
+  blobs: Blobs,
+  attachments: NonNullable<TaskCreate["attachments"]>,
+): Promise<AttachmentRef[]> =>
+  Promise.all(
+    attachments.map(async ({ filename, mime, data }) => {
+      const { sha256, bytes } = await blobs.put(Buffer.from(data, "base64"));
+      return { filename, mime, bytes, sha256 };
+    }),
+  );
+
+/** A Task that a Mission dispatches: it stands in the Mission's log in the same commit, or not at all. */
+export type Origin = {
+  mission: TaskMission;
+  production: z.infer<typeof production> | undefined;
+  /** The revision that the catalog must still have: what was recommended, or reconciled. */
+  expected: Pick<SquadRef, "version" | "digest"> | undefined;
+  /** The model that its caller named, for a squad that brings none. */
+  model: ModelRef | undefined;
+  /** Files that came to the Mission, and go to this Task too. */
+  attachments: readonly AttachmentRef[];
+  /** What the squad is told beside the request, by the Mission. */
+  handover: string | undefined;
+  /** What goes into the Mission's log, at the version that it was judged at and under its claim. */
+  also: (task: { taskID: string; title: string; squad: SquadRef }) => {
+    append: Write["appends"][number];
+    fence: Fence;
+  };
+};
+
+/** The Mission's log has moved on, or another handler has it: decide again. */
+export class Overtaken extends Error {
+  readonly reason: "version" | "fence";
+  constructor(reason: "version" | "fence") {
+    super(`The Mission has moved on (${reason}).`);
+    this.reason = reason;
+  }
+}
+
+export const createTask =
+  (deps: TasksDeps): Tasks["create"] =>
+  async (directory, body, once, origin) => {
+    const { store, engine, workspaces, limits } = deps;
+    const callback = body.callbackURL === undefined ? undefined : deps.callback(body.callbackURL);
+    const project = await workspaces.inspect(directory);
+    const place = placeOf(project, body, deps.defaults.landing);
+    const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
+    if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
+    const { orchestrator, agents } = await deps.squads.load(squad);
+    const model = modelFor(orchestrator, body.model, origin?.model, deps.resolveModel);
+    await deps.checkDisk();
+    if ((await store.waiting()) >= limits.waiting)
+      throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
+
+    const judged = (body.checks ?? []).findIndex((check) => typeof check === "object" && check.kind === "review");
+    if (judged >= 0 && !agents.some(isReviewer))
+      throw wrong(
+        `checks[${judged}].kind`,
+        `Expected a squad with a reviewer for a check of the kind review, got ${squad.id}`,
+      );
+
+    const taskID = newID("task");
+    const given = origin?.attachments ?? [];
+    const checks = await withBaselines(checkSpecs(body.checks ?? []), body.checks ?? [], {
+      attachments: [
+        ...(body.attachments ?? []).map(({ filename, data }) => ({
+          filename,
+          load: async () => Buffer.from(data, "base64"),
+        })),
+        ...given.map(({ filename, sha256 }) => ({ filename, load: () => store.blobs.get(sha256) })),
+      ],
+      directory: project.directory,
+      blobs: store.blobs,
+      limits,
+    });
+    const created: DomainEvent = {
+      type: "task.created",
+      data: {
+        taskID,
+        title: body.title ?? titleOf(body.request),
+        titleBy: body.title === undefined ? "service" : "caller",
+        request: await keepText(store.blobs, body.request),
+        productPillar: body.productPillar,
+        priority: body.priority ?? "normal",
+        source: body.source ?? "api",
+        directory: project.directory,
+        project: project.project,
+        checks,
+        attachments: [...(await keepAttachments(store.blobs, body.attachments ?? [])), ...given],
+        metadata: body.metadata ?? {},
+        squad,
+        model,
+        ...place,
+        budget: body.budget ?? null,
+        sessionID: newID("ses"),
+        agent: orchestrator.name,
+        ...(origin === undefined ? {} : { mission: origin.mission }),
+        ...(callback === undefined ? {} : { callbackURL: callback.shown }),
+        ...(origin?.production === undefined ? {} : { production: origin.production }),
+      },
+    };
+    const { id, version, digest } = squad;
+    const reply: TaskCreated = {
+      task_id: taskID,
+      taskID,
+      directory: project.directory,
+      squad: { id, version, digest },
+    };
+    const due = dueNow(deps.now(), created.data.priority);
+    const handed: DomainEvent[] =
+      origin?.handover === undefined
+        ? []
+        : [
+            {
+              type: "message.received",
+              data: {
+                messageID: `service-${taskID}`,
+                sessionID: created.data.sessionID,
+                source: "mission",
+                text: await keepText(store.blobs, origin.handover),
+                attachments: [],
+                disposition: "steered",
+              },
+            },
+          ];
+    const also = origin?.also({ taskID, title: created.data.title, squad });
+    const done = await store.commit({
+      appends: [
+        { stream: taskID, expected: 0, events: [created, ...handed] },
+        ...(also === undefined ? [] : [also.append]),
+      ],
+      due: [{ stream: taskID, due }],
+      ...(callback === undefined ? {} : { callbacks: [{ stream: taskID, url: callback.url }] }),
+      ...(also === undefined ? {} : { fence: also.fence }),
+      ...(once === undefined ? {} : { once: onceOf(once, 202, reply, false) }),
+    });
+    if (done.ok) {
+      engine.nudge(taskID, due);
+      return { status: 202, body: reply, replayed: false };
+    }
+    if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
+    if (origin !== undefined && done.reason !== "name") throw new Overtaken(done.reason);
+    throw new Error(`A new Task could not be written: ${done.reason}`);
+  };
+
+const checkRevision = (squad: SquadRef, { version, digest }: Pick<SquadRef, "version" | "digest">): void => {
+  if (squad.digest === digest && squad.version === version) return;
+  throw new ServiceError(
+    "squad_changed",
+    `Expected the squad ${squad.id} as ${version} (${digest}), got ${squad.version} (${squad.digest}): it was changed since.`,
+    { details: { digest: squad.digest } },
+  );
+};
+
+/** Where the Task works and where its result goes. */
+const placeOf = (
+  project: Project,
+  body: TaskCreate,
+  landing: "commit" | "branch",
+): { isolation: "worktree" | "directory"; landing: "commit" | "branch" | "none" } => {
+  const inPlace = body.isolation === "directory" || project.git === undefined || project.git.head === null;
+  if (!inPlace) return { isolation: "worktree", landing: body.landing ?? landing };
+  if (body.landing !== undefined)
+    throw new ServiceError(
+      "invalid_request",
+      body.isolation === "directory"
+        ? `Expected no landing with isolation "directory" (edits are final at once), got "${body.landing}".`
+        : `Expected no landing: ${project.directory} has no Git commit, so the Task works in place; got "${body.landing}".`,
+      { issues: [{ path: "body.landing", message: "Expected to be absent", code: "custom" }] },
+    );
+  return { isolation: "directory", landing: "none" };
+};
+
+/** An external agent brings its model; every other Task needs one that can be called. */
+const modelFor = (
+  { runtime, model }: AgentSpec,
+  wanted: string | undefined,
+  missions: ModelRef | undefined,
+  resolve: (ref: string | undefined) => ModelRef,
+): ModelRef => {
+  if (runtime === undefined) return resolve(wanted ?? model ?? missions);
+  const name = runtime.slice("acp:".length);
+  if (wanted === undefined) return `acp/${name}`;
+  throw wrong("model", `Expected no model with the external agent ${name}, which brings its own, got "${wanted}"`);
+};
+
+/** The first line of the request, without Markdown decoration, at most 80 characters. */
+export const titleOf = (request: string): string => {
+  const first = request.split("\n").find((line) => line.trim() !== "") ?? "Task";
+  const words = first.replace(/^[\s#>*-]+/, "").replace(/^\d{1,3}[.)]\s/, "");
+  const plain = words.replace(/^\s*\[[ xX]\]/, "").trim() || first.trim();
+  const characters = Array.from(plain);
+  return characters.length <= 80 ? plain : `${characters.slice(0, 79).join("")}…`;
+};
+
+/** Checks with every default; a bare string is a command. Ids are the caller's, else `check-1`, `check-2`, … */
+const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec[] => {
+  const seen = new Set<string>();
+  return checks.map((check, index) => {
+    const given = checkRequest.parse(typeof check === "string" ? { kind: "command", run: check } : check);
+    if (given.kind === "file" && !given.exists && given.matches !== undefined)
+      throw wrong(
+        `checks[${index}].matches`,
+        `Expected no pattern for a file that must not exist, got ${JSON.stringify(given.matches)}`,
+      );
+    const id = given.id ?? `check-${index + 1}`;
+    if (seen.has(id)) throw wrong(`checks[${index}].id`, `Expected a different id for every check, got "${id}" twice`);
+    seen.add(id);
+    const size = given.kind === "visual" ? { viewport: viewportOf(given.viewport) } : {};
+    const bounds =
+      given.kind === "review"
+        ? { baseline: false, timeoutSeconds: 600 }
+        : { baseline: given.baseline === true, timeoutSeconds: given.timeoutSeconds };
+    const spec = checkSpec.parse({ ...given, ...size, ...bounds, id, name: given.name ?? "" });
+    return { ...spec, name: given.name ?? aboutOf(spec).slice(0, 200) };
+  });
+};
+
+const wrong = (path: string, message: string) =>
+  new ServiceError("invalid_request", `body.${path}: ${message}.`, {
+    issues: [{ path: `body.${path}`, message, code: "custom" }],
+  });

@@ -1,0 +1,53 @@
+import { endAsks } from "../../domain/session/ask.ts";
+import { isActive } from "../../domain/view/summary.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import { openAsks, type TaskState } from "../../domain/state/task.ts";
+import { dueNow } from "../../engine/engine.ts";
+import { ServiceError } from "../../error.ts";
+import type { InterruptAccepted } from "../../protocol/task/accepted.ts";
+import type { Accept } from "./change.ts";
+import type { Tasks, TasksDeps } from "../service.ts";
+
+/** A message that interrupts cuts everything that was delegated. */
+export const interruptAll = ({ sessions }: TaskState, surface: string): DomainEvent[] =>
+  sessions
+    .filter(({ callID, end, interrupted }) => callID !== null && end === null && interrupted === null)
+    .map(({ sessionID }) => ({
+      type: "session.interrupted",
+      data: { sessionID, surface, reason: "a message came in" },
+    }));
+
+/** A caller has one delegated session stopped: a fact, which the run hears of and acts on (`branches.ts`). */
+export const createInterrupt =
+  ({ now }: Pick<TasksDeps, "now">, { own, change }: Accept): Tasks["interrupt"] =>
+  async (directory, taskID, sessionID, { surface = "api", reason = "" }, once) => {
+    await own(directory, taskID);
+    return change<InterruptAccepted>(taskID, once, (state) => {
+      const session = state.sessions.find((each) => each.sessionID === sessionID);
+      if (session === undefined)
+        throw new ServiceError(
+          "session_not_found",
+          `Expected the id of a session of ${taskID}, got ${JSON.stringify(sessionID.slice(0, 80))}.`,
+        );
+      if (session.callID === null)
+        throw new ServiceError(
+          "invalid_request",
+          `Expected a session that was delegated to, got the ${session.agent}'s; POST /task/${taskID}/cancel ends the Task.`,
+        );
+      if (session.end !== null || !isActive(state))
+        throw new ServiceError("session_ended", `Expected ${sessionID} to be at work, it has ended.`, {
+          details: { sessionID, outcome: session.end?.outcome ?? "stopped" },
+        });
+      const asks = openAsks(state).filter((ask) => ask.sessionID === sessionID);
+      return {
+        status: 202,
+        body: { taskID, sessionID, accepted: true, status: "running", lifecycleStatus: "active", eventID: 0 },
+        events:
+          session.interrupted === null
+            ? [{ type: "session.interrupted", data: { sessionID, surface, reason } }, ...endAsks(asks, "end")]
+            : [],
+        // Nobody moves a Task that waits.
+        ...(openAsks(state).length > 0 || state.deferred !== null ? { due: dueNow(now(), state.priority) } : {}),
+      };
+    });
+  };

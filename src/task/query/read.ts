@@ -1,0 +1,175 @@
+import { specsOf } from "../../domain/evidence/check.ts";
+import { columnsOf } from "../../domain/evidence/slice.ts";
+import { boardOf, messagesFrom, messageTypes, type OpenMessage, timelineOf } from "../../domain/view/board.ts";
+import { statusOf } from "../../domain/view/status.ts";
+import { phaseOf, waitOf } from "../../domain/view/summary.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { ServiceError } from "../../error.ts";
+import { isID } from "../../id.ts";
+import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
+import type { Message, MessagePage, TaskBoard } from "../../protocol/task/board.ts";
+import type { Json, ListQuery, Store } from "../../store/store.ts";
+import { loadInput, loadText } from "../../store/blob/text.ts";
+import type { Workspaces } from "../../workspace/workspace.ts";
+import { withQueue } from "./queue-place.ts";
+
+/** What may be asked about Tasks. Nothing here writes. */
+
+/** Two commits of a Task. */
+export type Between = { from: string; to: string };
+
+export type ReadsDeps = { store: Store; workspaces: Workspaces; now: () => Date };
+
+const boardMessages = 50;
+const boardTimeline = 50;
+
+/** The messages of a Task, or of a Mission, page by page. */
+export const messagesIn = async (
+  store: Pick<Store, "read" | "blobs">,
+  stream: string,
+  page: { after: number; limit: number },
+): Promise<{ messages: Message[]; nextAfter: number | null }> => {
+  const all = messagesFrom(await store.read(stream, { types: messageTypes }));
+  const rest = all.filter((message) => message.eventID > page.after);
+  const messages = await Promise.all(rest.slice(0, page.limit).map((message) => load(store, message)));
+  const last = messages.at(-1);
+  return { messages, nextAfter: rest.length > page.limit && last !== undefined ? last.eventID : null };
+};
+
+const load = async (store: Pick<Store, "blobs">, message: OpenMessage): Promise<Message> => ({
+  ...message,
+  text: await loadText(store.blobs, message.text),
+  calls: await Promise.all(
+    message.calls.map(async (call) => ({
+      ...call,
+      input: await loadInput(store.blobs, call.input as Json),
+      output: call.output === null ? null : await loadText(store.blobs, call.output),
+    })),
+  ),
+});
+
+export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
+  const state = async (taskID: string): Promise<TaskState> => {
+    const found = isID("task", taskID) ? await store.state(taskID) : undefined;
+    if (found === undefined) throw new ServiceError("task_not_found", "No Task has this id.");
+    return found;
+  };
+
+  /** What the Task began from and what it committed, round by round. */
+  const commitsOf = async (taskID: string): Promise<ReadonlySet<string>> => {
+    const events = await store.read(taskID, { types: ["workspace.prepared", "workspace.rebased", "tree.committed"] });
+    return new Set(
+      events.flatMap(({ type, data }) => {
+        if (type === "tree.committed") return [data.commit, data.parent];
+        if (type === "workspace.rebased") return [data.commit, data.baseCommit];
+        return type === "workspace.prepared" && data.baseCommit !== null ? [data.baseCommit] : [];
+      }),
+    );
+  };
+
+  const statusFrom = async (task: TaskState): Promise<TaskStatus> => {
+    const phase = phaseOf(task);
+    const wait = phase === "queued" ? waitOf(task) : null;
+    const [{ queue } = { queue: null }] = await withQueue(store, [{ taskID: task.taskID, phase, queue: wait }], now());
+    return statusOf(task, queue);
+  };
+
+  const diff = async (task: TaskState, between: Between | undefined): Promise<string> => {
+    if (task.workspace === null) return "";
+    const workspace = await workspaces.open(task.taskID, task.workspace);
+    if (between !== undefined) {
+      const commits = await commitsOf(task.taskID);
+      for (const commit of [between.from, between.to])
+        if (!commits.has(commit))
+          throw new ServiceError(
+            "route_not_found",
+            `Expected a commit of the Task, as its tree.committed events have them, got ${JSON.stringify(commit)}.`,
+          );
+      return workspace.diff(between.to, between.from);
+    }
+    return workspace.diff(task.touched ? null : (task.tree?.commit ?? null));
+  };
+
+  return {
+    state,
+
+    async list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]> {
+      const { project } = await workspaces.inspect(directory);
+      return withQueue(store, await store.list({ ...query, project }), now());
+    },
+
+    status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),
+
+    async get(taskID: string): Promise<TaskDetail> {
+      const task = await state(taskID);
+      return {
+        ...(await statusFrom(task)),
+        request: await loadText(store.blobs, task.request),
+        attachments: task.attachments,
+        requestedChecks: task.checks,
+      };
+    },
+
+    async board(taskID: string): Promise<TaskBoard> {
+      const task = await state(taskID);
+      const [events, recent, status, request] = await Promise.all([
+        store.read(taskID, { types: messageTypes, last: true, limit: boardMessages * 6 }),
+        store.read(taskID, { last: true, limit: boardTimeline }),
+        statusFrom(task),
+        loadText(store.blobs, task.request),
+      ]);
+      return boardOf({
+        status,
+        columns: columnsOf(task),
+        request,
+        messages: await Promise.all(
+          messagesFrom(events)
+            .slice(-boardMessages)
+            .map((message) => load(store, message)),
+        ),
+        total: task.messages,
+        artifacts: task.artifacts,
+        timeline: timelineOf(recent),
+        generatedAt: now().toISOString(),
+      });
+    },
+
+    async messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage> {
+      const task = await state(taskID);
+      const { messages, nextAfter } = await messagesIn(store, taskID, page);
+      return { messages, total: task.messages, nextAfter };
+    },
+
+    diff: async (taskID: string, between?: Between): Promise<string> => diff(await state(taskID), between),
+
+    async artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }> {
+      const task = await state(taskID);
+      const artifact = task.artifacts.find((kept) => kept.artifactID === artifactID);
+      const bytes = artifact && (await store.blobs.get(artifact.sha256));
+      if (artifact !== undefined && bytes !== undefined) return { artifact, bytes };
+      throw new ServiceError(
+        "route_not_found",
+        artifact === undefined
+          ? "Expected the id of one of the Task's artifacts, as its board lists them, got another."
+          : `Expected the ${artifact.bytes} bytes of ${artifactID} in the data folder, got nothing there.`,
+      );
+    },
+
+    async checkLog(taskID: string, checkID: string): Promise<Buffer> {
+      const task = await state(taskID);
+      const run = task.results[checkID] ?? task.baseline[checkID];
+      const bytes = run === undefined ? undefined : await store.blobs.get(run.log.sha256);
+      if (bytes !== undefined) return bytes;
+      throw new ServiceError(
+        "route_not_found",
+        specsOf(task).some((check) => check.id === checkID)
+          ? `Check ${checkID} has no log yet.`
+          : `Expected one of the Task's checks (${
+              specsOf(task)
+                .map((check) => check.id)
+                .join(", ") || "it has none"
+            }), got ${JSON.stringify(checkID)}.`,
+      );
+    },
+  };
+};

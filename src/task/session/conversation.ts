@@ -1,0 +1,66 @@
+import { type Conversation, emptyConversation } from "../../domain/conversation/message.ts";
+import { concerns, conversationTypes, converse, messageEventTypes, reopen } from "../../domain/conversation/fold.ts";
+import type { Recorded, StreamID } from "../../domain/event.ts";
+import type { StreamState } from "../../domain/state/stream.ts";
+import { rootOf, type TaskState } from "../../domain/state/task.ts";
+import type { Store } from "../../store/store.ts";
+
+/** What the sessions of a Task, or of a Mission, have said, as far as somebody goes on with it. */
+
+/** The conversation of a session up to the fold's version. Of what its newest summary replaces, only messages are read. */
+export const openConversation = async (
+  store: Store,
+  stream: StreamID,
+  state: StreamState,
+  sessionID = rootOf(state),
+): Promise<Conversation> => {
+  const { version } = state;
+  const isOurs = (event: Recorded) =>
+    event.version <= version && concerns(event, sessionID, sessionID === rootOf(state));
+  const compacted = await newestSummary(store, stream, isOurs);
+  const after = compacted?.data.through ?? 0;
+  const chat =
+    compacted === undefined
+      ? emptyConversation()
+      : reopen(compacted, (await store.read(stream, { types: messageEventTypes })).filter(isOurs));
+  for (const event of await store.read(stream, { types: conversationTypes, after }))
+    if (isOurs(event)) converse(chat, event);
+  return chat;
+};
+
+/** Summaries are long, and of many only one counts: all are read only where the Task's newest is another session's. */
+const newestSummary = async (store: Store, stream: string, isOurs: (event: Recorded) => boolean) => {
+  const types = ["conversation.compacted"] as const;
+  const newest = await store.read(stream, { types, last: true, limit: 1 });
+  const found = newest.every(isOurs) ? newest : await store.read(stream, { types });
+  const summary = found.findLast(isOurs);
+  return summary?.type === "conversation.compacted" ? summary : undefined;
+};
+
+/** The conversations that are open in a run; each is opened with its first use, and follows the log from there. */
+export type Conversations = {
+  of(sessionID: string): Promise<Conversation>;
+  follow(event: Recorded): void;
+  close(sessionID: string): void;
+};
+
+export const createConversations = (store: Store, state: () => TaskState, root: Conversation): Conversations => {
+  const open = new Map<string, Conversation>([[rootOf(state()), root]]);
+  return {
+    async of(sessionID) {
+      const known = open.get(sessionID);
+      if (known !== undefined) return known;
+      // Facts of other sessions may come in meanwhile; of this one none can before it is open.
+      const chat = await openConversation(store, state().taskID, state(), sessionID);
+      open.set(sessionID, chat);
+      return chat;
+    },
+    follow(event) {
+      for (const [sessionID, chat] of open)
+        if (concerns(event, sessionID, sessionID === rootOf(state()))) converse(chat, event);
+    },
+    close(sessionID) {
+      if (sessionID !== rootOf(state())) open.delete(sessionID);
+    },
+  };
+};

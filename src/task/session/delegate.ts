@@ -1,0 +1,199 @@
+import type { Delegated, ExternalTurn } from "../../agent/loop/loop.ts";
+import { lastWordOf } from "../../domain/conversation/message.ts";
+import { findSession, interruptOf } from "../../domain/session/session.ts";
+import type { Session } from "../../domain/state/task.ts";
+import { messageOf } from "../../error.ts";
+import { newID } from "../../id.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import { ClaimLost } from "../../store/claimed-stream.ts";
+import { keepText, loadText } from "../../store/blob/text.ts";
+import { failed, ok, sized, type ToolResult, Waits } from "../../tool/result.ts";
+import type { Joined } from "../../workspace/workspace.ts";
+import type { Crew } from "./runner.ts";
+import type { Run } from "../worker/open.ts";
+import { commitTree } from "../step/settle.ts";
+
+/**
+ * A call that has another agent work. Its session is found by the call, so that a run after a kill goes on with it and
+ * starts none twice. Several that may change files at once each work in files of their own, which are merged into the
+ * Task's one after another; a conflict goes back to whoever delegated.
+ */
+
+type Work = Delegated & { callID: string };
+
+/** Sessions of one Task at most. */
+const most = 64;
+
+export const delegate = async (run: Run, crew: Crew, parent: ExternalTurn, work: Work): Promise<ToolResult> => {
+  const known = run.state().sessions.find(({ callID }) => callID === work.callID);
+  const refused = known === undefined ? refusal(run, crew, parent, work) : undefined;
+  if (refused !== undefined) return failed(refused);
+  const sessionID = known?.sessionID ?? (await begin(run, crew, parent, work));
+  const session = findSession(run.state(), sessionID);
+  using _ended = { [Symbol.dispose]: () => run.chats.close(sessionID) };
+  if (session.end === null) await carryOut(run, crew, session);
+  const ended = findSession(run.state(), sessionID);
+  if (ended.fork !== null)
+    await run.workspaces.leave(await run.workspace(), ended.fork.name, ended.end?.joined?.commit);
+  return resultOf(ended, await lastWord(run, sessionID), work.callID);
+};
+
+/** Lets it work to its end, and says so. */
+const carryOut = async (run: Run, crew: Crew, { sessionID, agent, fork }: Session): Promise<void> => {
+  // In the Task's own files those that may change them take turns; with files of their own, only to join them.
+  using _files = mayWrite(crew, agent) && fork === null ? await inTurn(run) : nothing;
+  const ended = await crew.work(sessionID).then(
+    () => endOf(run, sessionID),
+    (error: unknown) => cannot(run, error),
+  );
+  // It waits for an answer, or for a quota: the call stays open with it.
+  if (ended === undefined) throw new Waits();
+  // Until it is a fact that they are joined: the next one begins from what is committed.
+  using _joining = fork === null ? nothing : await inTurn(run);
+  const joined = fork === null ? undefined : await join(run, agent, fork);
+  const told = joined && {
+    joined: joined.ok
+      ? { files: joined.files, conflicts: [], branch: null }
+      : { files: 0, conflicts: joined.paths, branch: joined.branch, commit: joined.commit },
+  };
+  await run.record([{ type: "session.ended", data: { sessionID, ...ended, ...told } }]);
+};
+
+type End = Pick<EventData["session.ended"], "outcome" | "reason">;
+
+const nothing: Disposable = { [Symbol.dispose]() {} };
+
+const refusal = (run: Run, crew: Crew, { agent }: ExternalTurn, work: Work): string | undefined => {
+  const { sessions, slices } = run.state();
+  if (!agent.delegates.includes(work.agent))
+    return `There is no agent ${JSON.stringify(work.agent)} to delegate to. Expected one of ${agent.delegates.join(", ")}.`;
+  if (!crew.squad.agents.some(({ name }) => name === work.agent))
+    return `The squad ${crew.squad.id} has no agent ${JSON.stringify(work.agent)}.`;
+  if (sessions.length >= most) return `A Task may have ${most} sessions, and this one has. Do the rest yourself.`;
+  const unknown = (work.slices ?? []).filter((id) => !slices.some(({ sliceID }) => sliceID === id));
+  if (unknown.length > 0)
+    return `There are no slices ${unknown.join(", ")}. Expected some of ${slices.map(({ sliceID }) => sliceID).join(", ")}.`;
+  return undefined;
+};
+
+const begin = async (run: Run, crew: Crew, parent: ExternalTurn, work: Work): Promise<string> => {
+  const sessionID = newID("ses");
+  const forked = mayWrite(crew, work.agent) && isOneOfSeveral(run, parent.sessionID);
+  // The tree that it begins from is committed before anybody else goes on in it.
+  using _files = forked ? await inTurn(run) : nothing;
+  const from = forked ? await treeNow(run) : undefined;
+  const agent = crew.squad.agents.find(({ name }) => name === work.agent);
+  const data = {
+    sessionID,
+    parentSessionID: parent.sessionID,
+    agent: work.agent,
+    model: agent?.model ?? run.state().model,
+    purpose: "work" as const,
+    callID: work.callID,
+    sliceIDs: [...(work.slices ?? [])],
+    brief: await keepText(run.store.blobs, briefOf(run, work)),
+    ...(from === undefined ? {} : { fork: { name: sessionID.slice(-8), ...from } }),
+  };
+  await run.record([{ type: "session.started", data }]);
+  return sessionID;
+};
+
+/** The contracts too: they are what it is judged by. */
+const briefOf = (run: Run, { brief, slices: ids = [] }: Work): string => {
+  const given = run.state().slices.filter(({ sliceID }) => ids.includes(sliceID));
+  if (given.length === 0) return brief;
+  const contracts = given.map(
+    ({ contract: { title, objective, acceptance } }) =>
+      `## ${title}\n${objective}\n${acceptance.map((criterion) => `- ${criterion}`).join("\n")}`,
+  );
+  return `${brief}\n\n# What you deliver, and how it will be judged\n\n${contracts.join("\n\n")}`;
+};
+
+/** Calls of the same reply delegate too. A setup of the operator's takes too long to be run for each. */
+const isOneOfSeveral = (run: Run, sessionID: string): boolean =>
+  run.setup === undefined &&
+  run.state().workspace?.kind === "worktree" &&
+  run.state().open.filter((call) => call.tool === "delegate" && call.sessionID === sessionID).length > 1;
+
+/** The Task's tree as it stands, as a commit; none where there is no worktree. */
+const treeNow = async (run: Run): Promise<{ commit: string; tree: string } | undefined> => {
+  await run.workspace();
+  if (run.state().touched) await commitTree(run);
+  const { tree, workspace } = run.state();
+  if (tree !== null) return { commit: tree.commit, tree: tree.tree };
+  return workspace?.baseCommit == null || workspace.baseTree === null
+    ? undefined
+    : { commit: workspace.baseCommit, tree: workspace.baseTree };
+};
+
+/**
+ * Its change in the Task's files. Begun again after a kill it puts them back first: nobody else has changed them, and
+ * the files of its own stand until the end is on record.
+ */
+const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>): Promise<Joined> => {
+  const tip = await treeNow(run);
+  const workspace = await run.workspace();
+  const own = await run.workspaces.fork(workspace, fork.name, fork);
+  using _slot = await run.slot();
+  return await run.workspaces.join(workspace, own, tip?.commit ?? fork.commit, `${agent}\n\nTask: ${run.stream}\n`);
+};
+
+/** It could not even be asked, for want of a model for instance: that is its end, and whoever delegated goes on. */
+const cannot = (run: Run, error: unknown): End => {
+  run.signal.throwIfAborted();
+  if (error instanceof ClaimLost || error instanceof Waits) throw error;
+  return { outcome: "failed", reason: messageOf(error).slice(0, 2000) };
+};
+
+/** How the session ended; undefined: it has not. */
+const endOf = (run: Run, sessionID: string): End | undefined => {
+  const { reply } = findSession(run.state(), sessionID);
+  const { open, deferred, cancel, lifecycle } = run.state();
+  const interrupted = interruptOf(run.state(), sessionID);
+  if (interrupted !== null) {
+    const why = interrupted.reason === "" ? "" : `: ${interrupted.reason.slice(0, 1000)}`;
+    return { outcome: "stopped", reason: `It was interrupted by ${interrupted.surface}${why}.` };
+  }
+  if (open.some((call) => call.sessionID === sessionID) || deferred !== null) return undefined;
+  if (reply?.failure) return { outcome: "failed", reason: reply.failure.message.slice(0, 2000) };
+  if (reply?.finish === "end") return { outcome: "finished", reason: null };
+  const ended = cancel !== null || lifecycle !== "active";
+  return { outcome: "stopped", reason: ended ? "The Task was asked to end." : "A limit of the Task was reached." };
+};
+
+const lastWord = async (run: Run, sessionID: string): Promise<string> =>
+  loadText(run.store.blobs, lastWordOf(await run.chats.of(sessionID)));
+
+/** From its end alone, so that it is the same when the service died between that and the call's. */
+const resultOf = ({ end, fork }: Session, said: string, callID: string): ToolResult => {
+  if (end === null) throw new Error("Expected a session that has ended, got one that works.");
+  const { outcome, reason, joined } = end;
+  const words = said === "" ? "It ended without a word." : said;
+  if (joined !== undefined && joined.branch !== null)
+    return failed(
+      `Its change is not in the Task's files: ${joined.conflicts.join(", ")} were changed there too. It is on ${joined.branch}; see it with \`git diff ${fork?.commit.slice(0, 12)} ${joined.branch}\` and take over what holds.\n\nIts last words: ${words.slice(0, 4000)}`,
+    );
+  if (outcome === "finished") return said === "" ? ok(words) : sized(said, { callID });
+  const how = outcome === "failed" ? "The agent failed" : "The agent was stopped";
+  return failed(`${how}: ${reason ?? "no reason is known"}\n\nIts last words: ${words.slice(0, 4000)}`);
+};
+
+const writers = new Set(["write", "edit", "apply_patch", "shell", "git", "process"]);
+
+const mayWrite = (crew: Crew, agent: string): boolean =>
+  crew.squad.agents.find(({ name }) => name === agent)?.tools.some((tool) => writers.has(tool)) ?? false;
+
+/** Whoever has the Task's files to itself last, by run. */
+const last = new WeakMap<Run, Promise<void>>();
+
+const inTurn = async (run: Run): Promise<Disposable> => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const before = last.get(run);
+  last.set(
+    run,
+    Promise.resolve(before).then(() => promise),
+  );
+  await before;
+  run.signal.throwIfAborted();
+  return { [Symbol.dispose]: resolve };
+};

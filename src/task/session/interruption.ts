@@ -1,0 +1,52 @@
+import { interruptOf } from "../../domain/session/session.ts";
+import type { Run } from "../worker/open.ts";
+
+/** Sessions that can be stopped while the rest of the Task goes on: a run hears of it also in the middle of a command. */
+
+export interface Branches {
+  /** Work of a session, under a signal that also follows its interruption; that alone is no error of the work. */
+  within(sessionID: string, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
+}
+
+export const createBranches = (run: Run): Branches => {
+  const open = new Map<string, AbortController>();
+  let watch: AbortController | undefined;
+
+  const stopThose = () => {
+    for (const [sessionID, branch] of open) if (interruptOf(run.state(), sessionID) !== null) branch.abort();
+  };
+  const listen = async (signal: AbortSignal): Promise<void> => {
+    const filter = { stream: run.stream, types: ["session.interrupted"] as const };
+    for await (const event of run.store.follow(run.state().position, signal, filter)) {
+      // Brings in what others wrote; a claim that is lost the work finds out itself.
+      if (event.version > run.state().version) await run.record([]);
+      stopThose();
+    }
+  };
+
+  return {
+    async within(sessionID, work) {
+      const branch = new AbortController();
+      open.set(sessionID, branch);
+      if (watch === undefined) {
+        watch = new AbortController();
+        void listen(AbortSignal.any([run.signal, watch.signal])).catch((error: unknown) =>
+          run.log.debug({ task: run.stream, err: error }, "interruptions are heard with the next step"),
+        );
+      }
+      stopThose();
+      try {
+        await work(AbortSignal.any([run.signal, branch.signal]));
+      } catch (error) {
+        run.signal.throwIfAborted();
+        if (!branch.signal.aborted) throw error;
+      } finally {
+        open.delete(sessionID);
+        if (open.size === 0) {
+          watch.abort();
+          watch = undefined;
+        }
+      }
+    },
+  };
+};

@@ -1,0 +1,34 @@
+import { readGuide } from "../../agent/prompt/project-guide.ts";
+import { detectProject } from "../../check/project/detect.ts";
+import { messageOf } from "../../error.ts";
+import type { Facts } from "../../model/model.ts";
+import { findSkills } from "../../tool/task/skill.ts";
+import { createFiles, type Files } from "../../workspace/file/files.ts";
+import type { Run } from "../worker/open.ts";
+
+/**
+ * What is found out about a Task's project when a run begins. Read in the user's directory, which the Task's tree was
+ * made from and which its own work does not change before it lands: so the next run tells the agent the same.
+ */
+export const factsOf = async (run: Run): Promise<Facts> => {
+  const { checks, directory, productPillar: pillar } = run.state();
+  const root = filesAt(run, directory);
+  if (root === undefined) return { checks, pillar, detected: {} };
+  const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
+  const top = filesAt(run, git?.toplevel) ?? root;
+  const [{ detected, project }, guide, skills] = await Promise.all([
+    detectProject(root, top),
+    readGuide(root, top),
+    findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
+  ]);
+  return { checks, pillar, detected, project: { ...project, skills, ...(guide === undefined ? {} : { guide }) } };
+};
+
+const filesAt = (run: Run, path: string | undefined): Files | undefined => {
+  try {
+    return path === undefined ? undefined : createFiles(path);
+  } catch (error) {
+    run.log.debug({ task: run.stream, error: messageOf(error) }, "the project's files are not there");
+    return undefined;
+  }
+};

@@ -1,0 +1,39 @@
+import { interrupted, runCalls } from "../../agent/loop/call.ts";
+import type { Turn } from "../../agent/loop/loop.ts";
+import type { Conversation } from "../../domain/conversation/message.ts";
+import { isWaiting, type Open } from "../../domain/state/task.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import type { Run } from "../worker/open.ts";
+
+/**
+ * Calls of a session that an earlier run left open. Those that read, write only to our log, or have waited for an answer
+ * since they began, run; what may have changed files is not repeated by us: the model is told so, with the state the
+ * files are in. Without `turn` they are an external agent's, and none is ours to run.
+ */
+export const recover = async (
+  run: Run,
+  { sessionID, chat, workspace }: { sessionID: string; chat: Conversation; workspace: () => Promise<Workspace> },
+  turn: (() => Turn) | undefined,
+): Promise<void> => {
+  const state = run.state();
+  const isHarmless = ({ callID, effect }: Open) =>
+    turn !== undefined && (effect === "none" || effect === "log" || isWaiting(state, callID));
+  const open = new Map(state.open.map((call) => [call.callID, isHarmless(call)]));
+  const calls = (chat.turn?.reply.calls ?? []).filter((call) => open.has(call.callID));
+  const again = calls.filter((call) => open.get(call.callID) === true);
+  const lost = calls.filter((call) => open.get(call.callID) !== true);
+  if (lost.length > 0) {
+    const files = await describe(await workspace());
+    await run.record(lost.map((call) => interrupted(sessionID, call, files)));
+  }
+  if (turn !== undefined && again.length > 0) await runCalls(turn(), again);
+};
+
+const describe = async (workspace: Workspace): Promise<string> => {
+  if (workspace.git === undefined) return "Look at the files before you repeat it.";
+  const { stdout } = await workspace.git.run(["status", "--porcelain=v1", "-uall"]);
+  const status = stdout.toString("utf8").trimEnd();
+  if (status === "") return "git status: nothing changed against the last commit.";
+  const diff = await workspace.diff(null);
+  return `git status:\n${status.slice(0, 2000)}\n\ngit diff:\n${diff.slice(0, 6000)}`;
+};

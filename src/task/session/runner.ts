@@ -1,0 +1,170 @@
+import { withinTime } from "../../agent/deadline.ts";
+import type { ExternalAgent } from "../../agent/external/run.ts";
+import { type Delegated, type ExternalTurn, runAgent, type Turn } from "../../agent/loop/loop.ts";
+import { ownChecks } from "../../check/project/own-check.ts";
+import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
+import { brake } from "../../domain/session/budget.ts";
+import type { Conversation } from "../../domain/conversation/message.ts";
+import { next, type Step } from "../../domain/task/next.ts";
+import { circleOf, findSession, interruptOf } from "../../domain/session/session.ts";
+import { isRead, rootOf, type Session } from "../../domain/state/task.ts";
+import { ServiceError } from "../../error.ts";
+import type { Model } from "../../model/model.ts";
+import type { Squad } from "../../squad/squad.ts";
+import type { ToolResult } from "../../tool/result.ts";
+import { author, maker } from "./squad-author.ts";
+import { createBranches } from "./interruption.ts";
+import { delegate } from "./delegate.ts";
+import { createEquip, type Equipment } from "./toolset.ts";
+import { factsOf } from "./project-facts.ts";
+import type { Run } from "../worker/open.ts";
+import { recover } from "./recover.ts";
+
+/** The agents of a run: what each session works with, and how it is moved. */
+
+export type Crew = {
+  squad: Squad;
+  /** What the Task does next, as its squad and its model can. */
+  nextStep(): Step;
+  /** Whether this Task's model may try again. */
+  retries(): boolean;
+  /** Lets the Orchestrator work until it asks for no more, or until the Task wants something else. */
+  orchestrate(last: boolean): Promise<void>;
+  /** Ends what an earlier run left open in the Orchestrator's session. */
+  takeUp(): Promise<void>;
+  /** Lets another agent's session go on until its last word, or until it can do nothing more now. */
+  work(sessionID: string): Promise<Conversation>;
+};
+
+export const createCrew = async (run: Run): Promise<Crew> => {
+  const squad = await run.squads.load(run.state().squad);
+  const { orchestrator, agents } = squad;
+  const external = externalOf(run, orchestrator);
+  // A model that cannot be called now fails the turn that needs it, not a cancel or a landing.
+  const loadModel = async (): Promise<Model | Error | undefined> =>
+    external === undefined ? run.models.load(run.state().model).catch((error: unknown) => error as Error) : undefined;
+  let model = await loadModel();
+  const facts = { ...(await factsOf(run)), skills: squad.skills };
+  const { equip, turn: base } = createEquip(run, squad, facts);
+
+  const ours = ownChecks(facts, run.limits.projectCheckSeconds);
+  const retries = () => !(model instanceof Error) && model?.retries !== false;
+  const reviews = agents.some(isReviewer);
+  const stop = (sessionID: string) => brake(run.state(), run.limits, run.now(), circleOf(run.state(), sessionID));
+  const nextStep = (): Step =>
+    next(run.state(), {
+      checkRounds: run.limits.checkRounds,
+      own: ours,
+      retries: retries(),
+      reviews,
+      stop: stop(rootOf(run.state())),
+    });
+
+  const { production } = run.state();
+  const ownTools = production === null ? equip(orchestrator) : equip(maker(orchestrator), [author(run, production)]);
+
+  const lead = (last: boolean): ExternalTurn =>
+    base({
+      agent: production === null ? orchestrator : maker(orchestrator),
+      sessionID: rootOf(run.state()),
+      chat: run.chat,
+      model: () => run.state().model,
+      wanted() {
+        const step = nextStep();
+        return step.kind === "turn" && step.last === last;
+      },
+      last,
+    });
+
+  const turnOf = (turn: ExternalTurn, asked: Model | Error | undefined, { tools, specs }: Equipment): Turn => {
+    if (asked === undefined) throw new Error("Expected an agent of ours, got one with a model of its own.");
+    if (asked instanceof Error) throw asked;
+    const delegated = (callID: string, work: Delegated): Promise<ToolResult> =>
+      delegate(run, crew, turn, { callID, ...work });
+    return { ...turn, model: asked, tools, specs, delegate: delegated };
+  };
+
+  const branches = createBranches(run);
+  const crew: Crew = {
+    squad,
+    nextStep,
+    retries,
+    async orchestrate(last) {
+      if (external === undefined) await runAgent(turnOf(lead(last), model, ownTools));
+      else await runProgram(lead(last), external);
+      model = await loadModel();
+    },
+    async takeUp() {
+      const about = { sessionID: rootOf(run.state()), chat: run.chat, workspace: run.workspace };
+      await recover(run, about, external === undefined ? () => turnOf(lead(false), model, ownTools) : undefined);
+    },
+    async work(sessionID) {
+      const chat = await run.chats.of(sessionID);
+      const session = () => findSession(run.state(), sessionID);
+      const agent = agents.find(({ name }) => name === session().agent);
+      if (agent === undefined) throw new Error(`Expected the agent ${session().agent} in squad ${squad.id}, got none.`);
+      const equipment = equip(agent);
+      const goesOn = () => isUnderWay(run, session()) && stop(sessionID) === undefined;
+      const { fork } = session();
+      const forked = fork === null ? undefined : await run.workspaces.fork(await run.workspace(), fork.name, fork);
+      const own = {
+        ...base({
+          agent,
+          sessionID,
+          chat,
+          wanted: goesOn,
+          last: false,
+          model: () => session().model as ModelRef,
+        }),
+        ...(forked === undefined ? {} : { workspace: () => Promise.resolve(forked) }),
+      };
+      const isOpen = () => run.state().open.some((call) => call.sessionID === sessionID);
+      await branches.within(sessionID, async (signal) => {
+        for (;;) {
+          const { model: ref } = session();
+          const turn = { ...turnOf(own, await run.models.load(ref as ModelRef), equipment), signal };
+          if (isOpen() && interruptOf(run.state(), sessionID) === null) await recover(run, own, () => turn);
+          if (goesOn()) await runAgent(session().purpose === "review" ? asReview(turn) : turn);
+          // Another model goes on with it.
+          if (session().model === ref || !goesOn()) return;
+        }
+      });
+      if (interruptOf(run.state(), sessionID) !== null && isOpen()) await recover(run, own, undefined);
+      return chat;
+    },
+  };
+  return crew;
+};
+
+export const isReviewer = ({ name }: AgentSpec): boolean => name === "reviewer";
+
+/** A reviewer sees what it was given: nothing of the project beside it. */
+const asReview = (turn: Turn): Turn => ({ ...turn, system: turn.agent.instructions });
+
+/** It has not said its last word, waits for nothing, and nobody wants the Task to end or to wait. */
+const isUnderWay = (run: Run, { sessionID, sliceIDs, judged: said, purpose, reply, end }: Session): boolean => {
+  const { lifecycle, cancel, deferred, open, slices } = run.state();
+  if (interruptOf(run.state(), sessionID) !== null) return false;
+  if (end !== null || lifecycle !== "active" || cancel !== null || deferred !== null) return false;
+  if (open.some((call) => call.sessionID === sessionID)) return false;
+  if (purpose === "review" && !isRead(run.state())) return false;
+  const judged =
+    purpose === "review" &&
+    (Object.keys(said).length > 0 ||
+      slices.some((slice) => sliceIDs.includes(slice.sliceID) && slice.review?.sessionID === sessionID));
+  return !judged && (reply === null || reply.finish === "calls" || reply.finish === "length");
+};
+
+/** The program that runs this agent; undefined: we do. One that the operator took away fails its Tasks by name. */
+const externalOf = (run: Run, { runtime }: AgentSpec): ExternalAgent | undefined => {
+  if (runtime === undefined) return undefined;
+  const name = runtime.slice("acp:".length);
+  const agent = Object.hasOwn(run.externals, name) ? run.externals[name] : undefined;
+  if (agent !== undefined) return agent;
+  throw new ServiceError("squad_not_available", `Expected the external agent ${name} in config.jsonc, got none.`);
+};
+
+const runProgram = async (turn: ExternalTurn, agent: ExternalAgent): Promise<void> => {
+  const { runExternal } = await import("../../agent/external/run.ts");
+  await withinTime(turn, (signal) => runExternal({ ...turn, signal }, agent));
+};

@@ -1,0 +1,84 @@
+import type { ExternalTurn } from "../../agent/loop/loop.ts";
+import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
+import { compileRules } from "../../domain/permission/rule.ts";
+import { dueNow } from "../../engine/engine.ts";
+import type { Facts, ToolSpec } from "../../model/model.ts";
+import type { LiveFrame } from "../../protocol/event/frame.ts";
+import type { Squad } from "../../squad/squad.ts";
+import { selectTools, toolSpecs } from "../../tool/registry.ts";
+import type { Tool } from "../../tool/result.ts";
+import { withAttachments } from "../workspace/attachment.ts";
+import type { Run } from "../worker/open.ts";
+
+/** What every session of a run works with: its agent's tools, and the run's means in the shape that the loop wants. */
+
+export type Equipment = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSpec[] };
+
+export const createEquip = (run: Run, { agents, skills }: Squad, facts: Facts) => {
+  const rules = compileRules(run.permissions, run.state().projectRules);
+
+  const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Equipment => {
+    const tools = [...selectTools(names, { web: run.web !== undefined, skills }), ...more];
+    // Where there are no skills, nothing is said of them.
+    const some = skills.length + (facts.project?.skills?.length ?? 0) > 0;
+    const told = tools.filter(({ name }) => name !== "skill" || some);
+    return { tools: new Map(tools.map((tool) => [tool.name, tool])), specs: toolSpecs(told) };
+  };
+
+  const turn = (
+    about: Pick<ExternalTurn, "agent" | "sessionID" | "chat" | "wanted" | "last"> & { model: () => ModelRef },
+  ): ExternalTurn => ({
+    ...about,
+    facts,
+    colleagues: agents.filter(({ name }) => about.agent.delegates.includes(name)),
+    limits: run.limits,
+    rules,
+    store: run.store,
+    log: run.log,
+    signal: run.signal,
+    stream: run.stream,
+    state: run.state,
+    task: run.state,
+    async record(events, judged) {
+      await run.record(events, judged === undefined ? {} : { judged });
+    },
+    workspace: () => withAttachments(run),
+    background: run.background,
+    web: run.web,
+    slot: run.slot,
+    live: (type, id, text) => run.store.live.publish(frame(run, about.sessionID, type, id, text), run.state().position),
+    sleep: (ms, signal = run.signal) => sleep(ms, signal),
+    standIn: () => run.models.standIn(about.model(), run.state().tried),
+    async defer(event, until) {
+      const due = { at: until, rank: dueNow(until, run.state().priority).rank };
+      const { input } = run.state();
+      // Facts of our own may come in between (the workspace is made meanwhile); only what somebody said, or a wish to
+      // end, is a reason to ask the model again first.
+      while (!(await run.record([event], { judged: run.state().version, due })))
+        if (run.state().input !== input || run.state().cancel !== null) return;
+    },
+    now: run.now,
+  });
+
+  return { equip, turn };
+};
+
+const frame = (run: Run, sessionID: string, type: LiveFrame["type"], id: string, text: string): LiveFrame => {
+  const common = { taskID: run.stream, sessionID, at: run.now().toISOString() };
+  return type === "tool.output"
+    ? { type, ...common, data: { callID: id, text } }
+    : { type, ...common, data: { messageID: id, text } };
+};
+
+const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", end);
+      resolve();
+    }, ms);
+    signal.addEventListener("abort", end, { once: true });
+  });

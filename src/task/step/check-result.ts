@@ -1,0 +1,76 @@
+import { type CheckResult, runCheck } from "../../check/run.ts";
+import { redefinedIn } from "../../check/project/redefined.ts";
+import type { RunCheck } from "../../protocol/check.ts";
+import type { Checkout, Laid } from "../../workspace/workspace.ts";
+import type { Run } from "../worker/open.ts";
+import { watched } from "../workspace/open.ts";
+
+/** One check from its first try to the result that counts. */
+
+export type Result = CheckResult & { flaky: boolean; redefined: string[] };
+
+export const resultOf = async (
+  run: Run,
+  spec: RunCheck,
+  checkout: Checkout | undefined,
+  on: "base" | "work",
+): Promise<Result> => {
+  const first = { ...(await attempt(run, spec, checkout)), flaky: false, redefined: [] };
+  if (checkout === undefined || on === "base") return first;
+  const result = await again(run, spec, checkout, first);
+  return result.state === "passed" ? asBefore(run, spec, checkout, result) : result;
+};
+
+/** A red check runs once more on the same files: whether its word can be relied on is shown. */
+const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result): Promise<Result> => {
+  const own = run.state().own.some(({ id }) => id === spec.id);
+  if (first.state !== "failed" || first.final || own) return first;
+  const second = await attempt(run, spec, checkout);
+  if (second.state !== "passed") return first;
+  const output = `${first.output}\n--- ${first.reason ?? "failed"}; once more ---\n${second.output}`;
+  return { ...second, output, durationMs: first.durationMs + second.durationMs, flaky: true, redefined: [] };
+};
+
+/** Where the work changed what says how the check is run, it has to pass with that as it was before, too. */
+const asBefore = async (run: Run, spec: RunCheck, checkout: Checkout, green: Result): Promise<Result> => {
+  const command = spec.kind === "file" ? undefined : "run" in spec ? spec.run : spec.start;
+  const base = run.state().workspace?.baseCommit;
+  if (command === undefined || base == null || base === run.state().tree?.commit) return green;
+  const cwd = (spec.kind === "file" ? undefined : spec.cwd) ?? ".";
+  const { laid, names } = await redefinedIn(command, cwd, await checkout.before(base));
+  if (names.length === 0) return green;
+  const second = await attempt(run, spec, checkout, laid);
+  const told = names.join(", ");
+  const output = `${green.output}\n--- with ${told} as before the work ---\n${second.output}`;
+  const durationMs = green.durationMs + second.durationMs;
+  const result = { ...green, output, durationMs, redefined: names };
+  if (second.state === "passed") return result;
+  const reason = `passes only with the Task's own ${told}; with that as before the work: ${second.reason ?? "failed"}`;
+  const { state, exitCode, tail } = second;
+  return { ...result, state, exitCode, tail, reason };
+};
+
+const attempt = async (
+  run: Run,
+  spec: RunCheck,
+  checkout: Checkout | undefined,
+  laid: readonly Laid[] = [],
+): Promise<CheckResult> => {
+  const options = {
+    limits: run.limits,
+    browser: run.browser(),
+    blob: (sha256: string) => run.store.blobs.get(sha256),
+    signal: run.signal,
+    network: run.sandbox.network,
+    onOutput: (text: string) =>
+      run.store.live.publish(
+        { type: "tool.output", taskID: run.stream, at: run.now().toISOString(), data: { callID: spec.id, text } },
+        run.state().position,
+      ),
+  };
+  if (checkout === undefined) return runCheck(spec, await run.workspace(), options);
+  const failed = spec.kind === "file" ? undefined : await run.checkout.setUp();
+  if (failed !== undefined) return failed;
+  await using place = await checkout.open(spec.id, laid);
+  return await runCheck(spec, watched(run, place), options);
+};

@@ -1,0 +1,84 @@
+import type { EventData } from "../../protocol/event/event.ts";
+import type { Snapshot } from "../../protocol/event/workspace.ts";
+import { baseSide, projectSide, taskSide } from "../../workspace/landing/conflict.ts";
+import type { Renewed, Workspace } from "../../workspace/workspace.ts";
+import type { Run } from "../worker/open.ts";
+import { said } from "./message.ts";
+import { messageFor } from "./settle.ts";
+import { named } from "./branch-command.ts";
+
+/** A conflict with the project goes back to the agent, with both sides. */
+
+export type Conflict = {
+  /** The branch has other commits; the user's files have other edits; markers of an earlier round still stand. */
+  kind: "moved" | "edited" | "unresolved";
+  paths: string[];
+};
+
+/** Paths that are in the way and that no agent could see; then nothing was done. */
+export const giveBack = async (run: Run, workspace: Workspace, conflict: Conflict): Promise<string[]> => {
+  const { tree, landingRound, workspace: prepared } = run.state();
+  const round = landingRound + 1;
+  if (tree === null || prepared?.baseCommit == null || prepared.baseTree === null) return [];
+  if (conflict.kind === "unresolved") {
+    const { baseCommit, baseTree, snapshot } = prepared;
+    const { commit, tree: treeID } = tree;
+    const same = { baseCommit, baseTree, commit, tree: treeID, ...(snapshot === undefined ? {} : { snapshot }) };
+    await record(run, { round, paths: run.state().conflicts, ...same }, unresolvedText(run, round, conflict.paths));
+    return [];
+  }
+  const dirty = conflict.kind === "edited" ? conflict.paths : [];
+  const renewed = await run.workspaces.renew(workspace, tree, messageFor(run), dirty);
+  if (!renewed.ok) return renewed.paths;
+  const { paths, baseCommit, baseTree, commit, tree: treeID, snapshot } = renewed;
+  const base = { baseCommit, baseTree, commit, tree: treeID };
+  const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
+  await record(run, { round, paths: paths.slice(0, 500), ...base, ...seen }, conflictText(run, round, renewed));
+  run.forgetWorkspace();
+  return [];
+};
+
+/** Not judged: the files have changed already, and the fact must not be lost. */
+const record = async (run: Run, data: EventData["landing.conflicted"], text: string): Promise<void> => {
+  await run.record([{ type: "landing.conflicted", data }, await said(run, "landing", text)]);
+};
+
+const conflictText = (run: Run, round: number, renewed: Extract<Renewed, { ok: true }>): string => {
+  const { paths, said, uncommitted, theirs } = renewed;
+  const work =
+    uncommitted.length === 0
+      ? ""
+      : `\n\nIn ${named(uncommitted)} the project's side is work in progress of the user's, not committed yet. Leave those lines exactly as they are and put your change beside them: a change that rewrites or needs uncommitted lines cannot land.`;
+  return `Your change could not land: while you worked, the project changed the same places in ${named(paths)} (round ${round} of ${run.limits.landingRounds}).
+
+Your workspace now holds the project as it is at this moment, with your change put on top of it. Where both sides changed the same lines, the file has both versions, and between them what stood there before:
+
+<<<<<<< ${projectSide}
+what the project has
+||||||| ${baseSide}
+what both sides changed
+=======
+what you wrote
+>>>>>>> ${taskSide}
+${said.length === 0 ? "" : `\nConflicts that no marker shows:\n${said.map((line) => `- ${line}`).join("\n")}\n`}
+Read each of these files. Make one version that keeps what the project's side wants and does what you were asked to do, and remove the marker lines. A line that is only in the middle, or in the middle and on one side, was taken away by the other side: leave it out. Change nothing else.${work}
+
+What the project changed there since you began:
+
+\`\`\`diff
+${theirs.trimEnd()}
+\`\`\`
+
+When you are done, say so. The checks run again, and landing is tried again.`;
+};
+
+const unresolvedText = (run: Run, round: number, paths: readonly string[]): string =>
+  `Your change could not land: conflict markers (lines that begin with <<<<<<<, |||||||, ======= or >>>>>>>) still stand in ${named(paths)} (round ${round} of ${run.limits.landingRounds}). Open each of these files, make one version of both sides, and remove the marker lines. When you are done, say so.`;
+
+/** Many untracked paths stand in a blob: no event exceeds 64 KiB. */
+export const keepSnapshot = async (run: Pick<Run, "store">, snapshot: Snapshot): Promise<Snapshot> => {
+  if (!Array.isArray(snapshot.untracked)) return snapshot;
+  const text = JSON.stringify(snapshot.untracked);
+  if (text.length <= 16 * 1024) return snapshot;
+  return { ...snapshot, untracked: { blob: await run.store.blobs.put(Buffer.from(text)) } };
+};

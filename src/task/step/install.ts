@@ -1,0 +1,45 @@
+import { messageOf, ServiceError } from "../../error.ts";
+import type { Manager } from "../../squad/install/manager.ts";
+import { decode } from "../../squad/package/package.ts";
+import { judged } from "../session/squad-author.ts";
+import type { Run } from "../worker/open.ts";
+import { settle } from "./settle.ts";
+
+/**
+ * The landing of a Task that makes a squad: what it staged is judged once more and installed in the project, whole or
+ * not at all. From `squad.installing` on it is only carried to its end; what stands already is found standing.
+ */
+export const install = async (run: Run, manager: Pick<Manager, "install" | "validate">): Promise<void> => {
+  const { staged, production, installed, directory, version } = run.state();
+  if (staged === null || production === null) throw new Error("Expected a staged squad to install, got none.");
+  const { squad } = staged;
+  const fail = (code: string, message: string) =>
+    settle(run, {
+      lifecycleStatus: "failed",
+      failure: {
+        code,
+        message: `The squad ${squad.id} could not be installed: ${message}`,
+        retryable: true,
+        remedy: "Send a message that says what to change.",
+      },
+    });
+  const bytes = await run.store.blobs.get(squad.digest);
+  const files = bytes === undefined ? undefined : decode(bytes);
+  if (files === undefined) return fail("text_lost", "its staged package is gone from the data folder.");
+  const problems = await judged(files, production, { redact: run.store.redact, validate: manager.validate });
+  if (problems.length > 0) return fail("squad_invalid", `${problems.join("; ")}.`);
+  // At the version it was judged at, so that no cancel or message falls in between.
+  if (
+    run.state().installing === null &&
+    !(await run.record([{ type: "squad.installing", data: { squad } }], { judged: version }))
+  )
+    return;
+  try {
+    const done = await manager.install({ files }, "project", directory, installed?.squad.digest);
+    await run.record([{ type: "squad.installed", data: { squad: done.squad, replaced: done.replaced } }]);
+  } catch (error) {
+    run.signal.throwIfAborted();
+    if (!(error instanceof ServiceError) || error.retryable) throw error;
+    await fail(error.code, messageOf(error));
+  }
+};

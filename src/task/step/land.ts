@@ -1,0 +1,158 @@
+import { hasSnapshot } from "../../domain/state/task.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import type { Commit, LandingPlan, Refusal, Workspace } from "../../workspace/workspace.ts";
+import { type Conflict, giveBack } from "./conflict.ts";
+import type { Run } from "../worker/open.ts";
+import { messageFor, settle } from "./settle.ts";
+import { cherryPick, named, take } from "./branch-command.ts";
+
+/**
+ * The checked tree enters the project. First the change alone: on the branch's head, without what the user had not
+ * committed, and the checks run on that. `landing.started` is the point of no return; from there on only forward.
+ * `retries`: whether this Task's model may solve a conflict.
+ */
+export const land = async (run: Run, retries: boolean): Promise<void> => {
+  const workspace = await run.workspace();
+  await run.landingTurn();
+  const { landingStarted, tree, workspace: prepared, conflicts } = run.state();
+  if (landingStarted !== null) return roll(run, workspace, await planOf(run, landingStarted));
+  if (tree === null || prepared?.baseCommit == null) throw new Error("Expected a committed tree to land.");
+
+  const unresolved = await run.workspaces.unresolved(workspace, conflicts);
+  if (unresolved.length > 0) return meet(run, workspace, retries, { kind: "unresolved", paths: unresolved });
+  if (hasSnapshot(run.state())) return rebase(run, workspace, tree, retries);
+
+  if (prepared.targetRef === null) {
+    const ref = `refs/heads/${prepared.branch}`;
+    const kept = run.state().left;
+    await run.record([{ type: "landing.finished", data: { commit: tree.commit, tree: tree.tree, ref, kept } }], {
+      judged: run.state().version,
+    });
+    return;
+  }
+
+  using _slot = await run.slot();
+  const plan = await run.workspaces.plan(workspace, tree, prepared.baseCommit);
+  if ("reason" in plan) return await refused(run, workspace, plan, tree, retries);
+  const paths = await keepPaths(run, plan.paths);
+  const { commit, tree: treeID, from, ref } = plan;
+  const started = await run.record([{ type: "landing.started", data: { commit, tree: treeID, from, ref, paths } }], {
+    judged: run.state().version,
+  });
+  if (started) await roll(run, workspace, plan);
+};
+
+const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<void> => {
+  const { commit, tree, ref } = plan;
+  const landed = await run.workspaces.land(workspace, plan);
+  if (!landed.ok) {
+    await run.record([{ type: "landing.withdrawn", data: { reason: landed.reason } }]);
+    return;
+  }
+  const kept = [...new Set([...landed.kept, ...run.state().left])];
+  const merged = plan.paths.filter((path) => path.merged === true && !kept.includes(path.path)).map(({ path }) => path);
+  const more = merged.length === 0 ? {} : { merged };
+  await run.record([{ type: "landing.finished", data: { commit, tree, ref, kept, ...more } }]);
+};
+
+const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boolean): Promise<void> => {
+  if (run.state().moves >= run.limits.landingMoves) return outrun(run, workspace);
+  const rebased = await run.workspaces.rebase(workspace, tree, messageFor(run));
+  if (rebased.ok) {
+    const { baseCommit, baseTree, commit, tree: treeID, left } = rebased;
+    const more = left.length === 0 ? {} : { left };
+    await run.record([{ type: "workspace.rebased", data: { baseCommit, baseTree, commit, tree: treeID, ...more } }]);
+    run.forgetWorkspace();
+    return;
+  }
+  const { branch } = workspace.prepared;
+  switch (rebased.reason) {
+    case "conflict":
+      return meet(run, workspace, retries, { kind: "moved", paths: rebased.paths });
+    case "entangled":
+      return fail(run, {
+        code: "landing_entangled",
+        message: `The work is done and on ${branch}, but it changes lines that are not committed in the project, and cannot be a commit without them: ${named(rebased.paths)}. Nothing was overwritten. To take it into your files as they are: ${take(branch)}`,
+        retryable: false,
+        remedy: `Run: ${take(branch)} — or commit your own changes first, then run: ${cherryPick(branch)}`,
+      });
+  }
+};
+
+/** Somebody commits each time before the checks are through: the Task says so instead of following for ever. */
+const outrun = (run: Run, { prepared: { branch, targetRef } }: Workspace): Promise<void> =>
+  fail(run, {
+    code: "landing_refused",
+    message: `The work is done and on ${branch}, but ${targetRef ?? "the project"} had new commits each time that the checks had passed, ${run.state().moves} times in a row. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+    retryable: true,
+    remedy: `Send a message to land again when the branch is quiet, or run: ${cherryPick(branch)}`,
+  });
+
+const refused = async (
+  run: Run,
+  workspace: Workspace,
+  refusal: Refusal,
+  tree: Commit,
+  retries: boolean,
+): Promise<void> => {
+  const { branch } = workspace.prepared;
+  switch (refusal.reason) {
+    case "moved":
+      return rebase(run, workspace, tree, retries);
+    case "dirty":
+      return meet(run, workspace, retries, { kind: "edited", paths: refusal.paths });
+    case "detached":
+    case "gone":
+      return fail(run, {
+        code: "landing_refused",
+        message: `The work is done and on ${branch}, but could not land: ${refusal.message}. To take it: ${cherryPick(branch)}`,
+        retryable: true,
+        remedy: `Run: ${cherryPick(branch)}`,
+      });
+  }
+};
+
+/** A conflict goes back to the agent, or ends the Task with the commands that take its work. */
+const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: Conflict): Promise<void> => {
+  const { branch, targetRef } = workspace.prepared;
+  const most = run.limits.landingRounds;
+  if (!retries || run.state().landingRound >= most) {
+    const rounds = run.state().landingRound === 0 ? "" : ` after ${run.state().landingRound} rounds`;
+    const why = {
+      moved: `${targetRef ?? "the project"} has moved on and both changed the same places`,
+      edited: "the project has uncommitted changes in the same places",
+      unresolved: "conflict markers were left in its files",
+    }[conflict.kind];
+    return fail(run, {
+      code: "landing_conflict",
+      message: `The work is done and on ${branch}, but ${why}${rounds}: ${named(conflict.paths)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+      retryable: conflict.kind === "edited",
+      remedy: `${conflict.kind === "edited" ? "Commit or stash your changes, then run" : "Run"}: ${cherryPick(branch)}`,
+    });
+  }
+  const inTheWay = await giveBack(run, workspace, conflict);
+  if (inTheWay.length === 0) return;
+  return fail(run, {
+    code: "landing_dirty",
+    message: `The work is done and on ${branch}, but something is in its way in the project that Git does not show: ${named(inTheWay)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+    retryable: true,
+    remedy: `Move it away and send a message to land again, or run: ${cherryPick(branch)}`,
+  });
+};
+
+const fail = (run: Run, failure: TurnFailure): Promise<void> => settle(run, { lifecycleStatus: "failed", failure });
+
+/** Paths of a large landing stand in a blob: no event exceeds 64 KiB. */
+const keepPaths = async (run: Run, paths: LandingPlan["paths"]): Promise<EventData["landing.started"]["paths"]> => {
+  const text = JSON.stringify(paths);
+  return text.length <= 32 * 1024 ? paths : { blob: await run.store.blobs.put(Buffer.from(text), true) };
+};
+
+const planOf = async (run: Run, started: EventData["landing.started"]): Promise<LandingPlan> => {
+  const { commit, tree, from, ref, paths } = started;
+  if (!("blob" in paths)) return { commit, tree, from, ref, paths };
+  const bytes = await run.store.blobs.get(paths.blob.sha256);
+  if (bytes === undefined) throw new Error(`The paths of the landing of ${run.stream} are gone from the data folder.`);
+  return { commit, tree, from, ref, paths: JSON.parse(bytes.toString("utf8")) as LandingPlan["paths"] };
+};

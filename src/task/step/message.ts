@@ -1,0 +1,18 @@
+import type { DomainEvent } from "../../domain/event.ts";
+import { rootOf } from "../../domain/state/task.ts";
+import { newID } from "../../id.ts";
+import { keepText } from "../../store/blob/text.ts";
+import type { Run } from "../worker/open.ts";
+
+/** What the service itself says to the Orchestrator: of checks, of a review, of a landing. It is read before the next step. */
+export const said = async (run: Run, source: "checks" | "review" | "landing", text: string): Promise<DomainEvent> => ({
+  type: "message.received",
+  data: {
+    messageID: newID("msg"),
+    sessionID: rootOf(run.state()),
+    source,
+    text: await keepText(run.store.blobs, text),
+    attachments: [],
+    disposition: "steered",
+  },
+});

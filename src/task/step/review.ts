@@ -1,0 +1,190 @@
+import { briefOf } from "../../domain/evidence/review-brief.ts";
+import { lastWordOf } from "../../domain/conversation/message.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import type { Slice } from "../../domain/evidence/slice.ts";
+import { goalsOf, isAcceptable, refusedOf } from "../../domain/evidence/slice.ts";
+import { findSession } from "../../domain/session/session.ts";
+import { type CheckRun, isRead, rootOf, type Session } from "../../domain/state/task.ts";
+import { newID } from "../../id.ts";
+import type { ReviewCheck } from "../../protocol/check.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import { keepText, loadText } from "../../store/blob/text.ts";
+import { asData, fit } from "../../tool/result.ts";
+import { subjectOf } from "./check.ts";
+import { type Crew, isReviewer } from "../session/runner.ts";
+import type { Run } from "../worker/open.ts";
+import { said } from "./message.ts";
+
+/**
+ * Before anything lands, somebody who did not write it reads contract, diff and evidence, and nothing else. What is
+ * accepted the service settles; the rest goes back to the agents.
+ */
+
+export const review = async (run: Run, crew: Crew, asked: Asked): Promise<void> => {
+  const begun = run.state().sessions.find(({ purpose, end }) => purpose === "review" && end === null);
+  // What it was given is no longer what is there.
+  if (begun !== undefined && begun.edits !== run.state().edits) {
+    await run.record([ended(begun.sessionID, "stopped", "The files changed meanwhile.")]);
+    return;
+  }
+  const sessionID = begun?.sessionID ?? (await begin(run, crew, asked));
+  const chat = await crew.work(sessionID);
+  const state = run.state();
+  if (state.deferred !== null || state.open.length > 0) return;
+  run.chats.close(sessionID);
+  const session = findSession(state, sessionID);
+  const silent = state.slices.filter(
+    (slice) => session.sliceIDs.includes(slice.sliceID) && slice.review?.sessionID !== sessionID,
+  );
+  const unsaid = session.checkIDs.filter((id) => session.judged[id] === undefined);
+  // Somebody wrote, or wants an end: that is no word on the work.
+  if (silent.length + unsaid.length > 0 && (state.lifecycle !== "active" || state.cancel !== null || !isRead(state))) {
+    await run.record([ended(sessionID, "stopped", "Something else came first.")]);
+    return;
+  }
+  const failure = session.reply?.failure;
+  const why =
+    failure?.message ?? ((await loadText(run.store.blobs, lastWordOf(chat))).trim() || "it ended without a word");
+  const unclear = silent.map(
+    ({ sliceID, contract: { revision } }): DomainEvent => ({
+      type: "review.finished",
+      data: {
+        reviewID: sessionID,
+        sliceID,
+        revision,
+        sessionID,
+        reviewer: session.agent,
+        verdict: "inconclusive",
+        notes: `${noVerdict}: ${why.slice(0, 1000)}`,
+        commit: state.tree?.commit ?? null,
+        tree: state.tree?.tree ?? null,
+      },
+    }),
+  );
+  const results = await Promise.all(
+    session.checkIDs.map((id) =>
+      resultOf(run, session, id, session.judged[id] ?? { verdict: "inconclusive", notes: `${noVerdict}: ${why}` }),
+    ),
+  );
+  await run.record([
+    ...unclear,
+    ...results,
+    ended(sessionID, failure == null ? "finished" : "failed", failure?.message.slice(0, 2000) ?? null),
+    ...settledNow(run),
+  ]);
+};
+
+type Asked = { slices: readonly string[]; checks: readonly ReviewCheck[] };
+
+const noVerdict = "The reviewer gave no verdict";
+
+/** A judged check's result on the files as they are; what the reviewer could not tell has not passed. */
+const resultOf = async (
+  run: Run,
+  { startedAt }: Session,
+  checkID: string,
+  { verdict, notes }: Session["judged"][string],
+): Promise<DomainEvent> => {
+  const state = run.state();
+  const [told, reason] = {
+    accepted: ["passed", null] as const,
+    rejected: ["failed", notes] as const,
+    inconclusive: ["error", `the reviewer could not tell: ${notes}`] as const,
+  }[verdict];
+  return {
+    type: "check.finished",
+    data: {
+      checkID,
+      on: "work",
+      round: state.round,
+      ...subjectOf(state, "work"),
+      state: told,
+      exitCode: null,
+      durationMs: Math.max(0, run.now().getTime() - Date.parse(startedAt)),
+      log: await run.store.blobs.put(Buffer.from(`${verdict}: ${notes}\n`)),
+      tail: notes,
+      reason: reason?.slice(0, 2000) ?? null,
+    },
+  };
+};
+
+type Ended = EventData["session.ended"];
+
+const ended = (sessionID: string, outcome: Ended["outcome"], reason: string | null): DomainEvent => ({
+  type: "session.ended",
+  data: { sessionID, outcome, reason },
+});
+
+/** What is accepted is settled by the service, on the commit as it stands. */
+export const accept = (run: Run): Promise<boolean> => run.record(settledNow(run), { judged: run.state().version });
+
+const settledNow = (run: Run): DomainEvent[] => {
+  const state = run.state();
+  if (refusedOf(state).length > 0) return [];
+  return state.slices
+    .filter((slice) => isAcceptable(state, slice))
+    .map(({ sliceID, contract: { revision } }) => ({
+      type: "slice.settled",
+      data: { sliceID, revision, commit: state.tree?.commit ?? null },
+    }));
+};
+
+/** What the review found goes back to the Orchestrator. */
+export const revise = async (run: Run, slices: readonly Slice[], checks: readonly CheckRun[]): Promise<void> => {
+  const state = run.state();
+  const criteria = checks.map(({ checkID, reason }) => {
+    const about = state.checks.find(({ id }) => id === checkID);
+    return `- the check "${about?.name ?? checkID}": ${reason ?? "not passed"}`;
+  });
+  const parts = slices.map(
+    ({ sliceID, contract, review: found }) =>
+      `- ${sliceID} "${contract.title}": ${found?.verdict === "accepted" ? "accepted, but nothing of it was seen on the files as they are now" : (found?.verdict ?? "not judged")}. ${found?.notes ?? ""}`,
+  );
+  const text = `Somebody who did not write it reviewed your work against its contract, from the diff and the evidence alone (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${[...parts, ...criteria].join("\n")}\n\nFix what is right in it. Where it is wrong, make the evidence show it: a test, a command, a clearer place. Checks and review run again when you are done.`;
+  await run.record([await said(run, "review", text)], { judged: state.version });
+};
+
+const begin = async (run: Run, crew: Crew, { slices: sliceIDs, checks }: Asked): Promise<string> => {
+  const reviewer = crew.squad.agents.find(isReviewer);
+  if (reviewer === undefined) throw new Error(`Expected a reviewer in squad ${crew.squad.id}, got none.`);
+  const sessionID = newID("ses");
+  const data = {
+    sessionID,
+    parentSessionID: rootOf(run.state()),
+    agent: reviewer.name,
+    model: reviewer.model ?? run.state().model,
+    purpose: "review" as const,
+    callID: null,
+    sliceIDs: [...sliceIDs],
+    ...(checks.length === 0 ? {} : { checkIDs: checks.map(({ id }) => id) }),
+    brief: await keepText(run.store.blobs, await given(run, sliceIDs, checks)),
+  };
+  await run.record([{ type: "session.started", data }]);
+  return sessionID;
+};
+
+/** Characters. */
+const longestRequest = 16_000;
+const longestDiff = 60_000;
+
+const given = async (run: Run, sliceIDs: readonly string[], checks: readonly ReviewCheck[]): Promise<string> => {
+  const state = run.state();
+  const workspace = await run.workspace();
+  const unchanged = state.workspace?.kind === "worktree" && state.tree === null;
+  const diff = unchanged ? "" : await workspace.diff(state.tree?.commit ?? null);
+  const request = await loadText(run.store.blobs, state.request);
+  const goals = goalsOf(state);
+  // The whole result is judged: all that was seen speaks of it.
+  const evidence = [...new Map(goals.flatMap((goal) => goal.evidence).map((seen) => [seen.id, seen])).values()];
+  const criteria = checks.map(({ name, criteria: acceptance }) => ({
+    contract: { revision: 1, title: name, objective: "The whole result is judged by this.", acceptance: [acceptance] },
+    evidence,
+  }));
+  return briefOf([...sliceIDs.flatMap((id) => goals.filter(({ sliceID }) => sliceID === id)), ...criteria], {
+    request: asData("the request", fit(request, "the rest is not shown", longestRequest)),
+    diff:
+      diff === ""
+        ? "Nothing was changed that Git can show."
+        : asData("the diff", fit(diff, "ask for less in one Task", longestDiff)),
+  });
+};

@@ -1,0 +1,62 @@
+import { type ParseError, parse, printParseErrorCode } from "jsonc-parser";
+import { z } from "zod";
+import type { DomainEvent } from "../../domain/event.ts";
+import { fileKinds, maxRules, parseRule } from "../../domain/permission/rule.ts";
+import { messageOf } from "../../error.ts";
+import { tools } from "../../tool/registry.ts";
+import { createFiles, FileRefused } from "../../workspace/file/files.ts";
+
+/** A project's own permission rules, from the directory as its user has it. They only narrow, so there is no `allow`. */
+
+const file = ".sortie/permissions.jsonc";
+const maxBytes = 64 * 1024;
+
+const names = [...new Set([...fileKinds, ...Object.keys(tools)])];
+
+/** What is wrong with a list of rules; undefined when nothing is. The operator's are checked with it at the start. */
+export const problemIn = (list: "deny" | "ask" | "allow", texts: readonly string[]): string | undefined => {
+  if (texts.length > maxRules) return `${list}: Expected at most ${maxRules} rules, got ${texts.length}`;
+  for (const text of texts) {
+    const rule = parseRule(text, names);
+    if ("problem" in rule) return `${list}: ${rule.problem}`;
+    if (rule.name === "ask" && list === "ask")
+      return `${list}: Expected no permission to be needed for a question; deny it, or remove "${text}"`;
+  }
+  return undefined;
+};
+
+const content = z.strictObject({
+  $schema: z.string().optional(),
+  deny: z.array(z.string()).optional(),
+  ask: z.array(z.string()).optional(),
+});
+
+/** What they are, as a fact; none when there is no file. A file that cannot be read is a problem, not no rules. */
+export const readRules = async (directory: string): Promise<DomainEvent[] | { problem: string }> => {
+  let text: string;
+  try {
+    text = (await createFiles(directory).read(file, maxBytes)).bytes.toString("utf8");
+  } catch (error) {
+    // Also when the directory itself is gone, which is told where it is needed.
+    if (error instanceof FileRefused ? error.kind === "missing" : isGone(error)) return [];
+    return { problem: `${file} cannot be read: ${messageOf(error)}.` };
+  }
+  const errors: ParseError[] = [];
+  const value: unknown = parse(text, errors, { allowTrailingComma: true });
+  const [first] = errors;
+  if (first !== undefined)
+    return { problem: `${file}: ${printParseErrorCode(first.error)} at offset ${first.offset}.` };
+  const parsed = content.safeParse(value);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    return {
+      problem: `${file}: ${issue?.path.join(".") || "the file"}: ${issue?.message}. Expected deny and ask, lists of rules.`,
+    };
+  }
+  const { deny = [], ask = [] } = parsed.data;
+  const problem = problemIn("deny", deny) ?? problemIn("ask", ask);
+  if (problem !== undefined) return { problem: `${file}: ${problem}.` };
+  return deny.length + ask.length === 0 ? [] : [{ type: "permissions.read", data: { file, deny, ask } }];
+};
+
+const isGone = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";

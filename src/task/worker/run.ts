@@ -1,0 +1,110 @@
+import type { StreamID } from "../../domain/event.ts";
+import { messageOf, ServiceError } from "../../error.ts";
+import { ClaimLost, moveClaimed } from "../../store/claimed-stream.ts";
+import { TextLost } from "../../store/blob/text.ts";
+import { WorkspaceLost } from "../../workspace/workspace.ts";
+import { withoutAttachments } from "../workspace/attachment.ts";
+import { baseline, check, feedback } from "../step/check.ts";
+import { createCrew } from "../session/runner.ts";
+import { install } from "../step/install.ts";
+import { land } from "../step/land.ts";
+import { openRun, type Run, type RunDeps } from "./open.ts";
+import { renew } from "../workspace/open.ts";
+import { accept, review, revise } from "../step/review.ts";
+import { commitTree, failNow, settle } from "../step/settle.ts";
+import { wait } from "../step/wait.ts";
+
+/**
+ * Moves one Task: claim, fold, and then `next` again and again. There is no other way in and no resume path; a worker
+ * that died is replaced by one that runs this from the start.
+ */
+
+export const createRunTask =
+  (deps: RunDeps) =>
+  (stream: StreamID, signal: AbortSignal): Promise<void> =>
+    moveClaimed(deps, stream, signal, async (claim, stop, scope) => {
+      const run = await openRun(deps, claim, stop, scope);
+      if (run === undefined) return;
+      scope.defer(() => withoutAttachments(run));
+      await move(run).catch((error: unknown) => fault(run, error));
+    });
+
+const move = async (run: Run): Promise<void> => {
+  const crew = await createCrew(run);
+  for (;;) {
+    run.signal.throwIfAborted();
+    const step = crew.nextStep();
+    // Whatever looks at the files, or ends the Task, finds nobody else at work in them.
+    if (step.kind !== "turn" && step.kind !== "recover") await run.background.end();
+    switch (step.kind) {
+      case "done":
+        return;
+      case "renew":
+        await renew(run);
+        break;
+      case "recover":
+        await crew.takeUp();
+        break;
+      case "baseline":
+        await baseline(run, step.checks);
+        break;
+      case "ask":
+        if (await wait(run, step.until)) return;
+        break;
+      case "turn":
+        run.leaveTurn();
+        await crew.orchestrate(step.last);
+        break;
+      case "wait":
+        return;
+      case "commit":
+        await commitTree(run);
+        break;
+      case "check":
+        await check(run, step.checks);
+        break;
+      case "propose":
+        await run.record([{ type: "checks.found", data: { checks: step.checks } }], { judged: run.state().version });
+        break;
+      case "feedback":
+        await feedback(run, step.failed);
+        break;
+      case "review":
+        await review(run, crew, step);
+        break;
+      case "revise":
+        await revise(run, step.slices, step.failed);
+        break;
+      case "accept":
+        await accept(run);
+        break;
+      case "land":
+        await land(run, crew.retries());
+        break;
+      case "install":
+        await install(run, run.manager);
+        break;
+      case "settle":
+        await withoutAttachments(run);
+        await settle(run, step.end);
+        break;
+    }
+  }
+};
+
+/** What nobody foresaw ends this Task, and only it. What the store cannot take now is tried again later. */
+const fault = async (run: Run, error: unknown): Promise<void> => {
+  run.signal.throwIfAborted();
+  if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
+  run.log.error(
+    { task: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
+    "a Task failed unexpectedly",
+  );
+  const named = error instanceof ServiceError || error instanceof WorkspaceLost || error instanceof TextLost;
+  await failNow(run, {
+    code: named ? error.code : "internal",
+    message: messageOf(error),
+    retryable: true,
+    remedy: "Read the service's log, then send a message to try again.",
+  });
+};

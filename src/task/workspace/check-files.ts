@@ -1,0 +1,51 @@
+import type { CheckResult } from "../../check/run.ts";
+import type { Checkout } from "../../workspace/workspace.ts";
+import type { Run } from "../worker/open.ts";
+import { reasonOf } from "./setup.ts";
+
+/** Where a run's checks find their files: made with the first of them, moved from commit to commit, gone with the run. */
+
+export interface CheckoutOfRun extends AsyncDisposable {
+  /** undefined: the Task works in place, and so do its checks. */
+  at(commit: string | null): Promise<Checkout | undefined>;
+  /** The operator's setup, once, before the first check that runs a command; its failure, for every check. */
+  setUp(): Promise<CheckResult | undefined>;
+}
+
+export const createCheckoutOfRun = (run: () => Run): CheckoutOfRun => {
+  let open: Checkout | undefined;
+  let setUp: Promise<CheckResult | undefined> | undefined;
+  return {
+    async at(commit) {
+      if (commit === null) return undefined;
+      open = await run().workspaces.checkout(await run().workspace(), commit);
+      return open;
+    },
+    setUp: () => (setUp ??= open === undefined ? Promise.resolve(undefined) : setUpIn(run(), open)),
+    async [Symbol.asyncDispose]() {
+      await open?.[Symbol.asyncDispose]();
+    },
+  };
+};
+
+const setUpIn = async (run: Run, checkout: Checkout): Promise<CheckResult | undefined> => {
+  const { setup, limits, signal } = run;
+  if (setup === undefined) return undefined;
+  const place = await checkout.whole();
+  const ran = await place.run({
+    run: setup.run,
+    cwd: place.root,
+    timeoutMs: limits.setupSeconds * 1000,
+    keepBytes: limits.commandOutputBytes,
+    signal,
+    ...(setup.network ? { network: true } : {}),
+  });
+  signal.throwIfAborted();
+  if (ran.ended === "exit" && ran.exitCode === 0) {
+    await checkout.keep();
+    return undefined;
+  }
+  const reason = `workspace.setup failed before it (${reasonOf(ran, limits.setupSeconds)}): mend \`${setup.run}\` in the service's configuration`;
+  const { exitCode, durationMs, output } = ran;
+  return { state: "error", exitCode, durationMs, output, tail: output.slice(-4000), reason, final: true };
+};

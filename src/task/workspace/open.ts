@@ -1,0 +1,59 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { createFingerprint } from "../../workspace/worktree/tamper.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { keepSnapshot } from "../step/conflict.ts";
+import type { Run } from "../worker/open.ts";
+import { recordGiven, withSetup } from "./setup.ts";
+
+/** The Task's workspace: opened when it is on record, else made and put on record. */
+export const openWorkspace = async (run: Run): Promise<Workspace> => {
+  const { taskID, workspace, directory, isolation, landing } = run.state();
+  if (workspace !== null && run.state().landed === null)
+    return furnished(
+      run,
+      await run.workspaces.open(taskID, workspace, run.state().tree?.commit ?? workspace.baseCommit ?? undefined),
+    );
+  const made = await run.workspaces.prepare({ taskID, directory, isolation, landing });
+  const { snapshot } = made.prepared;
+  const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
+  await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen } }]);
+  return furnished(run, made);
+};
+
+const furnished = async (run: Run, workspace: Workspace): Promise<Workspace> => {
+  await recordGiven(run, workspace);
+  return withSetup(run, watched(run, workspace));
+};
+
+/** Where commands can write to the repository's own files: each is looked at afterwards, and what it did there is a fact. */
+export const watched = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspace, "talk">>>(run: Run, place: P): P => {
+  const { taskID, project } = run.state();
+  if (run.sandbox.tier === 1 || !existsSync(join(project, "HEAD"))) return place;
+  const fingerprint = createFingerprint({ commonDir: project, taskID });
+  const look = async () => {
+    const files = fingerprint.end();
+    if (files.length > 0) await run.record([{ type: "git.tampered", data: { files } }]);
+  };
+  const runCommand = place.run.bind(place);
+  const startTalk = place.talk?.bind(place);
+  place.run = async (command) => {
+    fingerprint.begin();
+    const ran = await runCommand(command);
+    await look();
+    return ran;
+  };
+  if (startTalk !== undefined)
+    place.talk = async (talk) => {
+      fingerprint.begin();
+      const talking = await startTalk(talk);
+      return { ...talking, gone: talking.gone.then(look) };
+    };
+  return place;
+};
+
+/** A message came while the result landed: what follows starts from the new base. */
+export const renew = async (run: Run): Promise<void> => {
+  run.forgetWorkspace();
+  await run.workspace();
+};

@@ -1,0 +1,81 @@
+import { isActive } from "../../domain/view/summary.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Store } from "../../store/store.ts";
+import { ownerOf } from "../../workspace/worktree/fork.ts";
+import type { Workspaces } from "../../workspace/workspace.ts";
+
+/** Worktrees of Tasks that ended a while ago go, at the start and by the hour; their work stays on their branches. */
+
+export type RetainDeps = {
+  store: Pick<Store, "state">;
+  workspaces: Workspaces;
+  retentionHours: number;
+  log: Log;
+  now: () => Date;
+};
+
+export const createRetainer = ({ store, workspaces, retentionHours, log, now }: RetainDeps) => {
+  /** Said once for each Task, not every hour. */
+  const said = new Set<string>();
+  const keep = (taskID: string, reason: string) => {
+    if (said.size > 10_000) said.clear();
+    if (!said.has(taskID)) log.warn({ taskID, reason }, "a worktree is kept");
+    said.add(taskID);
+  };
+
+  const tidy = async (taskID: string): Promise<void> => {
+    const owner = ownerOf(taskID);
+    if ((await store.state(owner)) === undefined) {
+      if (owner !== taskID) return;
+      if (workspaces.isDoomed(taskID)) await workspaces.remove(taskID);
+      else keep(taskID, "no Task of this id is known; nothing says that its work is wanted nowhere");
+      return;
+    }
+    workspaces.spare(taskID);
+    let wanted = false;
+    const retired = await workspaces.retire(taskID, async () => {
+      const state = await store.state(owner);
+      wanted = state !== undefined && isDue(state);
+      return state !== undefined && wanted ? workOf(state) : undefined;
+    });
+    if (!retired.removed && wanted) keep(taskID, retired.reason);
+  };
+
+  const isDue = (state: TaskState): boolean =>
+    !isActive(state) &&
+    state.settledAt !== null &&
+    Date.parse(state.settledAt) + retentionHours * hour <= now().getTime();
+
+  const stop = new AbortController();
+  let under: Promise<void> = Promise.resolve();
+  /** One Task after the other; a fault of one keeps its tree. */
+  const sweep = (tasks: () => readonly string[]): Promise<void> =>
+    (under = under.then(async () => {
+      for (const taskID of tasks())
+        if (!stop.signal.aborted) await tidy(taskID).catch((error: unknown) => keep(taskID, messageOf(error)));
+    }));
+  const all = () => void sweep(() => workspaces.standing());
+  const timer = setInterval(all, Math.min(hour, Math.max(60_000, (retentionHours * hour) / 4)));
+  timer.unref();
+  setImmediate(all);
+
+  return {
+    /** With no retention a Task's worktree goes as it ends. */
+    settled(taskID: string): void {
+      if (retentionHours === 0) void sweep(() => [taskID]);
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      stop.abort();
+      await under;
+    },
+  };
+};
+
+const hour = 3_600_000;
+
+/** The commit that holds a Task's work; undefined where it works in place. */
+export const workOf = ({ workspace, landed, tree }: TaskState): string | undefined =>
+  workspace?.kind === "worktree" ? (landed?.commit ?? tree?.commit ?? workspace.baseCommit ?? undefined) : undefined;

@@ -1,0 +1,125 @@
+import type { EventData } from "../../protocol/event/event.ts";
+import type { Given } from "../../protocol/event/workspace.ts";
+import type { Ran } from "../../process/service.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import type { Run } from "../worker/open.ts";
+
+/**
+ * What a Task's commands need and its tree does not hold: the project's dependency folders, put on record as they were
+ * given, and the operator's `workspace.setup`, which runs once in new files, before the first command in them.
+ */
+
+/** From the operator's configuration alone: a project cannot name one. */
+export type Setup = { run: string; network: boolean };
+
+/** The last of its output, for the Task's `error`. */
+const tailBytes = 4000;
+
+export const recordGiven = async (run: Run, { prepared, dependencies }: Workspace): Promise<void> => {
+  const known = run.state().dependencies;
+  if (prepared.kind === "directory" || same(known ?? [], dependencies)) return;
+  await run.record([{ type: "dependencies.given", data: { folders: [...dependencies] } }]);
+};
+
+const same = (a: readonly Given[], b: readonly Given[]): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+/** The workspace with the setup before its first command; as it is where there is none to run. */
+export const withSetup = (run: Run, workspace: Workspace): Workspace => {
+  const { setup } = run;
+  if (setup === undefined || workspace.prepared.kind === "directory") return workspace;
+  let done: Promise<string | undefined> | undefined;
+  const runCommand = workspace.run.bind(workspace);
+  const startTalk = workspace.talk.bind(workspace);
+  const first = () => (done ??= setUp(run, workspace, setup, runCommand));
+  workspace.run = async (command) => {
+    const failed = await until(first(), command.signal);
+    return failed === undefined ? runCommand(command) : notStarted(failed);
+  };
+  workspace.talk = async (talk) => {
+    const failed = await until(first(), talk.signal);
+    if (failed !== undefined) throw new Error(failed);
+    return startTalk(talk);
+  };
+  return workspace;
+};
+
+/** Whoever is told to stop does not wait for it; it goes on for the next. */
+const until = async <T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> => {
+  const { promise: stopped, resolve } = Promise.withResolvers<undefined>();
+  const stop = () => resolve(undefined);
+  if (signal.aborted) stop();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await Promise.race([work, stopped]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+};
+
+const notStarted = (output: string): Ran => ({
+  exitCode: null,
+  output,
+  stdout: "",
+  dropped: 0,
+  ended: "not-started",
+  durationMs: 0,
+});
+
+/** undefined: it has passed, now or before. */
+const setUp = async (
+  run: Run,
+  workspace: Workspace,
+  setup: Setup,
+  runCommand: Workspace["run"],
+): Promise<string | undefined> => {
+  const about = { run: setup.run, worktree: workspace.stamp() };
+  const before = run.state().setup;
+  if (before?.worktree === about.worktree) {
+    if (before.run === about.run && before.finished !== null) return failure(before.finished);
+    // It died in the middle, failed, or is another one now: what it left is nothing to build on.
+    await workspace.clear();
+  }
+  await run.record([{ type: "setup.started", data: about }]);
+  // Only the setup has the network: it has a sandbox of its own, and so has what follows.
+  if (setup.network) await run.processes.rest(run.stream);
+  const ran = await runCommand({
+    run: setup.run,
+    cwd: workspace.root,
+    timeoutMs: run.limits.setupSeconds * 1000,
+    keepBytes: run.limits.commandOutputBytes,
+    signal: run.signal,
+    ...(setup.network ? { network: true } : {}),
+  });
+  if (setup.network) await run.processes.rest(run.stream);
+  run.signal.throwIfAborted();
+  const passed = ran.ended === "exit" && ran.exitCode === 0;
+  const finished: EventData["setup.finished"] = {
+    ...about,
+    state: passed ? "passed" : "failed",
+    exitCode: ran.exitCode,
+    durationMs: Math.round(ran.durationMs),
+    log: await run.store.blobs.put(Buffer.from(ran.output)),
+    tail: passed ? "" : ran.output.trimEnd().slice(-tailBytes),
+    reason: passed ? null : reasonOf(ran, run.limits.setupSeconds),
+  };
+  await run.record([{ type: "setup.finished", data: finished }]);
+  return failure(finished);
+};
+
+export const reasonOf = (ran: Ran, seconds: number): string => {
+  switch (ran.ended) {
+    case "exit":
+      return ran.exitCode === null ? "ended by a signal" : `exit ${ran.exitCode}`;
+    case "timeout":
+      return `timed out after ${seconds} s`;
+    case "not-started":
+      return "could not be started";
+    case "aborted":
+      return "aborted";
+  }
+};
+
+const failure = ({ state, reason }: EventData["setup.finished"]): string | undefined =>
+  state === "passed"
+    ? undefined
+    : `Nothing was run: the workspace could not be set up (${reason ?? "no exit"}), so the Task ends here.`;
