@@ -13,11 +13,11 @@ import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
 import { mapStrings } from "../redact.ts";
 import { messagesIn } from "../task/query/read.ts";
-import type { ArchiveDeps } from "./archive.ts";
-import { addArtifacts } from "./artifacts.ts";
-import { type Omitted, roomOf } from "./entries.ts";
-import { addFiles, addFlow, eventsOf, flowFolder } from "./flow.ts";
-import { addLogs } from "./logs.ts";
+import type { ArchiveDeps } from "./service.ts";
+import { addArtifacts } from "./artifact.ts";
+import { type Omitted, roomOf } from "./entry.ts";
+import { addFiles, addFlow, eventsOf, flowFolder } from "./execution-flow.ts";
+import { addLogs } from "./log.ts";
 import { addProject, onDisk } from "./project.ts";
 import type { Zip } from "./zip.ts";
 

@@ -10,7 +10,7 @@ import {
   trackedInIndex,
   type TrackedReader,
 } from "../workspace/tree/tracked-file.ts";
-import { linkFault, type Named, nameEntries, type Omitted } from "./entries.ts";
+import { linkFault, type Named, nameEntries, type Omitted } from "./entry.ts";
 import type { Added, Zip } from "./zip.ts";
 
 /** The tracked files of a project in an archive. Never `git archive`, whose attributes change what it writes. */

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { createArchiver } from "../archive/archive.ts";
+import { createArchiver } from "../archive/service.ts";
 import { type Config, isLoopback } from "../config/config.ts";
 import { isMission, type Recorded } from "../domain/event.ts";
 import { protectedBy } from "../domain/permission/rule.ts";

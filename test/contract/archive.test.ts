@@ -27,7 +27,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
-import { createArchiver } from "../../src/archive/archive.ts";
+import { createArchiver } from "../../src/archive/service.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace, Workspaces } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";

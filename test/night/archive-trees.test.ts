@@ -7,7 +7,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createSecrets } from "../../src/redact.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
-import { createArchiver } from "../../src/archive/archive.ts";
+import { createArchiver } from "../../src/archive/service.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { created } from "../events.ts";

@@ -2,7 +2,7 @@ import type { ArchivedFile } from "../domain/view/archive.ts";
 import { logName, logOf } from "../domain/evidence/ledger.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { Blobs } from "../store/store.ts";
-import type { Omitted, Room } from "./entries.ts";
+import type { Omitted, Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
 /** The whole outputs of calls and checks in an archive, each under the number of its event, byte for byte. */

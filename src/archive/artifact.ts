@@ -2,7 +2,7 @@ import type { ArchivedFile } from "../domain/view/archive.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import type { Artifact } from "../protocol/task/status.ts";
 import type { Blobs } from "../store/store.ts";
-import { nameEntries, type Omitted, type Room } from "./entries.ts";
+import { nameEntries, type Omitted, type Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
 /** The artifacts of a Task in an archive, under their own names as far as those are safe and not taken. */
