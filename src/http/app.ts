@@ -6,7 +6,7 @@ import type { Route } from "../protocol/route/route.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
-import type { Missions } from "../mission/missions.ts";
+import type { Missions } from "../mission/service.ts";
 import type { Tasks } from "../task/service.ts";
 import { createAnswered } from "./answered.ts";
 import type { Webhooks } from "../webhook/webhooks.ts";

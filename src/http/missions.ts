@@ -1,7 +1,7 @@
 import { ServiceError } from "../error.ts";
 import { isID } from "../id.ts";
 import type { Log } from "../log.ts";
-import type { Missions } from "../mission/missions.ts";
+import type { Missions } from "../mission/service.ts";
 import { checkAttachments } from "../protocol/attachment.ts";
 import { quote } from "../protocol/issue.ts";
 import type { Limits } from "../protocol/limit.ts";

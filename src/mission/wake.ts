@@ -9,7 +9,7 @@ import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts"
 import { keepText } from "../store/blob/text.ts";
 import { onceOf, replay } from "../task/operation/change.ts";
 import { keepAttachments, titleOf } from "../task/operation/create.ts";
-import type { Missions, MissionsDeps } from "./missions.ts";
+import type { Missions, MissionsDeps } from "./service.ts";
 
 /**
  * A Mission begins, or goes on with a new direction. Of wakes at the same time one makes the Mission, which the store

@@ -1,4 +1,4 @@
-import type { MissionState } from "../domain/state/mission.ts";
+import type { MissionState } from "../../domain/state/mission.ts";
 import { mayProduce, type MissionRun } from "./open.ts";
 
 /** What a Mission's agent is told beside its conversation. It changes with a wake that changes it, and else never. */

@@ -1,12 +1,12 @@
-import { ask } from "../tool/task/ask.ts";
-import { note } from "../tool/task/note.ts";
-import type { Tool } from "../tool/result.ts";
+import { ask } from "../../tool/task/ask.ts";
+import { note } from "../../tool/task/note.ts";
+import type { Tool } from "../../tool/result.ts";
 import { dispatchTool } from "./dispatch.ts";
-import type { MissionRun } from "./open.ts";
+import type { MissionRun } from "../worker/open.ts";
 import { finishTool, planTool } from "./plan.ts";
-import { produceTool } from "./produce.ts";
-import { recommendTool } from "./choose.ts";
-import { cancelTool, evidenceTool, messageTool, statusTool } from "./watch.ts";
+import { produceTool } from "./produce-squad.ts";
+import { recommendTool } from "./choose-squad.ts";
+import { cancelTool, evidenceTool, messageTool, statusTool } from "./task.ts";
 
 /** What a Mission's agent can do: plan, dispatch and look. No files, no shell, no code of its own. */
 export const createMissionTools = (run: MissionRun): Tool[] =>

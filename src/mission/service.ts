@@ -25,7 +25,7 @@ import { withQueue } from "../task/query/queue-place.ts";
 import { messagesIn } from "../task/query/read.ts";
 import type { ArchiveFile, Tasks } from "../task/service.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
-import { mayProduce } from "./open.ts";
+import { mayProduce } from "./worker/open.ts";
 import { createWake } from "./wake.ts";
 
 /**

@@ -1,21 +1,21 @@
-import type { ModelRef } from "../domain/agent.ts";
-import type { Conversation } from "../domain/conversation/message.ts";
-import { concerns, converse } from "../domain/conversation/fold.ts";
-import type { Recorded, StreamID } from "../domain/event.ts";
-import { evolveMission } from "../domain/mission/evolve.ts";
-import type { MissionState } from "../domain/state/mission.ts";
-import type { RuleTexts } from "../domain/permission/rule.ts";
-import type { Slots } from "../engine/slot.ts";
-import type { Log } from "../log.ts";
-import type { Model } from "../model/model.ts";
-import type { EventData } from "../protocol/event/event.ts";
-import type { Limits } from "../protocol/limit.ts";
-import type { Catalog } from "../squad/catalog/catalog.ts";
-import { type RecordFacts, recordThrough } from "../store/claimed-stream.ts";
-import type { Claim, Fence, Store } from "../store/store.ts";
-import { openConversation } from "../task/session/conversation.ts";
-import type { Tasks } from "../task/service.ts";
-import type { Workspaces } from "../workspace/workspace.ts";
+import type { ModelRef } from "../../domain/agent.ts";
+import type { Conversation } from "../../domain/conversation/message.ts";
+import { concerns, converse } from "../../domain/conversation/fold.ts";
+import type { Recorded, StreamID } from "../../domain/event.ts";
+import { evolveMission } from "../../domain/mission/evolve.ts";
+import type { MissionState } from "../../domain/state/mission.ts";
+import type { RuleTexts } from "../../domain/permission/rule.ts";
+import type { Slots } from "../../engine/slot.ts";
+import type { Log } from "../../log.ts";
+import type { Model } from "../../model/model.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { Catalog } from "../../squad/catalog/catalog.ts";
+import { type RecordFacts, recordThrough } from "../../store/claimed-stream.ts";
+import type { Claim, Fence, Store } from "../../store/store.ts";
+import { openConversation } from "../../task/session/conversation.ts";
+import type { Tasks } from "../../task/service.ts";
+import type { Workspaces } from "../../workspace/workspace.ts";
 
 /** What a Mission's run works with, and how it is opened from a claim. */
 

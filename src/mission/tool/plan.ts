@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { isRunning } from "../domain/state/mission.ts";
-import { phaseState, planProblem } from "../domain/mission/plan.ts";
-import type { PlannedPhase } from "../protocol/mission/status.ts";
-import { failed, ok, type Tool } from "../tool/result.ts";
-import type { MissionRun } from "./open.ts";
-import { standing } from "./watch.ts";
+import { isRunning } from "../../domain/state/mission.ts";
+import { phaseState, planProblem } from "../../domain/mission/plan.ts";
+import type { PlannedPhase } from "../../protocol/mission/status.ts";
+import { failed, ok, type Tool } from "../../tool/result.ts";
+import type { MissionRun } from "../worker/open.ts";
+import { standing } from "./task.ts";
 
 /** The plan, and the agent's word on the whole. */
 

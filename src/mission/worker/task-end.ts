@@ -1,12 +1,12 @@
-import { timeUntil } from "../domain/task/attempt.ts";
-import type { DomainEvent, Recorded } from "../domain/event.ts";
-import { evolve } from "../domain/task/evolve.ts";
-import { type Dispatched, endedOf, outcomeOf } from "../domain/state/mission.ts";
-import { noUsage } from "../domain/state/stream.ts";
-import type { TaskSummary } from "../protocol/task/status.ts";
-import { loadText } from "../store/blob/text.ts";
+import { timeUntil } from "../../domain/task/attempt.ts";
+import type { DomainEvent, Recorded } from "../../domain/event.ts";
+import { evolve } from "../../domain/task/evolve.ts";
+import { type Dispatched, endedOf, outcomeOf } from "../../domain/state/mission.ts";
+import { noUsage } from "../../domain/state/stream.ts";
+import type { TaskSummary } from "../../protocol/task/status.ts";
+import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "./open.ts";
-import { reconcile } from "./reconcile.ts";
+import { reconcile } from "./produced-squad.ts";
 
 /**
  * What became of a Mission's Tasks, as facts of its own: one for each ended attempt that its fold lacks, in a commit at

@@ -1,14 +1,14 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { phaseState, producedFor } from "../domain/mission/plan.ts";
-import { isName } from "../squad/catalog/catalog.ts";
-import { productionBounds } from "../squad/production.ts";
-import { slugOf } from "../squad/catalog/recommend.ts";
-import { lockName } from "../store/lock.ts";
-import { failed, type Tool, type ToolResult } from "../tool/result.ts";
-import { productionBar, recommended } from "./choose.ts";
+import { phaseState, producedFor } from "../../domain/mission/plan.ts";
+import { isName } from "../../squad/catalog/catalog.ts";
+import { productionBounds } from "../../squad/production.ts";
+import { slugOf } from "../../squad/catalog/recommend.ts";
+import { lockName } from "../../store/lock.ts";
+import { failed, type Tool, type ToolResult } from "../../tool/result.ts";
+import { productionBar, recommended } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
-import type { MissionRun } from "./open.ts";
+import type { MissionRun } from "../worker/open.ts";
 
 /** A phase that no squad owns: one visible Task that makes one squad for it, one at a time for a project and phase. */
 

@@ -1,7 +1,7 @@
-import type { DomainEvent } from "../domain/event.ts";
-import type { Dispatched } from "../domain/state/mission.ts";
-import type { Scan } from "../squad/catalog/catalog.ts";
-import { productionProblems } from "../squad/production.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import type { Dispatched } from "../../domain/state/mission.ts";
+import type { Scan } from "../../squad/catalog/catalog.ts";
+import { productionProblems } from "../../squad/production.ts";
 import type { MissionRun } from "./open.ts";
 
 /**

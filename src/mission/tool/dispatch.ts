@@ -1,20 +1,20 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import type { SquadRef } from "../domain/agent.ts";
-import { pausedText, reachedOf, shareOf } from "../domain/mission/budget.ts";
-import type { MissionState } from "../domain/state/mission.ts";
-import { blockersOf, failuresOf, outcomeText, phaseState, retries, workOf } from "../domain/mission/plan.ts";
-import { messageOf, ServiceError } from "../error.ts";
-import { isID } from "../id.ts";
-import { checkRequest, commandText } from "../protocol/check.ts";
-import type { MissionBudget, PlannedPhase } from "../protocol/mission/status.ts";
-import type { TaskCreate } from "../protocol/task/request.ts";
-import type { AttachmentRef } from "../protocol/text.ts";
-import { ClaimLost } from "../store/claimed-stream.ts";
-import { type Origin, Overtaken } from "../task/operation/create.ts";
-import { asData, failed, ok, type Tool, type ToolResult } from "../tool/result.ts";
-import { choose } from "./choose.ts";
-import type { MissionRun } from "./open.ts";
+import type { SquadRef } from "../../domain/agent.ts";
+import { pausedText, reachedOf, shareOf } from "../../domain/mission/budget.ts";
+import type { MissionState } from "../../domain/state/mission.ts";
+import { blockersOf, failuresOf, outcomeText, phaseState, retries, workOf } from "../../domain/mission/plan.ts";
+import { messageOf, ServiceError } from "../../error.ts";
+import { isID } from "../../id.ts";
+import { checkRequest, commandText } from "../../protocol/check.ts";
+import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
+import type { TaskCreate } from "../../protocol/task/request.ts";
+import type { AttachmentRef } from "../../protocol/text.ts";
+import { ClaimLost } from "../../store/claimed-stream.ts";
+import { type Origin, Overtaken } from "../../task/operation/create.ts";
+import { asData, failed, ok, type Tool, type ToolResult } from "../../tool/result.ts";
+import { choose } from "./choose-squad.ts";
+import type { MissionRun } from "../worker/open.ts";
 
 /**
  * A phase becomes a Task. The Task, the Mission's record of it and the budget that is reserved for it are one commit,

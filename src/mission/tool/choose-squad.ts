@@ -1,13 +1,13 @@
 import { z } from "zod";
-import type { MissionState } from "../domain/state/mission.ts";
-import { producedFor, productionsOf } from "../domain/mission/plan.ts";
-import { messageOf, ServiceError } from "../error.ts";
-import type { PlannedPhase } from "../protocol/mission/status.ts";
-import type { Scan } from "../squad/catalog/catalog.ts";
-import { type Recommendation, recommend } from "../squad/catalog/recommend.ts";
-import type { Found } from "../squad/catalog/scope.ts";
-import { failed, ok, type Tool, type ToolResult } from "../tool/result.ts";
-import { mayProduce, type MissionRun } from "./open.ts";
+import type { MissionState } from "../../domain/state/mission.ts";
+import { producedFor, productionsOf } from "../../domain/mission/plan.ts";
+import { messageOf, ServiceError } from "../../error.ts";
+import type { PlannedPhase } from "../../protocol/mission/status.ts";
+import type { Scan } from "../../squad/catalog/catalog.ts";
+import { type Recommendation, recommend } from "../../squad/catalog/recommend.ts";
+import type { Found } from "../../squad/catalog/scope.ts";
+import { failed, ok, type Tool, type ToolResult } from "../../tool/result.ts";
+import { mayProduce, type MissionRun } from "../worker/open.ts";
 
 /**
  * Which squad does a phase. From a healthy, complete catalog only: a squad that owns it; else, where the operator has

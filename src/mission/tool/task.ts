@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { usedOf } from "../domain/mission/budget.ts";
-import { isRunning, type MissionState } from "../domain/state/mission.ts";
-import { planOf } from "../domain/mission/status.ts";
-import { messageOf, ServiceError } from "../error.ts";
-import { asData, failed, fit, maxOutput, ok, type Tool, type ToolResult } from "../tool/result.ts";
-import type { MissionRun } from "./open.ts";
+import { usedOf } from "../../domain/mission/budget.ts";
+import { isRunning, type MissionState } from "../../domain/state/mission.ts";
+import { planOf } from "../../domain/mission/status.ts";
+import { messageOf, ServiceError } from "../../error.ts";
+import { asData, failed, fit, maxOutput, ok, type Tool, type ToolResult } from "../../tool/result.ts";
+import type { MissionRun } from "../worker/open.ts";
 
 /** How the Mission looks at its Tasks, and speaks to them. */
 

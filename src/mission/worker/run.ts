@@ -1,26 +1,26 @@
-import { interrupted, runCalls } from "../agent/loop/call.ts";
-import { runAgent, type Turn } from "../agent/loop/loop.ts";
-import { isOver, timeouts } from "../domain/session/ask.ts";
-import type { DomainEvent, StreamID } from "../domain/event.ts";
-import { missionAgent } from "../domain/mission/evolve.ts";
-import { nextStep } from "../domain/mission/next.ts";
-import { compileRules } from "../domain/permission/rule.ts";
-import { openAsks } from "../domain/state/task.ts";
-import { dueNow } from "../engine/engine.ts";
-import { messageOf, ServiceError } from "../error.ts";
-import { newID } from "../id.ts";
-import { noUsage } from "../model/model.ts";
-import type { LiveFrame } from "../protocol/event/frame.ts";
-import type { TurnFailure } from "../protocol/event/conversation.ts";
-import { ClaimLost, moveClaimed } from "../store/claimed-stream.ts";
-import { TextLost } from "../store/blob/text.ts";
-import { createBackground } from "../tool/command/background.ts";
-import { toolSpecs } from "../tool/registry.ts";
-import type { Workspace } from "../workspace/workspace.ts";
-import { hearEnds } from "./ends.ts";
+import { interrupted, runCalls } from "../../agent/loop/call.ts";
+import { runAgent, type Turn } from "../../agent/loop/loop.ts";
+import { isOver, timeouts } from "../../domain/session/ask.ts";
+import type { DomainEvent, StreamID } from "../../domain/event.ts";
+import { missionAgent } from "../../domain/mission/evolve.ts";
+import { nextStep } from "../../domain/mission/next.ts";
+import { compileRules } from "../../domain/permission/rule.ts";
+import { openAsks } from "../../domain/state/task.ts";
+import { dueNow } from "../../engine/engine.ts";
+import { messageOf, ServiceError } from "../../error.ts";
+import { newID } from "../../id.ts";
+import { noUsage } from "../../model/model.ts";
+import type { LiveFrame } from "../../protocol/event/frame.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import { ClaimLost, moveClaimed } from "../../store/claimed-stream.ts";
+import { TextLost } from "../../store/blob/text.ts";
+import { createBackground } from "../../tool/command/background.ts";
+import { toolSpecs } from "../../tool/registry.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { hearEnds } from "./task-end.ts";
 import { type MissionDeps, type MissionRun, openMission } from "./open.ts";
 import { systemOf } from "./prompt.ts";
-import { createMissionTools } from "./tools.ts";
+import { createMissionTools } from "../tool/registry.ts";
 
 /**
  * Moves one Mission: claim, fold, and then `nextStep` again and again. There is no other way in and no resume path. It
