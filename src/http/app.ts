@@ -9,7 +9,7 @@ import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/service.ts";
 import type { Tasks } from "../task/service.ts";
 import { createAnswered } from "./answered.ts";
-import type { Webhooks } from "../webhook/webhooks.ts";
+import type { Webhooks } from "../webhook/service.ts";
 import { type Auth, createAuth, unauthorized } from "./auth.ts";
 import { createBodies } from "./body.ts";
 import type { Handler } from "./call.ts";

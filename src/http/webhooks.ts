@@ -6,7 +6,7 @@ import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { DeliveryRecord, MessageType, WebhookRecord } from "../protocol/webhook.ts";
 import type { Delivery, Webhook } from "../store/webhook-queue.ts";
 import { shownURL } from "../webhook/target.ts";
-import type { Webhooks } from "../webhook/webhooks.ts";
+import type { Webhooks } from "../webhook/service.ts";
 import type { Handler } from "./call.ts";
 import type { Answered } from "./answered.ts";
 import { json } from "./reply.ts";

@@ -33,7 +33,7 @@ import { problemIn } from "../task/worker/project-rules.ts";
 import { createRunTask } from "../task/worker/run.ts";
 import { createTasks, type Tasks } from "../task/service.ts";
 import { parseAllowed } from "../webhook/target.ts";
-import { callbackTo, createWebhooks, hearing, type Webhooks } from "../webhook/webhooks.ts";
+import { callbackTo, createWebhooks, hearing, type Webhooks } from "../webhook/service.ts";
 import { createWorkspaces } from "../workspace/service.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */

@@ -2,7 +2,7 @@ import { messageOf } from "../error.ts";
 import { plain } from "../store/sql/row.ts";
 import type { Attempt, SigningSecret } from "../store/webhook-queue.ts";
 import { OutboundRefused, type Posted, postOut } from "../outbound/address.ts";
-import { headersFor } from "./sign.ts";
+import { headersFor } from "./signature.ts";
 import { type Allowed, optionsFor, type Way } from "./target.ts";
 
 /** One attempt: signed, sent, and put into words. Never throws but for the caller's own signal. */

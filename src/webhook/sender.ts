@@ -2,7 +2,7 @@ import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { ClaimedDelivery, SigningSecret, Webhook, Webhooks } from "../store/webhook-queue.ts";
 import { attempt, type AttemptDeps, type Attempted } from "./attempt.ts";
-import { afterFailure, longestFailing } from "./schedule.ts";
+import { afterFailure, longestFailing } from "./retry.ts";
 import { shownURL } from "./target.ts";
 
 /**

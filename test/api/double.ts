@@ -10,7 +10,7 @@ import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import type { Store, StoredAnswer } from "../../src/store/store.ts";
 import type { Missions } from "../../src/mission/service.ts";
 import type { Tasks } from "../../src/task/service.ts";
-import type { Webhooks } from "../../src/webhook/webhooks.ts";
+import type { Webhooks } from "../../src/webhook/service.ts";
 
 /**
  * The HTTP face alone, on a real port: what stands behind it only counts and remembers. For what is HTTP's own

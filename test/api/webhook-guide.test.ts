@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { headersFor, newSecret } from "../../src/webhook/sign.ts";
+import { headersFor, newSecret } from "../../src/webhook/signature.ts";
 import { temporary, until } from "../harness.ts";
 import { blocksOf, home, page } from "./manual.ts";
 

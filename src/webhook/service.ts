@@ -22,7 +22,7 @@ import {
 import { attempt } from "./attempt.ts";
 import { createFollower } from "./follower.ts";
 import { createSender } from "./sender.ts";
-import { good, keyOf, newSecret, rotated } from "./sign.ts";
+import { good, keyOf, newSecret, rotated } from "./signature.ts";
 import { type Allowed, checkTarget, shownURL, type Way } from "./target.ts";
 
 /** Webhooks: who is told of what, and the two that do it: `follower.ts` reads the log, `sender.ts` sends. */
