@@ -8,21 +8,32 @@ import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/service.ts";
 import type { Tasks } from "../task/service.ts";
-import { createAnswered } from "./answered.ts";
+import { createAnswered } from "./request/answered.ts";
 import type { Webhooks } from "../webhook/service.ts";
-import { type Auth, createAuth, unauthorized } from "./auth.ts";
-import { createBodies } from "./body.ts";
-import type { Handler } from "./call.ts";
-import type { Timing } from "./channel.ts";
-import { guard, type GuardPolicy, pathOf } from "./guard.ts";
-import { createRunOnce, type RunOnce } from "./idempotency.ts";
+import { type Auth, createAuth, unauthorized } from "./guard/auth.ts";
+import { createBodies } from "./request/body.ts";
+import type { Handler } from "./request/call.ts";
+import type { Timing } from "./stream/channel.ts";
+import { guard, type GuardPolicy, pathOf } from "./guard/request.ts";
+import { createRunOnce, type RunOnce } from "./request/idempotency.ts";
 import { createDocument } from "./openapi.ts";
-import { createRates } from "./rate.ts";
-import { type Answer, answer, drain, type Entry, failureOf, json, openEntry, send, taken, write } from "./reply.ts";
+import { createRates } from "./guard/rate-limit.ts";
+import {
+  type Answer,
+  answer,
+  drain,
+  type Entry,
+  failureOf,
+  json,
+  openEntry,
+  send,
+  taken,
+  write,
+} from "./response/response.ts";
 import { createRouter } from "./router.ts";
-import { createServe, type Serve } from "./serve.ts";
-import { createSquadHandlers, type SquadDeps } from "./squads.ts";
-import { createStreams, type Streams } from "./sse.ts";
+import { createServe, type Serve } from "./request/serve.ts";
+import { createSquadHandlers, type SquadDeps } from "./handler/squad.ts";
+import { createStreams, type Streams } from "./stream/event-stream.ts";
 import {
   asset,
   assetPath,
@@ -32,11 +43,11 @@ import {
   referencePath,
   referenceScript,
   screenPaths,
-} from "./static.ts";
-import { createMcpFace, mcpPath } from "./mcp.ts";
-import { createMissionHandlers } from "./missions.ts";
-import { createTaskHandlers } from "./tasks.ts";
-import { createWebhookHandlers } from "./webhooks.ts";
+} from "./page/page.ts";
+import { createMcpFace, mcpPath } from "./mcp/endpoint.ts";
+import { createMissionHandlers } from "./handler/mission.ts";
+import { createTaskHandlers } from "./handler/task.ts";
+import { createWebhookHandlers } from "./handler/webhook.ts";
 
 /**
  * The HTTP face: guards, then the router, then one handler for each route of the table. The guards run before the

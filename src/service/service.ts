@@ -11,7 +11,7 @@ import { createSlots } from "../engine/slot.ts";
 import { StartError } from "../error.ts";
 import { createApp } from "../http/app.ts";
 import { createMetrics } from "../http/metrics.ts";
-import { listen } from "../http/server.ts";
+import { listen } from "../http/listen.ts";
 import { guardLog, type Log } from "../log.ts";
 import { createMissions, type Missions } from "../mission/service.ts";
 import { createRunMission } from "../mission/worker/run.ts";

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../entries.ts";
 import { artifacts as showArtifacts } from "../../src/cli/task.ts";
 import { createServiceClient } from "../../src/client/client.ts";
-import { attachmentNamed, servedType } from "../../src/http/file.ts";
+import { attachmentNamed, servedType } from "../../src/http/response/file.ts";
 import type { Manifest } from "../../src/domain/view/archive.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import { subjectsOf } from "../../src/agent/permission/subject.ts";

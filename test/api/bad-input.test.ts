@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { createBodies } from "../../src/http/body.ts";
+import { createBodies } from "../../src/http/request/body.ts";
 import { createDocument } from "../../src/http/openapi.ts";
 import { checkAttachments } from "../../src/protocol/attachment.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";

@@ -1,6 +1,6 @@
 import { createConnection } from "node:net";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
-import { type Listening, listen } from "../../src/http/server.ts";
+import { type Listening, listen } from "../../src/http/listen.ts";
 import { ServiceError } from "../../src/error.ts";
 import { newID } from "../../src/id.ts";
 import { silent } from "../../src/log.ts";

@@ -2,11 +2,11 @@ import { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } from "@mod
 import { z } from "zod";
 import type { Log } from "../../log.ts";
 import { issuesOf, quote } from "../../protocol/issue.ts";
-import { invalid } from "../parse.ts";
-import { failureOf } from "../reply.ts";
-import { refusalText } from "./refusal.ts";
-import { createMissionTools } from "./missions.ts";
-import { createTaskTools } from "./tasks.ts";
+import { invalid } from "../request/parse.ts";
+import { failureOf } from "../response/response.ts";
+import { refusalText } from "./error.ts";
+import { createMissionTools } from "./mission.ts";
+import { createTaskTools } from "./task.ts";
 import type { Caller, Tool, ToolDeps } from "./tool.ts";
 
 /**

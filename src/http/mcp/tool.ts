@@ -6,8 +6,8 @@ import type { Routes } from "../../protocol/route/table.ts";
 import type { Store } from "../../store/store.ts";
 import type { OnceKey } from "../../task/operation/change.ts";
 import type { Tasks } from "../../task/service.ts";
-import { directoryOf } from "../directory.ts";
-import { keyForm, onceKey, type RunOnce } from "../idempotency.ts";
+import { directoryOf } from "../request/directory.ts";
+import { keyForm, onceKey, type RunOnce } from "../request/idempotency.ts";
 
 /**
  * What the tools have in common. They stand over the functions that the HTTP routes call, with the routes' own schemas

@@ -3,8 +3,8 @@ import { isID } from "../../id.ts";
 import { checkAttachments } from "../../protocol/attachment.ts";
 import { lifecycleStatus } from "../../protocol/task/request.ts";
 import { loadText } from "../../store/blob/text.ts";
-import { taskNotFound } from "../reply.ts";
-import { taskStanding, taskStandingOf } from "./standing.ts";
+import { taskNotFound } from "../response/response.ts";
+import { taskStanding, taskStandingOf } from "./status.ts";
 import {
   directory,
   idempotencyKey,

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import { ServiceError } from "../error.ts";
-import type { Store } from "../store/store.ts";
-import type { Accepted, OnceKey } from "../task/operation/change.ts";
-import { quote } from "../protocol/issue.ts";
+import { ServiceError } from "../../error.ts";
+import type { Store } from "../../store/store.ts";
+import type { Accepted, OnceKey } from "../../task/operation/change.ts";
+import { quote } from "../../protocol/issue.ts";
 
 /**
  * `Idempotency-Key` on POST routes: the same key and body get the first answer again. The answer is stored in the

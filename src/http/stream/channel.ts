@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
-import type { Limits } from "../protocol/limit.ts";
-import type { Entry } from "./reply.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { Entry } from "../response/response.ts";
 
 /**
  * One reader of an event stream. Durable frames are never dropped: a reader that falls too far behind is cut and

@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import { createConnection, type Socket } from "node:net";
 import { type ErrorCode, StartError } from "../error.ts";
 import type { App } from "./app.ts";
-import { isAllowed, peerUser } from "./peer.ts";
-import { failure, openEntry, send } from "./reply.ts";
+import { isAllowed, peerUser } from "./guard/peer-user.ts";
+import { failure, openEntry, send } from "./response/response.ts";
 
 /**
  * The socket under the app, with the bounds of design/security.md S7. What Node's own parser refuses gets an error

@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { ServiceError } from "../error.ts";
-import { packageRoot } from "../package-root.ts";
-import { type Answer, answer, empty, type Entry } from "./reply.ts";
+import { ServiceError } from "../../error.ts";
+import { packageRoot } from "../../package-root.ts";
+import { type Answer, answer, empty, type Entry } from "../response/response.ts";
 
 /**
  * The page at `/`, and the reference page. Files are read when they are asked for, and nothing of them is kept.

@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
-import { isID } from "../id.ts";
-import { missionID } from "../protocol/mission/status.ts";
-import type { Route } from "../protocol/route/route.ts";
+import { isID } from "../../id.ts";
+import { missionID } from "../../protocol/mission/status.ts";
+import type { Route } from "../../protocol/route/route.ts";
 import type { Bodies } from "./body.ts";
 import type { AnyHandler, Call } from "./call.ts";
 import { directoryOf } from "./directory.ts";
-import { pathOf } from "./guard.ts";
+import { pathOf } from "../guard/request.ts";
 import { onceKey } from "./idempotency.ts";
 import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
-import { type Answer, type Entry, taskNotFound } from "./reply.ts";
+import { type Answer, type Entry, taskNotFound } from "../response/response.ts";
 
 /** A request that the guards let in, and for which there is a route. */
 export type Arrived = {

@@ -1,12 +1,12 @@
-import { ServiceError } from "../error.ts";
-import type { Log } from "../log.ts";
-import type { Bodies } from "./body.ts";
-import type { Mcp } from "./mcp/server.ts";
-import type { Caller, ToolDeps } from "./mcp/tool.ts";
-import { parseQuery, readQuery } from "./parse.ts";
-import { type Answer, drain, type Entry, failureOf, json, taken } from "./reply.ts";
-import type { Arrived, Serve } from "./serve.ts";
-import { sendResponse, toRequest } from "./web.ts";
+import { ServiceError } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Bodies } from "../request/body.ts";
+import type { Mcp } from "./server.ts";
+import type { Caller, ToolDeps } from "./tool.ts";
+import { parseQuery, readQuery } from "../request/parse.ts";
+import { type Answer, drain, type Entry, failureOf, json, taken } from "../response/response.ts";
+import type { Arrived, Serve } from "../request/serve.ts";
+import { sendResponse, toRequest } from "../response/fetch-adapter.ts";
 
 /**
  * `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions, for agents that hand work over. It
@@ -25,7 +25,7 @@ type Deps = ToolDeps & {
 export const createMcpFace = (deps: Deps): { serve: Serve; close(): void } => {
   const closing = new AbortController();
   let loaded: Promise<Mcp> | undefined;
-  const load = () => (loaded ??= import("./mcp/server.ts").then(({ createMcp }) => createMcp(deps)));
+  const load = () => (loaded ??= import("./server.ts").then(({ createMcp }) => createMcp(deps)));
 
   const serve = async ({ entry, incoming, outgoing }: Arrived): Promise<Answer> => {
     const message = await deps.bodies.read(anyMessage, incoming, outgoing);

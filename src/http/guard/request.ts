@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { ServiceError } from "../error.ts";
-import { quote } from "../protocol/issue.ts";
+import { ServiceError } from "../../error.ts";
+import { quote } from "../../protocol/issue.ts";
 
 /**
  * What is refused before any byte of a body is read, in this order: critical headers sent twice, Host, Origin and

@@ -1,6 +1,6 @@
 import type { z } from "zod";
-import { type Issue, ServiceError } from "../error.ts";
-import { issuesOf, quote } from "../protocol/issue.ts";
+import { type Issue, ServiceError } from "../../error.ts";
+import { issuesOf, quote } from "../../protocol/issue.ts";
 
 /** Parsing at the door: what comes out of here has the type its schema says. */
 

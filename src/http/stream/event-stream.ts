@@ -1,17 +1,17 @@
-import { frameOf } from "../domain/view/archive.ts";
-import { isMission, type Recorded, type StreamID } from "../domain/event.ts";
-import { ServiceError } from "../error.ts";
-import type { Log } from "../log.ts";
-import type { Limits } from "../protocol/limit.ts";
-import type { Routes } from "../protocol/route/table.ts";
-import type { Filter, Store } from "../store/store.ts";
-import type { Missions } from "../mission/service.ts";
-import type { Tasks } from "../task/service.ts";
-import type { Call } from "./call.ts";
+import { frameOf } from "../../domain/view/archive.ts";
+import { isMission, type Recorded, type StreamID } from "../../domain/event.ts";
+import { ServiceError } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { Routes } from "../../protocol/route/table.ts";
+import type { Filter, Store } from "../../store/store.ts";
+import type { Missions } from "../../mission/service.ts";
+import type { Tasks } from "../../task/service.ts";
+import type { Call } from "../request/call.ts";
 import { type Channel, openChannel, type Timing } from "./channel.ts";
-import { quote } from "../protocol/issue.ts";
-import { invalid } from "./parse.ts";
-import { type Answer, empty, json, taken, taskNotFound } from "./reply.ts";
+import { quote } from "../../protocol/issue.ts";
+import { invalid } from "../request/parse.ts";
+import { type Answer, empty, json, taken, taskNotFound } from "../response/response.ts";
 
 /**
  * The log as a stream of Server-Sent Events, or as a page. A Task's stream begins with its snapshot, replays what the

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { checkAttachments } from "../../protocol/attachment.ts";
 import { missionID } from "../../protocol/mission/status.ts";
-import { missionStanding, missionStandingOf } from "./standing.ts";
+import { missionStanding, missionStandingOf } from "./status.ts";
 import {
   directory,
   idempotencyKey,

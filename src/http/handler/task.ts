@@ -1,22 +1,22 @@
 import { createReadStream } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
-import type { TaskState } from "../domain/state/task.ts";
-import { ServiceError } from "../error.ts";
-import { isID } from "../id.ts";
-import type { Log } from "../log.ts";
-import { checkAttachments } from "../protocol/attachment.ts";
-import type { Limits } from "../protocol/limit.ts";
-import type { OperationID, Routes } from "../protocol/route/table.ts";
-import type { ListQuery, Store } from "../store/store.ts";
-import type { Accepted } from "../task/operation/change.ts";
-import type { ArchiveFile, Tasks } from "../task/service.ts";
-import type { Handler } from "./call.ts";
-import { quote } from "../protocol/issue.ts";
-import type { RunOnce } from "./idempotency.ts";
-import { asciiName, attachmentNamed, servedType } from "./file.ts";
-import { type Answer, answer, type Entry, empty, json, jsonType, taken } from "./reply.ts";
-import type { Streams } from "./sse.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { ServiceError } from "../../error.ts";
+import { isID } from "../../id.ts";
+import type { Log } from "../../log.ts";
+import { checkAttachments } from "../../protocol/attachment.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { OperationID, Routes } from "../../protocol/route/table.ts";
+import type { ListQuery, Store } from "../../store/store.ts";
+import type { Accepted } from "../../task/operation/change.ts";
+import type { ArchiveFile, Tasks } from "../../task/service.ts";
+import type { Handler } from "../request/call.ts";
+import { quote } from "../../protocol/issue.ts";
+import type { RunOnce } from "../request/idempotency.ts";
+import { asciiName, attachmentNamed, servedType } from "../response/file.ts";
+import { type Answer, answer, type Entry, empty, json, jsonType, taken } from "../response/response.ts";
+import type { Streams } from "../stream/event-stream.ts";
 
 /** The Task routes: from a parsed call to `Tasks` and back. Ill-formed ids were refused before (app.ts). */
 

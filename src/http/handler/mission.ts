@@ -1,17 +1,17 @@
-import { ServiceError } from "../error.ts";
-import { isID } from "../id.ts";
-import type { Log } from "../log.ts";
-import type { Missions } from "../mission/service.ts";
-import { checkAttachments } from "../protocol/attachment.ts";
-import { quote } from "../protocol/issue.ts";
-import type { Limits } from "../protocol/limit.ts";
-import type { OperationID, Routes } from "../protocol/route/table.ts";
-import type { MissionQuery } from "../store/store.ts";
-import type { Call, Handler } from "./call.ts";
-import type { RunOnce } from "./idempotency.ts";
-import { type Answer, empty, json } from "./reply.ts";
-import type { Streams } from "./sse.ts";
-import { accepted, sendArchive } from "./tasks.ts";
+import { ServiceError } from "../../error.ts";
+import { isID } from "../../id.ts";
+import type { Log } from "../../log.ts";
+import type { Missions } from "../../mission/service.ts";
+import { checkAttachments } from "../../protocol/attachment.ts";
+import { quote } from "../../protocol/issue.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { OperationID, Routes } from "../../protocol/route/table.ts";
+import type { MissionQuery } from "../../store/store.ts";
+import type { Call, Handler } from "../request/call.ts";
+import type { RunOnce } from "../request/idempotency.ts";
+import { type Answer, empty, json } from "../response/response.ts";
+import type { Streams } from "../stream/event-stream.ts";
+import { accepted, sendArchive } from "./task.ts";
 
 /** The Mission routes: from a parsed call to `Missions` and back. Ill-formed ids were refused before (serve.ts). */
 

@@ -1,5 +1,5 @@
-import { ServiceError } from "../error.ts";
-import type { Limits } from "../protocol/limit.ts";
+import { ServiceError } from "../../error.ts";
+import type { Limits } from "../../protocol/limit.ts";
 
 /** Token buckets per client address. Used where the service listens beyond this machine. Source: security.md C2, S6. */
 export interface Rates {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { Entry } from "./reply.ts";
+import type { Entry } from "./response.ts";
 
 /**
  * The one place where a library that speaks in web-standard requests and responses meets Node's own. Only the MCP face

@@ -1,15 +1,15 @@
-import type { SquadDetail, SquadRecommendation, SquadSummary } from "../protocol/squad.ts";
-import type { OperationID, Routes } from "../protocol/route/table.ts";
-import type { Catalog, Scan } from "../squad/catalog/catalog.ts";
-import { invalid, type Manager, notFound } from "../squad/install/manager.ts";
-import { type Candidate, recommend } from "../squad/catalog/recommend.ts";
-import type { Found } from "../squad/catalog/scope.ts";
-import type { Agent } from "../squad/squad.ts";
-import type { Store } from "../store/store.ts";
-import { createAnswered } from "./answered.ts";
-import type { Handler } from "./call.ts";
-import type { RunOnce } from "./idempotency.ts";
-import { json } from "./reply.ts";
+import type { SquadDetail, SquadRecommendation, SquadSummary } from "../../protocol/squad.ts";
+import type { OperationID, Routes } from "../../protocol/route/table.ts";
+import type { Catalog, Scan } from "../../squad/catalog/catalog.ts";
+import { invalid, type Manager, notFound } from "../../squad/install/manager.ts";
+import { type Candidate, recommend } from "../../squad/catalog/recommend.ts";
+import type { Found } from "../../squad/catalog/scope.ts";
+import type { Agent } from "../../squad/squad.ts";
+import type { Store } from "../../store/store.ts";
+import { createAnswered } from "../request/answered.ts";
+import type { Handler } from "../request/call.ts";
+import type { RunOnce } from "../request/idempotency.ts";
+import { json } from "../response/response.ts";
 
 /** The squad routes: the catalog, packages in and out, recommendations. */
 

@@ -1,10 +1,10 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as tick } from "node:timers/promises";
-import { ServiceError } from "../error.ts";
-import type { Limits } from "../protocol/limit.ts";
-import type { Route } from "../protocol/route/route.ts";
-import { quote } from "../protocol/issue.ts";
+import { ServiceError } from "../../error.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { Route } from "../../protocol/route/route.ts";
+import { quote } from "../../protocol/issue.ts";
 
 /**
  * Reads and parses a JSON body: type, then length, then bytes within the limit, then UTF-8, then shape, then JSON.

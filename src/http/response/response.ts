@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { ErrorCode } from "../error.ts";
-import { ServiceError } from "../error.ts";
-import { newID } from "../id.ts";
-import type { Log } from "../log.ts";
-import type { ErrorBody } from "../protocol/error.ts";
+import type { ErrorCode } from "../../error.ts";
+import { ServiceError } from "../../error.ts";
+import { newID } from "../../id.ts";
+import type { Log } from "../../log.ts";
+import type { ErrorBody } from "../../protocol/error.ts";
 
 /** What the guards know of a request once it is let in. */
 export type Entry = {

@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { isAbsolute } from "node:path";
-import { ServiceError } from "../error.ts";
-import type { Route } from "../protocol/route/route.ts";
-import { quote } from "../protocol/issue.ts";
+import { ServiceError } from "../../error.ts";
+import type { Route } from "../../protocol/route/route.ts";
+import { quote } from "../../protocol/issue.ts";
 
 /**
  * The project directory as the caller gave it: query parameter `directory` or header `x-service-directory`. Whether

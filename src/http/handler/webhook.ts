@@ -1,15 +1,15 @@
-import { isMission } from "../domain/event.ts";
-import { ServiceError } from "../error.ts";
-import { isID } from "../id.ts";
-import { quote } from "../protocol/issue.ts";
-import type { OperationID, Routes } from "../protocol/route/table.ts";
-import type { DeliveryRecord, MessageType, WebhookRecord } from "../protocol/webhook.ts";
-import type { Delivery, Webhook } from "../store/webhook-queue.ts";
-import { shownURL } from "../webhook/target.ts";
-import type { Webhooks } from "../webhook/service.ts";
-import type { Handler } from "./call.ts";
-import type { Answered } from "./answered.ts";
-import { json } from "./reply.ts";
+import { isMission } from "../../domain/event.ts";
+import { ServiceError } from "../../error.ts";
+import { isID } from "../../id.ts";
+import { quote } from "../../protocol/issue.ts";
+import type { OperationID, Routes } from "../../protocol/route/table.ts";
+import type { DeliveryRecord, MessageType, WebhookRecord } from "../../protocol/webhook.ts";
+import type { Delivery, Webhook } from "../../store/webhook-queue.ts";
+import { shownURL } from "../../webhook/target.ts";
+import type { Webhooks } from "../../webhook/service.ts";
+import type { Handler } from "../request/call.ts";
+import type { Answered } from "../request/answered.ts";
+import { json } from "../response/response.ts";
 
 /** The webhook routes: who is told, of what, and what became of it. */
 

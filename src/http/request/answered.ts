@@ -1,7 +1,7 @@
-import type { Store } from "../store/store.ts";
-import { type Accepted, onceOf, type OnceKey, replay } from "../task/operation/change.ts";
+import type { Store } from "../../store/store.ts";
+import { type Accepted, onceOf, type OnceKey, replay } from "../../task/operation/change.ts";
 import type { RunOnce } from "./idempotency.ts";
-import { type Answer, type Entry, json } from "./reply.ts";
+import { type Answer, type Entry, json } from "../response/response.ts";
 
 export type Answered = <T extends object>(
   entry: Entry,

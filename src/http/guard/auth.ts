@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { ServiceError } from "../error.ts";
+import { ServiceError } from "../../error.ts";
 
 /**
  * HTTP Basic authentication: SHA-256 of `user:password` on both sides and one constant-time comparison; the same work
