@@ -1,11 +1,11 @@
 import type { Frame } from "../protocol/event/frame.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
-import { type CallError, errorOf, openEvents, type Result, type StreamFrame } from "./events.ts";
+import { type CallError, errorOf, openEvents, type Result, type StreamFrame } from "./event-stream.ts";
 import { createClient } from "./gen/client/index.ts";
 import { Mission, type Options, Project, Service, Squad, Task, Webhook } from "./gen/sdk.gen.ts";
 import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
 
-export type { CallError, Result, StreamFrame } from "./events.ts";
+export type { CallError, Result, StreamFrame } from "./event-stream.ts";
 
 /**
  * The typed client: the generated operations, with the directory and the credentials added, and on top of them events

@@ -1,7 +1,7 @@
 import { createConnection, createServer, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { openEvents } from "../../src/client/events.ts";
+import { openEvents } from "../../src/client/event-stream.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { statusOf } from "../../src/domain/view/status.ts";
 import { newID } from "../../src/id.ts";

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useSyncExternalStore } from "react";
-import { openEvents, type StreamFrame } from "../../src/client/events.ts";
+import { openEvents, type StreamFrame } from "../../src/client/event-stream.ts";
 
 /**
  * The event stream, for as long as somebody looks. One stream for each page: a browser opens six connections to a host,

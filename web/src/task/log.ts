@@ -1,4 +1,4 @@
-import type { StreamFrame } from "../../../src/client/events.ts";
+import type { StreamFrame } from "../../../src/client/event-stream.ts";
 import type { Frame } from "../../../src/protocol/event/frame.ts";
 import { createConversation, type Item } from "./conversation.ts";
 
