@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { entriesOf } from "./entries.ts";
-import { type Finding } from "../src/cli/finding.ts";
-import { verify } from "../src/cli/verify.ts";
+import { type Finding } from "../src/cli/terminal/finding.ts";
+import { verify } from "../src/cli/verify/verify.ts";
 import type { Manifest } from "../src/domain/view/archive.ts";
 import { createZip } from "../src/archive/zip.ts";
 

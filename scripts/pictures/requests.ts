@@ -1,4 +1,4 @@
-import { patch } from "../../src/cli/demo-stage.ts";
+import { patch } from "../../src/cli/demo/stage.ts";
 
 /** What is asked for in the pictures. The embedded rules carry these out as they stand. */
 

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { StartError } from "../error.ts";
 import { packageRoot } from "../package-root.ts";
-import type { Target } from "./call.ts";
-import { addMissionCommands, amount, collect } from "./missions.ts";
-import { Exit, exit } from "./exit.ts";
-import { clean, createScreen } from "./print.ts";
-import type { RunOptions } from "./run.ts";
-import { addTaskCommands, count } from "./tasks.ts";
-import { addWebhookCommands } from "./webhooks.ts";
+import type { Target } from "./connection.ts";
+import { addMissionCommands, amount, collect } from "./mission/command.ts";
+import { Exit, exit } from "./terminal/exit.ts";
+import { clean, createScreen } from "./terminal/screen.ts";
+import type { RunOptions } from "./task/run.ts";
+import { addTaskCommands, count } from "./task/command.ts";
+import { addWebhookCommands } from "./webhook/command.ts";
 
 /** The command `sortie`. Parses, loads the command's own file, and turns every outcome into an exit code. */
 
@@ -71,8 +71,8 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .action(async ({ mission }: { mission?: true }) => {
       const caller = await loadCaller();
       const screen = createScreen(process.stdout, caller.plain);
-      if (mission) finish(await (await import("./demo-mission.ts")).demoMission(caller, screen));
-      else finish(await (await import("./demo.ts")).demo(caller, screen));
+      if (mission) finish(await (await import("./demo/mission.ts")).demoMission(caller, screen));
+      else finish(await (await import("./demo/task.ts")).demo(caller, screen));
     });
 
   program
@@ -85,7 +85,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .option("--config <file>", "the service's config.jsonc")
     .option("--json", "one JSON object a check")
     .action(async ({ json, ...flags }) => {
-      const [{ doctor }, { plain }] = await Promise.all([import("./doctor.ts"), loadCaller()]);
+      const [{ doctor }, { plain }] = await Promise.all([import("./doctor/doctor.ts"), loadCaller()]);
       finish(await doctor(flags, createScreen(process.stdout, plain), json ? emit : undefined));
     });
 
@@ -164,7 +164,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .option("--max-steps <n>", "how many model calls it may make", count)
       .option("--detach", "print the Task's id and return"),
   ).action(async (request: string, options: RunOptions & Shared) => {
-    const { runTask } = await import("./run.ts");
+    const { runTask } = await import("./task/run.ts");
     const { target, screen } = await context(options);
     finish(await runTask(request, options, target, screen, emit));
   });
@@ -223,7 +223,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .description("print what a shell needs to complete this command")
     .addArgument(new Argument("<shell>").choices(["bash", "zsh", "fish"]))
     .action(async (shell: "bash" | "zsh" | "fish") => {
-      const { shells, tableOf } = await import("./completion.ts");
+      const { shells, tableOf } = await import("./completion/completion.ts");
       process.stdout.write(shells[shell](tableOf(program)));
     });
   program
@@ -232,7 +232,10 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .addArgument(new Argument("<kind>").choices(["tasks", "missions", "squads"]))
     .argument("<line>", "the command line so far")
     .action(async (kind: "tasks" | "missions" | "squads", line: string) => {
-      const [{ printIDs }, { url, username, password }] = await Promise.all([import("./ids.ts"), loadCaller()]);
+      const [{ printIDs }, { url, username, password }] = await Promise.all([
+        import("./completion/id.ts"),
+        loadCaller(),
+      ]);
       await printIDs(kind, line, { url, username, password });
       finish(exit.completed);
     });

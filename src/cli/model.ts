@@ -17,8 +17,8 @@ import { silent } from "../log.ts";
 import { detectServers, type Found, servers } from "../model/local-server.ts";
 import { createRegistry, type Registry } from "../model/registry.ts";
 import { tryModel } from "../model/trial.ts";
-import { Exit, exit } from "./exit.ts";
-import { clean, during, duration, line, money, type Screen, table } from "./print.ts";
+import { Exit, exit } from "./terminal/exit.ts";
+import { clean, during, duration, line, money, type Screen, table } from "./terminal/screen.ts";
 
 /**
  * `sortie model`: which models a start with these settings would have, which servers are on this machine, and choosing

@@ -2,8 +2,8 @@ import { type Flags, isLoopback, loadConfig } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { createService, type Service } from "../service/service.ts";
 import { boundHeap } from "./heap.ts";
-import { present } from "./open.ts";
-import type { Screen } from "./print.ts";
+import { present } from "./task/open.ts";
+import type { Screen } from "./terminal/screen.ts";
 
 /** How long a stop may take before the process ends anyway. */
 const stopMs = 10_000;

@@ -1,9 +1,9 @@
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { SquadCatalog } from "../protocol/squad.ts";
-import { connect, need, type Target } from "./call.ts";
-import { Exit, exit } from "./exit.ts";
-import { clean, during, line, type Screen, table } from "./print.ts";
+import { connect, need, type Target } from "./connection.ts";
+import { Exit, exit } from "./terminal/exit.ts";
+import { clean, during, line, type Screen, table } from "./terminal/screen.ts";
 
 /** `sortie squad …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
 

@@ -3,7 +3,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../entries.ts";
-import { artifacts as showArtifacts } from "../../src/cli/task.ts";
+import { artifacts as showArtifacts } from "../../src/cli/task/action.ts";
 import { createServiceClient } from "../../src/client/client.ts";
 import { attachmentNamed, servedType } from "../../src/http/response/file.ts";
 import type { Manifest } from "../../src/domain/view/archive.ts";

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, statSync, symlinkSync, writeFileSync } from "n
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { detectModels, listModels, testModel, useModel } from "../../src/cli/model.ts";
-import { createScreen } from "../../src/cli/print.ts";
+import { createScreen } from "../../src/cli/terminal/screen.ts";
 import type { Found } from "../../src/model/local-server.ts";
 import { readText, temporary } from "../harness.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";

@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../entries.ts";
-import { clockAgainst } from "../../src/cli/machine.ts";
+import { clockAgainst } from "../../src/cli/doctor/machine.ts";
 import { built, compileCache } from "../built.ts";
 import { git, makeProject, temporary, until } from "../harness.ts";
 import { textsOf, writePackage } from "../squads.ts";

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { tableOf } from "../../src/cli/completion.ts";
+import { tableOf } from "../../src/cli/completion/completion.ts";
 import { createProgram } from "../../src/cli/main.ts";
 import { configFile } from "../../src/config/file.ts";
 import { createMetrics } from "../../src/http/metrics.ts";

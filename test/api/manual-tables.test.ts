@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { exit } from "../../src/cli/exit.ts";
+import { exit } from "../../src/cli/terminal/exit.ts";
 import { loadConfig } from "../../src/config/config.ts";
 import { configFile } from "../../src/config/file.ts";
 import { errorCodes, ServiceError } from "../../src/error.ts";

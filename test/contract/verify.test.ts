@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { type ArchivedFile, frameOf, manifestText } from "../../src/domain/view/archive.ts";
 import { ledgerOf } from "../../src/domain/evidence/ledger.ts";
-import { treeOf } from "../../src/cli/tree.ts";
+import { treeOf } from "../../src/cli/verify/git-tree.ts";
 import { createZip } from "../../src/archive/zip.ts";
 import { created } from "../events.ts";
 import { git, makeProject, temporary } from "../harness.ts";
@@ -87,7 +87,7 @@ const archiveOf = async (path: string, calls: number, bytes: number): Promise<vo
 
 test("memory does not grow with the archive", async () => {
   using root = temporary("sortie-verify-");
-  const source = resolve(import.meta.dirname, "../../src/cli/verify.ts");
+  const source = resolve(import.meta.dirname, "../../src/cli/verify/verify.ts");
   const memory = async (calls: number, bytes: number): Promise<number> => {
     const path = join(root.path, `${bytes}.zip`);
     await archiveOf(path, calls, bytes);

@@ -1,11 +1,11 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Caller } from "../config/config.ts";
-import { need } from "./call.ts";
-import { hold, onStage, patch, type Stage } from "./demo-stage.ts";
-import { show } from "./mission.ts";
-import { bytes, clean, type Screen } from "./print.ts";
-import { openZip } from "./unzip.ts";
+import type { Caller } from "../../config/config.ts";
+import { need } from "../connection.ts";
+import { hold, onStage, patch, type Stage } from "./stage.ts";
+import { show } from "../mission/action.ts";
+import { bytes, clean, type Screen } from "../terminal/screen.ts";
+import { openZip } from "../verify/unzip.ts";
 
 /**
  * `sortie demo --mission`: a list of three, watched to the end: one item needs a squad that is made for it, one comes

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
-import type { Parts, Shared } from "./missions.ts";
-import { count } from "./tasks.ts";
-import type { AddOptions, LogOptions, RedeliverOptions, SecretOptions } from "./webhook.ts";
+import type { Parts, Shared } from "../mission/command.ts";
+import { count } from "../task/command.ts";
+import type { AddOptions, LogOptions, RedeliverOptions, SecretOptions } from "./action.ts";
 
 /** `sortie webhook …`: what each command understands. What it does is loaded with it. */
 
@@ -15,7 +15,7 @@ const hours = (text: string): number => {
 
 export const addWebhookCommands = (program: Command, { speaking, context, finish }: Parts): void => {
   const webhook = program.command("webhook").description("who else is told of Tasks and Missions, signed");
-  const load = () => import("./webhook.ts");
+  const load = () => import("./action.ts");
 
   speaking(webhook.command("ls").description("the webhooks, and whether they work")).action(async (options: Shared) =>
     finish(await (await load()).list(await context(options))),

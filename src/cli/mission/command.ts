@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
-import type { Context, WakeOptions } from "./mission.ts";
-import { count } from "./tasks.ts";
+import type { Context, WakeOptions } from "./action.ts";
+import { count } from "../task/command.ts";
 
 /** `sortie mission …`: what each command understands. What it does is loaded with it. */
 
@@ -25,7 +25,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   const mission = program
     .command("mission")
     .description("goals that take many Tasks; <id> is an id, its beginning, or @last");
-  const load = () => import("./mission.ts");
+  const load = () => import("./action.ts");
 
   speaking(
     mission

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { messageOf } from "../error.ts";
-import { logName, logOf } from "../domain/evidence/ledger.ts";
-import { type EventData, eventData, type EventType } from "../protocol/event/event.ts";
-import type { Frame } from "../protocol/event/frame.ts";
+import { messageOf } from "../../error.ts";
+import { logName, logOf } from "../../domain/evidence/ledger.ts";
+import { type EventData, eventData, type EventType } from "../../protocol/event/event.ts";
+import type { Frame } from "../../protocol/event/frame.ts";
 
 /** What an archive's events say that its other files are compared with. The files are a stranger's: parsed, not trusted. */
 

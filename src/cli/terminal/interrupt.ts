@@ -1,4 +1,4 @@
-import type { Screen } from "./print.ts";
+import type { Screen } from "./screen.ts";
 
 /**
  * Ctrl-C while a Task is followed. At a terminal the first one asks; the second cancels, and without a terminal the

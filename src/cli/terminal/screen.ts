@@ -1,5 +1,5 @@
 import picocolors from "picocolors";
-import type { LongText } from "../protocol/text.ts";
+import type { LongText } from "../../protocol/text.ts";
 
 /** How things look on a terminal. Everything that came from the service goes through `clean` before it is printed. */
 

@@ -3,9 +3,9 @@ import { constants } from "node:fs";
 import { access, readdir, readFile, stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { messageOf } from "../error.ts";
-import { bad, type Finding, note, ok } from "./finding.ts";
-import { bytes, line } from "./print.ts";
+import { messageOf } from "../../error.ts";
+import { bad, type Finding, note, ok } from "../terminal/finding.ts";
+import { bytes, line } from "../terminal/screen.ts";
 
 /** What `sortie doctor` looks at of the machine itself: programs, folders, disk, clock, processes. */
 

@@ -1,5 +1,5 @@
-import { need, type Service, type Target } from "./call.ts";
-import { line, type Screen } from "./print.ts";
+import { need, type Service, type Target } from "../connection.ts";
+import { line, type Screen } from "../terminal/screen.ts";
 
 /** Answers typed at a terminal while a Task is followed; the oldest open ask is the one that is answered. */
 

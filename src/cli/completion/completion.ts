@@ -1,5 +1,5 @@
 import type { Command, Option } from "commander";
-import { bash, fish, zsh } from "./shells.ts";
+import { bash, fish, zsh } from "./script.ts";
 
 /** `sortie completion <shell>`: what a shell needs to complete the command, made from the command table itself. */
 

@@ -1,8 +1,8 @@
-import { need, resolveID, connect, type Target } from "./call.ts";
-import { Exit, exit } from "./exit.ts";
-import { line, type Screen, table } from "./print.ts";
+import { need, resolveID, connect, type Target } from "../connection.ts";
+import { Exit, exit } from "../terminal/exit.ts";
+import { line, type Screen, table } from "../terminal/screen.ts";
 import { bodyOf } from "./prompt.ts";
-import { writable } from "./task.ts";
+import { writable } from "./action.ts";
 
 /** `sortie task pending` and `sortie task answer`: what waits for somebody, and what they say. */
 

@@ -1,12 +1,12 @@
 import { text as readAll } from "node:stream/consumers";
-import { messageOf } from "../error.ts";
-import type { MissionStatus } from "../protocol/mission/status.ts";
-import { connect, need, resolveMission, type Service, type Target } from "./call.ts";
-import { Exit, exit } from "./exit.ts";
-import { bytes, clean, during, duration, line, money, type Screen, table } from "./print.ts";
-import { writeBlob } from "./task.ts";
-import { attachment } from "./run.ts";
-import { createWords } from "./words.ts";
+import { messageOf } from "../../error.ts";
+import type { MissionStatus } from "../../protocol/mission/status.ts";
+import { connect, need, resolveMission, type Service, type Target } from "../connection.ts";
+import { Exit, exit } from "../terminal/exit.ts";
+import { bytes, clean, during, duration, line, money, type Screen, table } from "../terminal/screen.ts";
+import { writeBlob } from "../task/action.ts";
+import { attachment } from "../task/run.ts";
+import { createWords } from "../task/event-line.ts";
 
 /** `sortie mission …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
 

@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Caller } from "../config/config.ts";
-import { need } from "./call.ts";
-import { hold, onStage, patch, type Stage } from "./demo-stage.ts";
-import { show } from "./follow.ts";
-import { bytes, clean, type Screen } from "./print.ts";
-import { openZip } from "./unzip.ts";
+import type { Caller } from "../../config/config.ts";
+import { need } from "../connection.ts";
+import { hold, onStage, patch, type Stage } from "./stage.ts";
+import { show } from "../task/follow.ts";
+import { bytes, clean, type Screen } from "../terminal/screen.ts";
+import { openZip } from "../verify/unzip.ts";
 
 /**
  * `sortie demo`: the whole road of one Task on a small real project in a temporary folder: request, check before the

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
-import { messageOf } from "../error.ts";
-import { connect, need, type Target } from "./call.ts";
-import { Exit, exit } from "./exit.ts";
+import { messageOf } from "../../error.ts";
+import { connect, need, type Target } from "../connection.ts";
+import { Exit, exit } from "../terminal/exit.ts";
 import { follow } from "./follow.ts";
-import type { Screen } from "./print.ts";
+import type { Screen } from "../terminal/screen.ts";
 
 export type RunOptions = {
   check?: string[];

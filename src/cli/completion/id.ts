@@ -1,5 +1,5 @@
-import { connect, type Target } from "./call.ts";
-import { line as flat } from "./print.ts";
+import { connect, type Target } from "../connection.ts";
+import { line as flat } from "../terminal/screen.ts";
 
 /** Ids that a completion script offers: one a line, a tab, and what it is. Whatever goes wrong, there are none. */
 

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
-import type { Parts, Shared } from "./missions.ts";
+import type { Parts, Shared } from "../mission/command.ts";
 
 /** `sortie task …`: what each command understands. What it does is loaded with it. */
 
@@ -13,7 +13,7 @@ export const count = (text: string): number => {
 
 export const addTaskCommands = (program: Command, { speaking, context, finish }: Parts): void => {
   const task = program.command("task").description("see and steer Tasks; <id> is an id, its beginning, or @last");
-  const load = () => import("./task.ts");
+  const load = () => import("./action.ts");
   speaking(
     task
       .command("ls")
@@ -87,7 +87,7 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
     .option("--head <sha256>", "a ledger's head that was noted before must be in it")
     .option("--json", "one JSON object a finding")
     .action(async (path: string, { head, json }: { head?: string; json?: true }) => {
-      const { verify } = await import("./verify.ts");
+      const { verify } = await import("../verify/verify.ts");
       const { screen, emit } = await context({ url: "", directory: ".", ...(json ? { json } : {}) });
       finish(await verify(path, head === undefined ? {} : { head }, screen, emit));
     });

@@ -1,10 +1,10 @@
-import { messageOf } from "../error.ts";
-import { chain, events } from "./chain.ts";
-import { Exit, exit } from "./exit.ts";
-import { bad, type Finding, markOf, note, ok } from "./finding.ts";
-import { line, type Screen } from "./print.ts";
-import { begin, faultOf, flow, type ManifestFile, manifestFile, type Story } from "./story.ts";
-import { type Blob, treeOf } from "./tree.ts";
+import { messageOf } from "../../error.ts";
+import { chain, events } from "./ledger.ts";
+import { Exit, exit } from "../terminal/exit.ts";
+import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
+import { line, type Screen } from "../terminal/screen.ts";
+import { begin, faultOf, flow, type ManifestFile, manifestFile, type Story } from "./archive-record.ts";
+import { type Blob, treeOf } from "./git-tree.ts";
 import { openZip, type Unzip } from "./unzip.ts";
 
 /**

@@ -1,11 +1,11 @@
-import { messageOf } from "../error.ts";
-import type { TaskStatus } from "../protocol/task/status.ts";
-import { exitOf, need, type Service, type Target } from "./call.ts";
-import { Exit, exit } from "./exit.ts";
-import { watchInterrupts } from "./interrupt.ts";
-import { clean, duration, lastLine, line, money, type Screen } from "./print.ts";
+import { messageOf } from "../../error.ts";
+import type { TaskStatus } from "../../protocol/task/status.ts";
+import { exitOf, need, type Service, type Target } from "../connection.ts";
+import { Exit, exit } from "../terminal/exit.ts";
+import { watchInterrupts } from "../terminal/interrupt.ts";
+import { clean, duration, lastLine, line, money, type Screen } from "../terminal/screen.ts";
 import { createPrompter, type Prompter } from "./prompt.ts";
-import { createWords } from "./words.ts";
+import { createWords } from "./event-line.ts";
 
 export type Following = {
   service: Service;

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import { type Entry, entryOf, hashOf, startOf } from "../domain/evidence/ledger.ts";
-import { bad, type Finding, ok } from "./finding.ts";
-import { line } from "./print.ts";
-import { faultOf, flow, ledgerLine, type ManifestFile, parseFrame, type Story, tell } from "./story.ts";
+import { type Entry, entryOf, hashOf, startOf } from "../../domain/evidence/ledger.ts";
+import { bad, type Finding, ok } from "../terminal/finding.ts";
+import { line } from "../terminal/screen.ts";
+import { faultOf, flow, ledgerLine, type ManifestFile, parseFrame, type Story, tell } from "./archive-record.ts";
 import type { Unzip } from "./unzip.ts";
 
 /** The ledger of an archive: by itself, and against the events that it is a fold of. */

@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../error.ts";
-import { connect, need, resolveID, type Target } from "./call.ts";
-import { Exit, exit } from "./exit.ts";
-import { during, type Screen } from "./print.ts";
+import { messageOf } from "../../error.ts";
+import { connect, need, resolveID, type Target } from "../connection.ts";
+import { Exit, exit } from "../terminal/exit.ts";
+import { during, type Screen } from "../terminal/screen.ts";
 
 /** `sortie task open`: the Task's page in the browser, or the pictures of its checks and previews in a viewer. */
 

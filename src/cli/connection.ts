@@ -2,8 +2,8 @@ import { resolve } from "node:path";
 import { createServiceClient } from "../client/client.ts";
 import { messageOf } from "../error.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
-import { Exit, exit } from "./exit.ts";
-import { clean } from "./print.ts";
+import { Exit, exit } from "./terminal/exit.ts";
+import { clean } from "./terminal/screen.ts";
 
 /** Speaking with a running service: the connection, refusals as sentences, ids by prefix, the end as an exit code. */
 

@@ -2,14 +2,14 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Config, type Flags, loadConfig } from "../config/config.ts";
-import { messageOf } from "../error.ts";
-import { silent } from "../log.ts";
-import { exit } from "./exit.ts";
-import { bad, type Finding, markOf, note, ok } from "./finding.ts";
+import { type Config, type Flags, loadConfig } from "../../config/config.ts";
+import { messageOf } from "../../error.ts";
+import { silent } from "../../log.ts";
+import { exit } from "../terminal/exit.ts";
+import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import { clockAgainst, dataFolder, disk, exists, git, orphans, ripgrep } from "./machine.ts";
-import { bytes, clean, during, line, type Screen } from "./print.ts";
-import { told } from "./told.ts";
+import { bytes, clean, during, line, type Screen } from "../terminal/screen.ts";
+import { told } from "./webhook.ts";
 
 /** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */
 
@@ -64,7 +64,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
 }
 
 const browser = async (config: Config): Promise<Finding> => {
-  const found = (await import("../service/machine.ts")).browserOf(config);
+  const found = (await import("../../service/machine.ts")).browserOf(config);
   return found === undefined
     ? note(
         "Browser",
@@ -117,8 +117,8 @@ const port = ({ host, port: number }: Config): Promise<Finding> =>
 /** What a start would choose with these settings; keys are looked for, not tried. */
 const model = async ({ model: chosen, failover, providers, env }: Config): Promise<Finding> => {
   const [{ createRegistry }, { createRulesModel }] = await Promise.all([
-    import("../model/registry.ts"),
-    import("../model/builtin/builtin.ts"),
+    import("../../model/registry.ts"),
+    import("../../model/builtin/builtin.ts"),
   ]);
   const registry = createRegistry({
     model: chosen,
@@ -145,7 +145,7 @@ const model = async ({ model: chosen, failover, providers, env }: Config): Promi
 /** What every project sees; a project's own packages are its catalog's to tell. */
 const squads = async (config: Config): Promise<Finding> => {
   const { squad, dataDir } = config;
-  const { catalogOf } = await import("../service/machine.ts");
+  const { catalogOf } = await import("../../service/machine.ts");
   const { squads: found, issues } = await catalogOf(config, (await exists(dataDir)) ? dataDir : undefined).scan();
   const ids = found.map((one) => one.squad.id);
   if (!ids.includes(squad))
@@ -163,7 +163,7 @@ const squads = async (config: Config): Promise<Finding> => {
 
 /** Offered where there is no language model; never taken. */
 const localModels = async ({ providers }: Config): Promise<Finding> => {
-  const { detectServers } = await import("../model/local-server.ts");
+  const { detectServers } = await import("../../model/local-server.ts");
   const found = await detectServers();
   if (found.length === 0) return ok("Local models", "no server found on this machine");
   const text = found.map(({ name, baseURL, models }) => `${name} at ${baseURL}, ${models.length} models`).join("; ");
@@ -232,7 +232,7 @@ const postgres = async (connectionString: string): Promise<Known> => {
 const sandbox = async (config: Config): Promise<Finding> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
-    const { sandboxOf } = await import("../service/machine.ts");
+    const { sandboxOf } = await import("../../service/machine.ts");
     const found = await sandboxOf({ ...config, dataDir: scratch });
     const text = `${found.name}, tier ${found.tier}, network ${found.network ? "on" : "off"}`;
     return found.note === undefined ? ok("Sandbox", text) : note("Sandbox", text, `For tier 1: ${found.note}.`);

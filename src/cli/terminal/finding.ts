@@ -1,4 +1,4 @@
-import type { Screen } from "./print.ts";
+import type { Screen } from "./screen.ts";
 
 /** What a command that examines something found, one line each. */
 

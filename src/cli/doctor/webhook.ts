@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type Finding, note, ok } from "./finding.ts";
+import { type Finding, note, ok } from "../terminal/finding.ts";
 import { exists } from "./machine.ts";
 
 /** What `sortie doctor` says of webhooks: how many, and what could not be told. Looks into the store only. */

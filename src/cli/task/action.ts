@@ -2,12 +2,12 @@ import { createWriteStream } from "node:fs";
 import { rename, rm, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { Artifact, TaskStatus } from "../protocol/task/status.ts";
-import { connect, exitOf, need, resolveID, type Target } from "./call.ts";
-import { Exit, exit } from "./exit.ts";
+import type { Artifact, TaskStatus } from "../../protocol/task/status.ts";
+import { connect, exitOf, need, resolveID, type Target } from "../connection.ts";
+import { Exit, exit } from "../terminal/exit.ts";
 import { closing, follow, show, watch } from "./follow.ts";
-import { bytes, clean, during, line, money, type Screen, table } from "./print.ts";
-import { headOf } from "./verify.ts";
+import { bytes, clean, during, line, money, type Screen, table } from "../terminal/screen.ts";
+import { headOf } from "../verify/verify.ts";
 
 /** `sortie task …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
 
