@@ -7,7 +7,7 @@ import {
 } from "@tanstack/react-router";
 import type { TaskSummary } from "../../src/protocol/task/status.ts";
 import { Home } from "./home/home.tsx";
-import { Missing } from "./parts/empty.tsx";
+import { Missing } from "./component/layout/empty.tsx";
 import { Shell } from "./shell/shell.tsx";
 
 /** The screens. Their addresses begin with /ui, so that none of them is ever one of the interface's. */
@@ -88,12 +88,12 @@ const missionRoute = createRoute({
 const squadsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/squads",
-  component: lazyRouteComponent(() => import("./squads/squads.tsx"), "Squads"),
+  component: lazyRouteComponent(() => import("./squad/squads.tsx"), "Squads"),
 });
 const squadRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/squad/$id",
-  component: lazyRouteComponent(() => import("./squads/squad.tsx"), "SquadPage"),
+  component: lazyRouteComponent(() => import("./squad/squad.tsx"), "SquadPage"),
 });
 const modelsRoute = createRoute({
   getParentRoute: () => rootRoute,

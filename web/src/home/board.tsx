@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import type { CSSProperties } from "react";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
-import { StateBadge, StateIcon } from "../parts/state.tsx";
-import { groupOf, groups, groupWords } from "../words.ts";
+import { StateBadge, StateIcon } from "../component/text/state.tsx";
+import { groupOf, groups, groupWords } from "../format.ts";
 import { Facts } from "./list.tsx";
 
 const widthOf = (cards: number): string => (cards === 0 ? "minmax(9.5rem, 1fr)" : "minmax(0, 2.4fr)");

@@ -3,9 +3,9 @@ import { useNavigate } from "@tanstack/react-router";
 import { Columns3, Rows3, Search } from "lucide-react";
 import { useEffect, useState } from "react";
 import { squadsOf } from "../api.ts";
-import { useLate } from "../parts/time.tsx";
+import { useLate } from "../component/text/time.tsx";
 import type { HomeSearch } from "../router.tsx";
-import { count } from "../words.ts";
+import { count } from "../format.ts";
 
 const Choice = <T extends string>({
   label,

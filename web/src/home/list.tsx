@@ -1,10 +1,10 @@
 import { Link } from "@tanstack/react-router";
 import { Milestone } from "lucide-react";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
-import { Inline } from "../parts/inline.tsx";
-import { CheckIcon, StateBadge, StateIcon } from "../parts/state.tsx";
-import { Ago, Elapsed } from "../parts/time.tsx";
-import { costWords, count, stateOf } from "../words.ts";
+import { Inline } from "../component/text/inline.tsx";
+import { CheckIcon, StateBadge, StateIcon } from "../component/text/state.tsx";
+import { Ago, Elapsed } from "../component/text/time.tsx";
+import { costWords, count, stateOf } from "../format.ts";
 
 const checksIcon = ({ total, passed, failed, error }: TaskSummary["checkCounts"]) =>
   failed > 0 ? "failed" : error > 0 ? "error" : passed === total ? "passed" : "pending";

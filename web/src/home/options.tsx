@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { TaskCreate } from "../../../src/protocol/task/request.ts";
 import { squadsOf } from "../api.ts";
-import { Labelled } from "../parts/labelled.tsx";
+import { Labelled } from "../component/form/field.tsx";
 
 /** What there is to choose about a Task. Whoever chooses nothing gets what the service is set to. */
 

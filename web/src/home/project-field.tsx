@@ -3,7 +3,7 @@ import { FolderGit2 } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import { projects } from "../api.ts";
 import { recentProjects } from "../settings.ts";
-import { nameOf } from "../words.ts";
+import { nameOf } from "../format.ts";
 
 /** Which project: typed, taken from those that are known, or the one that the service was started in. */
 

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { ArrowUpRight, Sparkles, Terminal } from "lucide-react";
 import { health } from "../api.ts";
-import { copy } from "../parts/toast.tsx";
-import { nameOf } from "../words.ts";
+import { copy } from "../component/layout/toast.tsx";
+import { nameOf } from "../format.ts";
 
 /** The first screen of somebody new: what works as things are, something to try, and the way to more. */
 

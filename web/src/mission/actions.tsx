@@ -3,8 +3,8 @@ import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { say } from "../parts/toast.tsx";
+import { Dialog } from "../component/layout/dialog.tsx";
+import { say } from "../component/layout/toast.tsx";
 
 /** What is asked before a Mission is stopped, renamed or deleted. */
 

@@ -5,13 +5,13 @@ import { useEffect, useRef, useState } from "react";
 import type { MissionSummary } from "../../../src/protocol/mission/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { useFollow } from "../live.ts";
-import { Empty, Failure, Waiting } from "../parts/empty.tsx";
-import { Screen } from "../parts/screen.tsx";
-import { StateMark } from "../parts/state.tsx";
-import { Ago, useLate } from "../parts/time.tsx";
-import { useRows } from "../shell/rows.ts";
-import { useProject } from "../squads/squads.tsx";
-import { count, nameOf } from "../words.ts";
+import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
+import { Screen } from "../component/layout/screen.tsx";
+import { StateMark } from "../component/text/state.tsx";
+import { Ago, useLate } from "../component/text/time.tsx";
+import { useRows } from "../component/row-keys.ts";
+import { useProject } from "../squad/squads.tsx";
+import { count, nameOf } from "../format.ts";
 import { missionState } from "./state.ts";
 
 /** Long goals of a project, and the place where new ones begin. */

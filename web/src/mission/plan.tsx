@@ -12,10 +12,10 @@ import {
 } from "lucide-react";
 import type { MissionPhase, MissionStatus } from "../../../src/protocol/mission/status.ts";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
-import { Aside } from "../parts/aside.tsx";
-import { Progress } from "../parts/progress.tsx";
-import { StateIcon } from "../parts/state.tsx";
-import { stateOf, stateWord } from "../words.ts";
+import { Aside } from "../component/layout/aside.tsx";
+import { Progress } from "../component/layout/progress.tsx";
+import { StateIcon } from "../component/text/state.tsx";
+import { stateOf, stateWord } from "../format.ts";
 import { sharesOf } from "./state.ts";
 
 /** The plan: each phase with what it waits for, who does it, and the Task that is it. */

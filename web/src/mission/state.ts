@@ -1,6 +1,6 @@
 import type { MissionPhase, MissionStatus, MissionSummary } from "../../../src/protocol/mission/status.ts";
-import type { Share } from "../parts/progress.tsx";
-import type { State } from "../words.ts";
+import type { Share } from "../component/layout/progress.tsx";
+import type { State } from "../format.ts";
 
 /** How its phases stand; where nothing is planned, its Tasks. */
 export const sharesOf = ({ plan, taskCounts }: Pick<MissionStatus, "plan" | "taskCounts">): Share[] => {

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleX } from "lucide-react";
 import { health, models, wordsOf } from "../api.ts";
-import { Failure, Waiting } from "../parts/empty.tsx";
-import { Inline } from "../parts/inline.tsx";
-import { Fact, Screen } from "../parts/screen.tsx";
-import { duration } from "../words.ts";
+import { Failure, Waiting } from "../component/layout/empty.tsx";
+import { Inline } from "../component/text/inline.tsx";
+import { Fact, Screen } from "../component/layout/screen.tsx";
+import { duration } from "../format.ts";
 
 /** Whether everything is in order, as far as the running service knows; the command looks at the machine too. */
 

@@ -2,10 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { type client, models, wordsOf } from "../api.ts";
-import { Failure, Waiting } from "../parts/empty.tsx";
-import { Inline } from "../parts/inline.tsx";
-import { Fact, Screen } from "../parts/screen.tsx";
-import { clock } from "../words.ts";
+import { Failure, Waiting } from "../component/layout/empty.tsx";
+import { Inline } from "../component/text/inline.tsx";
+import { Fact, Screen } from "../component/layout/screen.tsx";
+import { clock } from "../format.ts";
 import { TestButton, TestResult, useTrial } from "./trial.tsx";
 
 /** Which model answers and why, and what else is there. A key is named by where it came from, never shown. */

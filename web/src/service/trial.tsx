@@ -2,7 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleX, FlaskConical, LoaderCircle } from "lucide-react";
 import type { ModelTrial } from "../../../src/protocol/service.ts";
 import { ask, client, wordsOf } from "../api.ts";
-import { cost, count, duration } from "../words.ts";
+import { cost, count, duration } from "../format.ts";
 
 /** One real call of a model, at the press of a button: whether it answers, how fast, and whether it can use tools. */
 

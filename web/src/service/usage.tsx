@@ -3,10 +3,10 @@ import { Link } from "@tanstack/react-router";
 import { ChartNoAxesColumn } from "lucide-react";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
-import { Empty, Failure, Waiting } from "../parts/empty.tsx";
-import { Fact, Screen } from "../parts/screen.tsx";
-import { useProject } from "../squads/squads.tsx";
-import { cost, count, nameOf, tokens } from "../words.ts";
+import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
+import { Fact, Screen } from "../component/layout/screen.tsx";
+import { useProject } from "../squad/squads.tsx";
+import { cost, count, nameOf, tokens } from "../format.ts";
 
 /** What the Tasks of a project have used, added up from their own records. */
 

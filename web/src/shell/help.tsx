@@ -1,5 +1,5 @@
-import { Dialog } from "../parts/dialog.tsx";
-import { keyWords } from "./keys.ts";
+import { Dialog } from "../component/layout/dialog.tsx";
+import { keyWords } from "../component/keyboard.ts";
 
 export const Help = ({ open, onClose }: { open: boolean; onClose: () => void }) => (
   <Dialog open={open} onClose={onClose} title="Keyboard">

@@ -4,10 +4,10 @@ import { CornerDownLeft, type LucideIcon, Milestone, Moon, Plus, Search, Sun } f
 import { type KeyboardEvent, useState } from "react";
 import type { MissionSummary } from "../../../src/protocol/mission/status.ts";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { StateIcon } from "../parts/state.tsx";
+import { Dialog } from "../component/layout/dialog.tsx";
+import { StateIcon } from "../component/text/state.tsx";
 import { useTheme } from "../settings.ts";
-import { nameOf, stateOf, stateWord } from "../words.ts";
+import { nameOf, stateOf, stateWord } from "../format.ts";
 import { screens } from "./screens.ts";
 
 type Command = { id: string; words: string; hint: string; icon: LucideIcon | TaskSummary; run: () => void };

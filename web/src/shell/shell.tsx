@@ -3,13 +3,13 @@ import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-route
 import { Command, Keyboard, Menu, Monitor, Moon, Sun, X } from "lucide-react";
 import { useEffect, useState } from "react";
 import { health } from "../api.ts";
-import { Toasts } from "../parts/toast.tsx";
+import { Toasts } from "../component/layout/toast.tsx";
 import { type Theme, useTheme } from "../settings.ts";
 import { useConnection } from "../live.ts";
-import { useNow } from "../parts/time.tsx";
-import { clock } from "../words.ts";
+import { useNow } from "../component/text/time.tsx";
+import { clock } from "../format.ts";
 import { Help } from "./help.tsx";
-import { useKeys } from "./keys.ts";
+import { useKeys } from "../component/keyboard.ts";
 import { Palette } from "./palette.tsx";
 import { screens } from "./screens.ts";
 

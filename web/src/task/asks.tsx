@@ -3,8 +3,8 @@ import { Hand } from "lucide-react";
 import { useState } from "react";
 import type { PendingAsk } from "../../../src/protocol/task/status.ts";
 import { wordsOf } from "../api.ts";
-import { useNow } from "../parts/time.tsx";
-import { ticking } from "../words.ts";
+import { useNow } from "../component/text/time.tsx";
+import { ticking } from "../format.ts";
 
 /** What a Task or a Mission waits for: a permission, or an answer. It goes on by itself when the time is over. */
 

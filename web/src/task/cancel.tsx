@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { TaskStatus } from "../../../src/protocol/task/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
-import { Dialog } from "../parts/dialog.tsx";
+import { Dialog } from "../component/layout/dialog.tsx";
 
 export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: boolean; onClose: () => void }) => {
   const { taskID, directory } = task;

@@ -5,11 +5,11 @@ import type { CheckSpec } from "../../../src/protocol/check.ts";
 import type { Artifact, CheckState } from "../../../src/protocol/task/status.ts";
 import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { ask, client, detailOf, wordsOf } from "../api.ts";
-import { Empty, Failure, Waiting } from "../parts/empty.tsx";
-import { Lines } from "../parts/lines.tsx";
-import { CheckIcon, checkWord } from "../parts/state.tsx";
-import { duration, short } from "../words.ts";
-import type { Log } from "./log.ts";
+import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
+import { Lines } from "../component/text/lines.tsx";
+import { CheckIcon, checkWord } from "../component/text/state.tsx";
+import { duration, short } from "../format.ts";
+import type { Log } from "./conversation/log.ts";
 
 /** The checks with what they ran, what they said, and how it looked: before the work and after. */
 

@@ -2,13 +2,13 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { Search } from "lucide-react";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Frame } from "../../../src/protocol/event/frame.ts";
-import { Waiting } from "../parts/empty.tsx";
-import { useAnchor, useAnchorTo } from "../parts/anchor.ts";
-import { useLate } from "../parts/time.tsx";
-import { useKeys } from "../shell/keys.ts";
-import { clock } from "../words.ts";
-import { wordsFor } from "./conversation.ts";
-import type { Log } from "./log.ts";
+import { Waiting } from "../component/layout/empty.tsx";
+import { useAnchor, useAnchorTo } from "../component/layout/anchor.ts";
+import { useLate } from "../component/text/time.tsx";
+import { useKeys } from "../component/keyboard.ts";
+import { clock } from "../format.ts";
+import { wordsFor } from "./conversation/fold.ts";
+import type { Log } from "./conversation/log.ts";
 
 const Row = memo(({ frame, open, onToggle }: { frame: Frame; open: boolean; onToggle: (id: number) => void }) => (
   <>

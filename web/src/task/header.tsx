@@ -5,12 +5,12 @@ import { DropdownMenu } from "radix-ui";
 import { useState } from "react";
 import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { ask, client, wordsOf } from "../api.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { Inline } from "../parts/inline.tsx";
-import { StateBadge } from "../parts/state.tsx";
-import { Elapsed } from "../parts/time.tsx";
-import { copy, say } from "../parts/toast.tsx";
-import { cost, count, nameOf, short, tokens } from "../words.ts";
+import { Dialog } from "../component/layout/dialog.tsx";
+import { Inline } from "../component/text/inline.tsx";
+import { StateBadge } from "../component/text/state.tsx";
+import { Elapsed } from "../component/text/time.tsx";
+import { copy, say } from "../component/layout/toast.tsx";
+import { cost, count, nameOf, short, tokens } from "../format.ts";
 import { CancelDialog } from "./cancel.tsx";
 
 const Fact = ({ label, minor = false, children }: { label: string; minor?: boolean; children: React.ReactNode }) => (

@@ -2,17 +2,17 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useMemo } from "react";
 import { ask, boardOf, client, wordsOf } from "../api.ts";
-import { Gone, Waiting } from "../parts/empty.tsx";
+import { Gone, Waiting } from "../component/layout/empty.tsx";
 import { type Tab, tabs } from "../router.tsx";
-import { useKeys } from "../shell/keys.ts";
-import { stateWord } from "../words.ts";
+import { useKeys } from "../component/keyboard.ts";
+import { stateWord } from "../format.ts";
 import { Asks } from "./asks.tsx";
 import { Checks } from "./checks.tsx";
-import { Conversation } from "./conversation-tab.tsx";
+import { Conversation } from "./conversation/tab.tsx";
 import { Events } from "./events.tsx";
-import { MessageBox } from "./follow-up.tsx";
+import { MessageBox } from "./message-box.tsx";
 import { Header } from "./header.tsx";
-import { useLog } from "./use-log.ts";
+import { useLog } from "./conversation/use-log.ts";
 import { Slices } from "./slices.tsx";
 import { TabBar, TabPanel } from "./tabs.tsx";
 
@@ -25,7 +25,7 @@ const sent = {
   restarted: "Sent: the Task goes on",
 };
 
-const Changes = lazy(() => import("./changes.tsx").then(({ Changes }) => ({ default: Changes })));
+const Changes = lazy(() => import("./change/changes.tsx").then(({ Changes }) => ({ default: Changes })));
 const Topology = lazy(() => import("./topology.tsx").then(({ Topology }) => ({ default: Topology })));
 
 export const TaskPage = () => {

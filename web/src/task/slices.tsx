@@ -1,9 +1,9 @@
 import { ChevronDown, CircleCheck, CircleDashed, CircleSlash, LoaderCircle, type LucideIcon } from "lucide-react";
 import { useState } from "react";
 import type { Goal, TaskStatus } from "../../../src/protocol/task/status.ts";
-import { Aside } from "../parts/aside.tsx";
-import { Inline } from "../parts/inline.tsx";
-import { count, short } from "../words.ts";
+import { Aside } from "../component/layout/aside.tsx";
+import { Inline } from "../component/text/inline.tsx";
+import { count, short } from "../format.ts";
 
 /** What is claimed, what is proved, and what the service says of it: three things, kept apart. */
 

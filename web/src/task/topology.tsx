@@ -2,8 +2,8 @@ import { Background, Controls, Handle, type Node, type NodeProps, Position, Reac
 import "@xyflow/react/dist/style.css";
 import { useMemo, useState } from "react";
 import type { Goal, Topology as Graph } from "../../../src/protocol/task/status.ts";
-import { StateIcon } from "../parts/state.tsx";
-import { costWords, duration, type State } from "../words.ts";
+import { StateIcon } from "../component/text/state.tsx";
+import { costWords, duration, type State } from "../format.ts";
 
 /** Who called whom. A press opens what that session did. */
 

@@ -2,9 +2,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { MessageType } from "../../../src/protocol/webhook.ts";
 import { ask, client, wordsOf } from "../api.ts";
-import { Labelled } from "../parts/labelled.tsx";
-import { copy } from "../parts/toast.tsx";
-import { nameOf } from "../words.ts";
+import { Labelled } from "../component/form/field.tsx";
+import { copy } from "../component/layout/toast.tsx";
+import { nameOf } from "../format.ts";
 
 /** Where to tell of Tasks and Missions; its secret is shown this once. */
 

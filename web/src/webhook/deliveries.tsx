@@ -2,10 +2,10 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { RotateCw } from "lucide-react";
 import { ask, client, wordsOf } from "../api.ts";
-import { StateMark } from "../parts/state.tsx";
-import { Ago } from "../parts/time.tsx";
-import { say } from "../parts/toast.tsx";
-import { count, duration, type State } from "../words.ts";
+import { StateMark } from "../component/text/state.tsx";
+import { Ago } from "../component/text/time.tsx";
+import { say } from "../component/layout/toast.tsx";
+import { count, duration, type State } from "../format.ts";
 
 /** What was told, is to be told, and could not be. */
 

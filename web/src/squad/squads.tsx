@@ -2,10 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { CircleAlert, CircleCheck } from "lucide-react";
 import { squadsOf, wordsOf } from "../api.ts";
-import { Failure, Waiting } from "../parts/empty.tsx";
-import { Screen } from "../parts/screen.tsx";
+import { Failure, Waiting } from "../component/layout/empty.tsx";
+import { Screen } from "../component/layout/screen.tsx";
 import { recentProjects } from "../settings.ts";
-import { count, nameOf } from "../words.ts";
+import { count, nameOf } from "../format.ts";
 
 export const useProject = (): string | undefined => {
   const { project } = useSearch({ from: "__root__" });

@@ -1,5 +1,5 @@
 import { type RefObject, useRef } from "react";
-import { useKeys } from "./keys.ts";
+import { useKeys } from "./keyboard.ts";
 
 /** `j` and `k` go along the links that are marked as rows; Enter opens a link by itself. */
 export const useRows = (): RefObject<HTMLDivElement | null> => {

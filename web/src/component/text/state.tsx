@@ -9,8 +9,8 @@ import {
   Clock3,
   CircleAlert,
 } from "lucide-react";
-import type { CheckState, TaskSummary } from "../../../src/protocol/task/status.ts";
-import { type State, stateOf, stateWord } from "../words.ts";
+import type { CheckState, TaskSummary } from "../../../../src/protocol/task/status.ts";
+import { type State, stateOf, stateWord } from "../../format.ts";
 
 /** States as icon, word and colour together; the colour alone never says anything. */
 

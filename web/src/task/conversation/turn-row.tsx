@@ -1,10 +1,10 @@
 import { ChevronRight } from "lucide-react";
-import { Markdown } from "../parts/markdown.tsx";
-import { clock, duration } from "../words.ts";
+import { Markdown } from "../../component/text/markdown.tsx";
+import { clock, duration } from "../../format.ts";
 import { CallRow } from "./call-row.tsx";
-import { headOf, isBad, type Turn } from "./conversation.ts";
+import { headOf, isBad, type Turn } from "./fold.ts";
 import type { Log } from "./log.ts";
-import { At, type ReadMessage, Whole } from "./whole.tsx";
+import { At, type ReadMessage, Whole } from "./long-text.tsx";
 
 /** One turn of an agent: its words, and its calls below them. */
 

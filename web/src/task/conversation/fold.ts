@@ -1,9 +1,9 @@
-import { sentence } from "../../../src/domain/view/board.ts";
-import type { Recorded } from "../../../src/domain/event.ts";
-import type { TurnFailure } from "../../../src/protocol/event/conversation.ts";
-import type { AttachmentRef } from "../../../src/protocol/text.ts";
-import type { LongText } from "../../../src/protocol/text.ts";
-import type { Frame } from "../../../src/protocol/event/frame.ts";
+import { sentence } from "../../../../src/domain/view/board.ts";
+import type { Recorded } from "../../../../src/domain/event.ts";
+import type { TurnFailure } from "../../../../src/protocol/event/conversation.ts";
+import type { AttachmentRef } from "../../../../src/protocol/text.ts";
+import type { LongText } from "../../../../src/protocol/text.ts";
+import type { Frame } from "../../../../src/protocol/event/frame.ts";
 
 /** A Task's log as a conversation: who said what, with the calls of each turn, and the facts between them. */
 

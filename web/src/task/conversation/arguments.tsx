@@ -1,5 +1,5 @@
-import type { Call } from "./conversation.ts";
-import { DiffText } from "../parts/diff-text.tsx";
+import type { Call } from "./fold.ts";
+import { DiffText } from "../../component/text/diff.tsx";
 
 /** What a call was given, as it reads best: one text as it stands, several by their names, the rest as JSON. */
 

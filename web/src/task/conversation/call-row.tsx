@@ -1,10 +1,10 @@
 import { ChevronRight, CircleAlert, CircleCheck, LoaderCircle } from "lucide-react";
-import { DiffText } from "../parts/diff-text.tsx";
-import { duration } from "../words.ts";
+import { DiffText } from "../../component/text/diff.tsx";
+import { duration } from "../../format.ts";
 import { Arguments } from "./arguments.tsx";
-import { type Call, isBad } from "./conversation.ts";
+import { type Call, isBad } from "./fold.ts";
 import type { Log } from "./log.ts";
-import { type ReadMessage, Whole } from "./whole.tsx";
+import { type ReadMessage, Whole } from "./long-text.tsx";
 
 /** One call of a turn: what it was about and how it ended; its arguments and its output when it is opened. */
 

@@ -1,6 +1,6 @@
-import type { StreamFrame } from "../../../src/client/event-stream.ts";
-import type { Frame } from "../../../src/protocol/event/frame.ts";
-import { createConversation, type Item } from "./conversation.ts";
+import type { StreamFrame } from "../../../../src/client/event-stream.ts";
+import type { Frame } from "../../../../src/protocol/event/frame.ts";
+import { createConversation, type Item } from "./fold.ts";
 
 /**
  * A Task's log as the page holds it: what is there already, read in pages with the newest first, and what comes by the

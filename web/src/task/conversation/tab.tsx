@@ -1,15 +1,15 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDownToLine, ChevronsDownUp, ChevronsUpDown, CircleAlert, Search } from "lucide-react";
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { Topology } from "../../../src/protocol/task/status.ts";
-import { Waiting } from "../parts/empty.tsx";
-import { useAnchor, useAnchorTo } from "../parts/anchor.ts";
-import { useLate } from "../parts/time.tsx";
-import { useKeys } from "../shell/keys.ts";
-import { headOf, type Item, isError } from "./conversation.ts";
-import { Row, SayingRow } from "./item.tsx";
+import type { Topology } from "../../../../src/protocol/task/status.ts";
+import { Waiting } from "../../component/layout/empty.tsx";
+import { useAnchor, useAnchorTo } from "../../component/layout/anchor.ts";
+import { useLate } from "../../component/text/time.tsx";
+import { useKeys } from "../../component/keyboard.ts";
+import { headOf, type Item, isError } from "./fold.ts";
+import { Row, SayingRow } from "./row.tsx";
 import type { Log } from "./log.ts";
-import type { ReadMessage } from "./whole.tsx";
+import type { ReadMessage } from "./long-text.tsx";
 
 /** The conversation, as long as it may be: only what is seen is there. */
 

@@ -1,5 +1,5 @@
 import { formatPatch, structuredPatch } from "diff";
-import type { Turn } from "./conversation.ts";
+import type { Turn } from "../conversation/fold.ts";
 
 /**
  * What one turn changed, as far as its calls say it: the arguments of those that write files. What a command wrote stands

@@ -1,5 +1,5 @@
 import { useEffect, useState, useSyncExternalStore } from "react";
-import { ago, duration, moment, ticking } from "../words.ts";
+import { ago, duration, moment, ticking } from "../../format.ts";
 
 /** One clock for the whole page, which stands still while nobody reads it. */
 let now = Date.now();

@@ -1,12 +1,12 @@
 import { CircleAlert, CircleCheck, Dot, FileText, LoaderCircle, TriangleAlert, UserRound } from "lucide-react";
 import { memo } from "react";
-import { Inline } from "../parts/inline.tsx";
-import { Markdown } from "../parts/markdown.tsx";
-import { bytes, clock } from "../words.ts";
-import { headOf, type Item, type Tone } from "./conversation.ts";
+import { Inline } from "../../component/text/inline.tsx";
+import { Markdown } from "../../component/text/markdown.tsx";
+import { bytes, clock } from "../../format.ts";
+import { headOf, type Item, type Tone } from "./fold.ts";
 import type { Log, Saying } from "./log.ts";
 import { TurnRow } from "./turn-row.tsx";
-import { At, type ReadMessage, Whole } from "./whole.tsx";
+import { At, type ReadMessage, Whole } from "./long-text.tsx";
 
 /** One row of the conversation. */
 

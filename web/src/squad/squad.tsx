@@ -2,11 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { ChevronDown, ChevronLeft } from "lucide-react";
 import { ask, client, wordsOf } from "../api.ts";
-import { Failure, Waiting } from "../parts/empty.tsx";
-import { Markdown } from "../parts/markdown.tsx";
-import { Fact, Screen } from "../parts/screen.tsx";
-import { copy } from "../parts/toast.tsx";
-import { bytes } from "../words.ts";
+import { Failure, Waiting } from "../component/layout/empty.tsx";
+import { Markdown } from "../component/text/markdown.tsx";
+import { Fact, Screen } from "../component/layout/screen.tsx";
+import { copy } from "../component/layout/toast.tsx";
+import { bytes } from "../format.ts";
 import { useProject } from "./squads.tsx";
 
 const Text = ({ name, about, text, more }: { name: string; about: string; text: string; more?: string }) => (

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
-import type { Frame } from "../../../src/protocol/event/frame.ts";
-import { useFollow } from "../live.ts";
+import type { Frame } from "../../../../src/protocol/event/frame.ts";
+import { useFollow } from "../../live.ts";
 import { createLog, type Log } from "./log.ts";
 
 /** The log of a Task or a Mission: what there was up to the state that is shown, and then what comes. */

@@ -1,7 +1,7 @@
 import { useState } from "react";
-import type { LongText } from "../../../src/protocol/text.ts";
-import { wordsOf } from "../api.ts";
-import { bytes, clock, moment } from "../words.ts";
+import type { LongText } from "../../../../src/protocol/text.ts";
+import { wordsOf } from "../../api.ts";
+import { bytes, clock, moment } from "../../format.ts";
 
 /** What the rows of a conversation share. */
 

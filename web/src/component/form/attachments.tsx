@@ -1,6 +1,6 @@
 import { Paperclip, X } from "lucide-react";
-import { bytes } from "../words.ts";
-import { type Attached, readFiles } from "./attach.ts";
+import { bytes } from "../../format.ts";
+import { type Attached, readFiles } from "./attachment.ts";
 
 /** Files that go with a request or a message: how they are chosen, and which ones were. */
 

@@ -2,10 +2,10 @@ import { useMutation } from "@tanstack/react-query";
 import { CornerDownRight, SendHorizontal } from "lucide-react";
 import { useState } from "react";
 import { wordsOf } from "../api.ts";
-import type { Attached } from "../parts/attach.ts";
-import { AttachButton, AttachedList, sentFiles } from "../parts/files.tsx";
-import { say } from "../parts/toast.tsx";
-import { headOf, type Item } from "./conversation.ts";
+import type { Attached } from "../component/form/attachment.ts";
+import { AttachButton, AttachedList, sentFiles } from "../component/form/attachments.tsx";
+import { say } from "../component/layout/toast.tsx";
+import { headOf, type Item } from "./conversation/fold.ts";
 
 /** Words for a Task or a Mission, at any time. What has not been read yet is shown until it is. */
 

@@ -3,12 +3,12 @@ import { Columns2, FileText, Rows2 } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import { Diff, type FileData, Hunk, parseDiff, type ViewType } from "react-diff-view";
 import "react-diff-view/style/index.css";
-import type { TaskBoard } from "../../../src/protocol/task/board.ts";
-import { ask, client, wordsOf } from "../api.ts";
-import { Empty, Failure, Waiting } from "../parts/empty.tsx";
-import { count, duration, short } from "../words.ts";
-import type { Turn } from "./conversation.ts";
-import type { Log } from "./log.ts";
+import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
+import { ask, client, wordsOf } from "../../api.ts";
+import { Empty, Failure, Waiting } from "../../component/layout/empty.tsx";
+import { count, duration, short } from "../../format.ts";
+import type { Turn } from "../conversation/fold.ts";
+import type { Log } from "../conversation/log.ts";
 import { patchesOf } from "./turn-diff.ts";
 
 /** What changed: by the whole Task, in one turn, or between two commits. */
