@@ -1,5 +1,5 @@
 import type { EventData, EventType } from "../protocol/event/event.ts";
-import type { missionEvents } from "../protocol/mission/status.ts";
+import type { missionEvents } from "../protocol/event/mission.ts";
 
 /** Facts. `DomainEvent` is what a decision produces; `Recorded` is what the log gave it a place for. */
 

@@ -7,14 +7,13 @@ import { dueNow, type Engine } from "../engine/engine.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type {
-  MissionAbort,
   MissionAborted,
   MissionAnswered,
   MissionStatus,
   MissionSummary,
-  MissionWake,
   MissionWoken,
 } from "../protocol/mission/status.ts";
+import type { MissionAbort, MissionWake } from "../protocol/mission/request.ts";
 import type { MessagePage } from "../protocol/task/board.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import type { TaskAnswer } from "../protocol/task/request.ts";

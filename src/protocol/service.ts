@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { modelUsage, turnFailure } from "./event/conversation.ts";
-import { modelRef } from "./task/request.ts";
+import { modelRef } from "./field.ts";
 
 /** What the service says of itself. */
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { errorInfo, pendingAsk } from "./task/status.ts";
-import { activity, lifecycleStatus, time } from "./task/request.ts";
+import { activity, lifecycleStatus, time } from "./field.ts";
 
 /** Signed messages to other services (Standard Webhooks), and the routes that manage where they go. Decision 0060. */
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type MissionStatus, phaseState } from "../../protocol/mission/status.ts";
 import { type PendingAsk, pendingAsk, type TaskStatus } from "../../protocol/task/status.ts";
-import { lifecycleStatus, phase } from "../../protocol/task/request.ts";
+import { lifecycleStatus, phase } from "../../protocol/field.ts";
 
 /** How a Task or a Mission stands, sized for a model: what it decides by, and no more. The routes have the rest. */
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isID } from "../../id.ts";
 import { checkAttachments } from "../../protocol/attachment.ts";
-import { lifecycleStatus } from "../../protocol/task/request.ts";
+import { lifecycleStatus } from "../../protocol/field.ts";
 import { loadText } from "../../store/blob/text.ts";
 import { taskNotFound } from "../response/response.ts";
 import { taskStanding, taskStandingOf } from "./status.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { modelRef } from "../task/request.ts";
+import { modelRef } from "../field.ts";
 import { attachmentRef, blobRef, longText } from "../text.ts";
 
 /** The facts of a conversation, a Task's and a Mission's alike: what is said, called, asked and answered. */

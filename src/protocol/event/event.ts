@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { checkSpec } from "../check.ts";
-import { missionEvents, productionEvents, taskMission } from "../mission/status.ts";
+import { taskMission } from "../mission/status.ts";
+import { missionEvents, productionEvents } from "./mission.ts";
 import { sliceEvents } from "./slice.ts";
 import { artifactBy, errorInfo, production, squadRef } from "../task/status.ts";
 import { talkEvents } from "./conversation.ts";
-import { budget, lifecycleStatus, modelRef, priority, productPillar } from "../task/request.ts";
+import { budget, lifecycleStatus, modelRef, priority, productPillar } from "../field.ts";
 import { attachmentRef, longText, sha256 } from "../text.ts";
 import { workEvents } from "./workspace.ts";
 

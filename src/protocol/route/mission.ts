@@ -1,13 +1,14 @@
 import { z } from "zod";
 import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
+import type { MissionRequests } from "../mission/request.ts";
 import * as mission from "../mission/status.ts";
 import { count, eventQuery, flag, json, type Route } from "./route.ts";
 import type { Requests } from "../task/request.ts";
 
 const params = z.object({ missionID: z.string() });
 
-export const missionRoutes = (bodies: mission.MissionRequests, { taskAnswer }: Requests) => {
+export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests) => {
   const missionList = {
     method: "GET",
     summary: "List Missions with the numbers of their Tasks, last update first",

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { json, type Route } from "./route.ts";
 import * as squad from "../squad.ts";
-import { productPillar } from "../task/request.ts";
+import { productPillar } from "../field.ts";
 
 const params = z.object({ id: z.string() });
 

@@ -1,5 +1,5 @@
 import { defaultLimits, type Limits } from "../limit.ts";
-import { createMissionRequests } from "../mission/status.ts";
+import { createMissionRequests } from "../mission/request.ts";
 import type { Route } from "./route.ts";
 import { missionRoutes } from "./mission.ts";
 import { serviceRoutes } from "./service.ts";

@@ -2,14 +2,15 @@ import { z } from "zod";
 import * as accepted from "../task/accepted.ts";
 import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
+import * as field from "../field.ts";
 import { missionID } from "../mission/status.ts";
 import { count, eventQuery, flag, json, type Route } from "./route.ts";
 import * as status from "../task/status.ts";
-import * as task from "../task/request.ts";
+import type { Requests } from "../task/request.ts";
 
 const params = z.object({ taskID: z.string() });
 
-export const taskRoutes = (bodies: task.Requests) =>
+export const taskRoutes = (bodies: Requests) =>
   ({
     "task.create": {
       method: "POST",
@@ -26,12 +27,12 @@ export const taskRoutes = (bodies: task.Requests) =>
       summary: "List a project's Tasks, last update first",
       directory: "required",
       query: z.object({
-        status: task.activity.optional(),
-        lifecycleStatus: task.lifecycleStatus.optional(),
-        productPillar: task.productPillar.optional(),
+        status: field.activity.optional(),
+        lifecycleStatus: field.lifecycleStatus.optional(),
+        productPillar: field.productPillar.optional(),
         missionID: missionID.optional(),
         promptProfile: z.string().min(1).max(64).optional(),
-        priority: task.priority.optional(),
+        priority: field.priority.optional(),
         search: z.string().min(1).max(200).optional(),
         archived: flag.optional().describe("true = archived ones too"),
         limit: count(1, 200).optional().describe("Default 50"),

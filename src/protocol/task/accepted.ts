@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { squadRef } from "./status.ts";
-import { activity, lifecycleStatus } from "./request.ts";
+import { activity, lifecycleStatus } from "../field.ts";
 
 /** What the routes that write answer. */
 

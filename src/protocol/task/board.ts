@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { artifact, attachmentInfo, checkState, pendingAsk, taskStatus, topology, usage } from "./status.ts";
-import { time } from "./request.ts";
+import { time } from "../field.ts";
 
 /** What a Task looks like as a whole: its board, its conversation, pictures of it; and the projects that have Tasks. */
 

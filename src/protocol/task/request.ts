@@ -1,59 +1,9 @@
 import { z } from "zod";
 import { checkRequest, commandText, localURL, viewport } from "../check.ts";
+import { attachmentRequest, budget, bytes, modelRef, priority, productPillar, text, withinBytes } from "../field.ts";
 import { defaultLimits, type Limits } from "../limit.ts";
 
 /** The Task routes' bodies and answers. Source: shared/spec/interface.md 2.1–2.5, completion.md "Tasks". */
-
-const bytes = (text: string) => new TextEncoder().encode(text).length;
-
-const withinBytes = (max: number) => (ctx: z.core.ParsePayload<string>) => {
-  const size = bytes(ctx.value);
-  if (size > max)
-    ctx.issues.push({
-      code: "custom",
-      message: `Expected at most ${max} bytes, got ${size}`,
-      input: ctx.value,
-    });
-};
-
-export const text = (max: number) => z.string().min(1).check(withinBytes(max));
-
-/** A text by its bytes; it may be empty. */
-export const wordsWithin = (max: number) => z.string().check(withinBytes(max));
-
-export const productPillar = z.enum(["code", "work"]);
-export const priority = z.enum(["critical", "high", "normal", "low"]);
-export const lifecycleStatus = z.enum(["active", "completed", "failed", "cancelled"]);
-export const activity = z.enum(["running", "inactive"]);
-export const phase = z.enum([
-  "queued",
-  "preparing",
-  "planning",
-  "working",
-  "checking",
-  "reviewing",
-  "waiting",
-  "landing",
-  "settled",
-]);
-export const modelRef = z
-  .templateLiteral([z.string().min(1), "/", z.string().min(1)])
-  .describe("provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1");
-
-export const time = z.iso.datetime().describe("ISO-8601, UTC, milliseconds");
-
-export const attachmentRequest = z
-  .strictObject({ filename: z.string().min(1), mime: z.string().min(1), data: z.base64() })
-  .meta({ id: "Attachment" });
-
-export const budget = z
-  .strictObject({
-    maxCostUSD: z.number().positive().optional(),
-    maxTokens: z.number().int().positive().optional(),
-    maxSteps: z.number().int().positive().optional(),
-    maxMinutes: z.number().positive().optional(),
-  })
-  .meta({ id: "Budget" });
 
 /** An answer stands in one event, so it is bounded by that. */
 const maxAnswer = 16 * 1024;
@@ -65,6 +15,7 @@ const metadataOf = (limits: Limits) =>
   });
 
 const title = (limits: Limits) => z.string().min(1).max(limits.titleChars);
+
 const source = (limits: Limits) => z.string().min(1).max(limits.sourceChars);
 
 export const createRequests = (limits: Limits = defaultLimits) => {
@@ -138,10 +89,17 @@ export const createRequests = (limits: Limits = defaultLimits) => {
 };
 
 export type Requests = ReturnType<typeof createRequests>;
+
 export type TaskCreate = z.infer<Requests["taskCreate"]>;
+
 export type TaskMessage = z.infer<Requests["taskMessage"]>;
+
 export type TaskAnswer = z.infer<Requests["taskAnswer"]>;
+
 export type TaskCancel = z.infer<Requests["taskCancel"]>;
+
 export type SessionInterrupt = z.infer<Requests["sessionInterrupt"]>;
+
 export type TaskCapture = z.infer<Requests["taskCapture"]>;
+
 export type TaskPatch = z.infer<Requests["taskPatch"]>;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { checkKinds, checkSpec, viewport } from "../check.ts";
-import { activity, budget, lifecycleStatus, phase, priority, productPillar, time } from "./request.ts";
+import { activity, budget, lifecycleStatus, phase, priority, productPillar, time } from "../field.ts";
 
 /** The status record of a Task, the list row and the whole record. Source: completion.md "Tasks". */
 

@@ -1,0 +1,111 @@
+import { z } from "zod";
+import { modelRef, productPillar, time } from "../field.ts";
+import { budgetShare, planned, squadIDs } from "../mission/status.ts";
+import { squadRef, usage } from "../task/status.ts";
+
+/** Events of a Mission, and of a Task that makes a squad. */
+
+const sessionID = z.string();
+
+export const missionEvents = {
+  "mission.created": z.object({
+    missionID: z.string(),
+    sessionID,
+    title: z.string(),
+    titleBy: z.enum(["caller", "service"]),
+    directory: z.string().describe("Real path"),
+    project: z.string().describe("The Git common directory's real path, else the directory's"),
+    productPillar,
+    model: modelRef,
+  }),
+  /** Somebody woke it, or its time came; what was given replaces what was. The text follows as a message. */
+  "mission.woken": z.object({
+    sessionID,
+    by: z.enum(["user", "time"]),
+    productPillar: productPillar.exactOptional(),
+    model: modelRef.exactOptional(),
+    squads: squadIDs.exactOptional(),
+    allowSquadProduction: z.boolean().exactOptional(),
+    budget: budgetShare.exactOptional(),
+  }),
+  "mission.updated": z.object({
+    sessionID,
+    title: z.string().exactOptional(),
+    archived: z.boolean().exactOptional(),
+  }),
+  "mission.aborted": z.object({ sessionID, surface: z.string(), reason: z.string(), cascade: z.boolean() }),
+  /** The agent's word on the whole; it sleeps until it is woken, or until `wakeAt`. */
+  "mission.finished": z.object({
+    sessionID,
+    callID: z.string(),
+    outcome: z.enum(["done", "blocked", "waiting"]),
+    summary: z.string(),
+    wakeAt: time.nullable(),
+  }),
+  /** Its agent stopped in the middle of the plan: it is told so, once for each wake. */
+  "mission.reminded": z.object({ sessionID }),
+  /** A cap over the whole tree is reached: nothing more is dispatched or asked until a wake brings a higher one. */
+  "mission.paused": z.object({
+    sessionID,
+    name: z.enum(["maxCostUSD", "maxTokens", "maxSteps", "maxMinutes"]),
+    used: z.number(),
+    cap: z.number(),
+  }),
+  /** The plan, whole; the newest one counts. */
+  "plan.written": z.object({ sessionID, callID: z.string(), phases: z.array(planned) }),
+  /** In the commit that made the Task. */
+  "task.dispatched": z.object({
+    sessionID,
+    callID: z.string(),
+    taskID: z.string(),
+    phase: z.string(),
+    title: z.string(),
+    squad: squadRef,
+    brief: z.string().describe("SHA-256 of what was asked, so that a retry is another"),
+    production: z
+      .object({ identity: z.literal("squad-sdk"), squad: z.string().describe("The id that it is to make") })
+      .nullable(),
+    reserved: budgetShare.nullable(),
+    general: z.string().exactOptional().describe("No squad owns the phase: why a general one does it all the same"),
+    attachments: z
+      .array(z.string())
+      .exactOptional()
+      .describe("Names of the files it was given: of wakes, or artifacts of other Tasks"),
+  }),
+  /** The Mission wrote to a Task that had ended: it is at work again. */
+  "task.reopened": z.object({ sessionID, callID: z.string(), taskID: z.string() }),
+  /** Exactly one for each ended attempt of a dispatched Task. */
+  "task.ended": z.object({
+    sessionID,
+    taskID: z.string(),
+    attempt: z.number().int(),
+    phase: z.string(),
+    title: z.string(),
+    outcome: z.enum(["completed", "failed", "cancelled", "deleted"]),
+    error: z.string().exactOptional(),
+    summary: z.string().describe("The Task's last words; may be cut"),
+    landedCommit: z.string().nullable(),
+    branch: z.string().nullable(),
+    usage,
+    minutes: z.number().exactOptional().describe("That this attempt worked"),
+  }),
+  /** A produced squad was found again in the catalog as it was staged: same id, version and digest. */
+  "squad.reconciled": z.object({ sessionID, taskID: z.string(), phase: z.string(), squad: squadRef }),
+  /** It was not, and is not used. */
+  "squad.refused": z.object({
+    sessionID,
+    taskID: z.string(),
+    phase: z.string(),
+    squad: squadRef.nullable(),
+    reason: z.string(),
+  }),
+} as const;
+
+/** Facts of a Task that produces a squad. */
+export const productionEvents = {
+  /** The package stands whole beside the log, under its digest; nothing is installed yet. */
+  "squad.staged": z.object({ sessionID, callID: z.string(), squad: squadRef, files: z.array(z.string()) }),
+  /** The point of no return: from here on the install is only carried to its end. */
+  "squad.installing": z.object({ squad: squadRef }),
+  "squad.installed": z.object({ squad: squadRef, replaced: z.string().nullable() }),
+} as const;

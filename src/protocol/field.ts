@@ -1,0 +1,59 @@
+import { z } from "zod";
+
+/** The fields that many schemas share. */
+
+export const bytes = (text: string) => new TextEncoder().encode(text).length;
+
+export const withinBytes = (max: number) => (ctx: z.core.ParsePayload<string>) => {
+  const size = bytes(ctx.value);
+  if (size > max)
+    ctx.issues.push({
+      code: "custom",
+      message: `Expected at most ${max} bytes, got ${size}`,
+      input: ctx.value,
+    });
+};
+
+export const text = (max: number) => z.string().min(1).check(withinBytes(max));
+
+/** A text by its bytes; it may be empty. */
+export const wordsWithin = (max: number) => z.string().check(withinBytes(max));
+
+export const productPillar = z.enum(["code", "work"]);
+
+export const priority = z.enum(["critical", "high", "normal", "low"]);
+
+export const lifecycleStatus = z.enum(["active", "completed", "failed", "cancelled"]);
+
+export const activity = z.enum(["running", "inactive"]);
+
+export const phase = z.enum([
+  "queued",
+  "preparing",
+  "planning",
+  "working",
+  "checking",
+  "reviewing",
+  "waiting",
+  "landing",
+  "settled",
+]);
+
+export const modelRef = z
+  .templateLiteral([z.string().min(1), "/", z.string().min(1)])
+  .describe("provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1");
+
+export const time = z.iso.datetime().describe("ISO-8601, UTC, milliseconds");
+
+export const attachmentRequest = z
+  .strictObject({ filename: z.string().min(1), mime: z.string().min(1), data: z.base64() })
+  .meta({ id: "Attachment" });
+
+export const budget = z
+  .strictObject({
+    maxCostUSD: z.number().positive().optional(),
+    maxTokens: z.number().int().positive().optional(),
+    maxSteps: z.number().int().positive().optional(),
+    maxMinutes: z.number().positive().optional(),
+  })
+  .meta({ id: "Budget" });

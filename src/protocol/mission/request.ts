@@ -1,0 +1,40 @@
+import { z } from "zod";
+import { attachmentRequest, modelRef, productPillar, text, wordsWithin } from "../field.ts";
+import { defaultLimits, type Limits } from "../limit.ts";
+import { missionBudget, missionID, squadIDs } from "./status.ts";
+
+/** Bodies of the Mission routes. */
+
+export const createMissionRequests = (limits: Limits = defaultLimits) => {
+  const surface = z.string().min(1).max(limits.sourceChars).optional();
+  const reason = wordsWithin(limits.reasonBytes).optional();
+  const title = z.string().min(1).max(limits.titleChars);
+  return {
+    missionWake: z
+      .strictObject({
+        missionID: missionID.optional().describe("Absent: a new Mission, with an id of the service's"),
+        title: title.optional().describe("Of a new Mission; default: the text's first line"),
+        text: text(limits.requestBytes).optional().describe("Direction; required for a new Mission"),
+        attachments: z.array(attachmentRequest).max(limits.attachments).optional(),
+        model: modelRef.optional(),
+        productPillar: productPillar.optional().describe("Default code"),
+        squads: squadIDs.optional().describe("Only these may be dispatched to; [] = any; absent: as before"),
+        allowSquadProduction: z.boolean().optional(),
+        budget: missionBudget.optional().describe("Caps the whole tree of Tasks"),
+      })
+      .meta({ id: "MissionWake" }),
+    missionTitle: z.strictObject({ title }).meta({ id: "MissionTitle" }),
+    missionArchive: z.strictObject({ archived: z.boolean() }).meta({ id: "MissionArchive" }),
+    missionAbort: z
+      .strictObject({ surface, reason, cascade: z.boolean().optional().describe("Cancel its Tasks too") })
+      .meta({ id: "MissionAbort" }),
+    missionDelete: z.strictObject({ surface, reason }).meta({ id: "MissionDelete" }),
+    missionDeleteQuery: z.object({ surface, reason }),
+  };
+};
+
+export type MissionRequests = ReturnType<typeof createMissionRequests>;
+
+export type MissionWake = z.infer<MissionRequests["missionWake"]>;
+
+export type MissionAbort = z.infer<MissionRequests["missionAbort"]>;
