@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Recorded, StreamID } from "../domain/event.ts";
-import { type ArchivedFile, type FlowFile, flowOf, frameOf } from "../domain/view/archive.ts";
+import { type ArchivedFile, type FlowFile, flowOf } from "../domain/view/archive.ts";
+import { frameOf } from "../domain/view/frame.ts";
 import { ledgerOf } from "../domain/evidence/ledger.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { mapStrings } from "../redact.ts";

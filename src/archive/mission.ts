@@ -2,10 +2,10 @@ import {
   type ArchivedFile,
   archiveSchema,
   type FlowFile,
-  frameOf,
   type MissionManifest,
   missionFlowOf,
 } from "../domain/view/archive.ts";
+import { frameOf } from "../domain/view/frame.ts";
 import type { Head } from "../domain/evidence/ledger.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import { rowOf } from "../domain/mission/status.ts";

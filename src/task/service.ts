@@ -1,8 +1,8 @@
 import type { ModelRef } from "../domain/agent.ts";
 import { endedBy } from "../domain/session/ask.ts";
 import { cancel } from "../domain/task/cancel.ts";
-import { openAsks, rootOf, type TaskState } from "../domain/state/task.ts";
-import { isActive } from "../domain/view/summary.ts";
+import { type TaskState, isActive } from "../domain/state/task.ts";
+import { openAsks, rootOf } from "../domain/state/stream.ts";
 import { dueNow, type Engine } from "../engine/engine.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";

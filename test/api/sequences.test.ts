@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { messagesFrom } from "../../src/domain/view/board.ts";
+import { messagesFrom } from "../../src/domain/view/message.ts";
 import type { Recorded } from "../../src/domain/event.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";

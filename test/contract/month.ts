@@ -4,7 +4,7 @@ import type { DomainEvent, StreamID } from "../../src/domain/event.ts";
 import { isMission } from "../../src/domain/event.ts";
 import { settled } from "../../src/domain/task/end.ts";
 import { nextStep } from "../../src/domain/mission/next.ts";
-import { isRead } from "../../src/domain/state/task.ts";
+import { isRead } from "../../src/domain/state/stream.ts";
 import { createSlots } from "../../src/engine/slot.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { silent } from "../../src/log.ts";

@@ -3,7 +3,8 @@ import { answer, askIDOf, endedBy, pendingOf, timeouts } from "../../src/domain/
 import { brake } from "../../src/domain/session/budget.ts";
 import { cancel } from "../../src/domain/task/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { next, type Rules } from "../../src/domain/task/next.ts";
+import { next } from "../../src/domain/task/next.ts";
+import type { Rules } from "../../src/domain/task/step.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";

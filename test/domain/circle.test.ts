@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { advance, callMark, circling, noCircle } from "../../src/domain/session/repetition.ts";
+import { advance, callMark, circling } from "../../src/domain/session/repetition.ts";
+import { noCircle } from "../../src/domain/state/stream.ts";
 
 /** Which calls count as the same. */
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { frameOf } from "../../src/domain/view/archive.ts";
+import { frameOf } from "../../src/domain/view/frame.ts";
 import { canonical, type Entry, hashOf, ledgerOf } from "../../src/domain/evidence/ledger.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";

@@ -3,12 +3,12 @@ import { commandsIn } from "../../src/domain/permission/shell-command.ts";
 import {
   compileRules,
   decide,
-  isSecret,
   parseRule,
   protectedBy,
   type RuleTexts,
   type Subject,
 } from "../../src/domain/permission/rule.ts";
+import { isSecret } from "../../src/domain/permission/secret-path.ts";
 
 /** What a text of rules means for what an agent wants to do. */
 

@@ -1,25 +1,8 @@
-import type { EventData } from "../../protocol/event/event.ts";
-import type { Goal } from "../../protocol/task/status.ts";
 import type { Recorded } from "../event.ts";
+import { isOpen, type Proof, type Slice, type TaskState } from "../state/task.ts";
 import { specsOf } from "./check.ts";
-import { isOpen, type Slice } from "./slice.ts";
-import type { TaskState } from "../state/task.ts";
 
 /** Evidence: what the service itself saw of the work, by slice, and whether it still speaks of what is there. */
-
-/** Something the service saw. It speaks of the revisions that it was seen under, and of the files as they were then. */
-export type Proof = {
-  id: string;
-  kind: Goal["evidence"][number]["kind"];
-  summary: string;
-  sessionID: string | null;
-  commit: string | null;
-  tree: string | null;
-  edits: number;
-  /** Revision by slice. */
-  of: Record<string, number>;
-  at: string;
-};
 
 /** The newest are kept in the fold; the log and the ledger have all. */
 const kept = { change: 3, command: 12, check: 24, artifact: 12 } as const;
@@ -54,14 +37,6 @@ export const proven = (
   const same = proofs.filter(({ kind }) => kind === seen.kind);
   const gone = same.slice(0, Math.max(0, same.length - kept[seen.kind]));
   return { proofs: proofs.filter((proof) => !gone.includes(proof)) };
-};
-
-/** A command, in the words of the evidence. */
-export const labelOf = (tool: string, input: EventData["tool.started"]["input"]): { label?: string } => {
-  const command = typeof input === "object" && input !== null && "command" in input ? input.command : undefined;
-  if (tool !== "shell" || typeof command !== "string") return {};
-  const [line = ""] = command.trim().split("\n");
-  return { label: line.length > 100 ? `${line.slice(0, 100)}…` : line };
 };
 
 export const ran = (state: TaskState, event: Recorded & { type: "tool.finished" }, label: string) => {

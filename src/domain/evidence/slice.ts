@@ -1,26 +1,14 @@
-import type { EventData } from "../../protocol/event/event.ts";
-import type { LongText } from "../../protocol/text.ts";
 import type { Goal } from "../../protocol/task/status.ts";
+import type { LongText } from "../../protocol/text.ts";
 import type { Recorded } from "../event.ts";
+import { rootOf, type Session } from "../state/stream.ts";
+import { isChanged, isOpen, type Slice, type TaskState } from "../state/task.ts";
 import { isFresh, isProven } from "./evidence.ts";
-import { isChanged, rootOf, type Session, type TaskState } from "../state/task.ts";
 
 /**
  * Delivery slices: what a Task consists of, each with a contract, what was seen of it, what a review said, and whether
  * the service accepts it. The first one stands from the beginning and is the whole request; a plan revises it.
  */
-
-export type Slice = {
-  sliceID: string;
-  weight: "blocking" | "advisory";
-  contract: Goal["contract"];
-  /** Nobody has planned: it is the request itself, and ends with the Task. */
-  whole: boolean;
-  review: (EventData["review.finished"] & { edits: number; at: string }) | null;
-  settlement: Goal["settlement"];
-  /** The attempt that it was accepted in. */
-  acceptedIn: number | null;
-};
 
 const none: Goal["settlement"] = { state: "open", revision: null, commit: null, at: null };
 
@@ -44,8 +32,6 @@ export const wholeOf = (id: string, title: string, request: LongText, checks: re
   settlement: none,
   acceptedIn: null,
 });
-
-export const isOpen = ({ settlement }: Slice): boolean => settlement.state === "open";
 
 /** What a Task in a worktree changed is judged before it lands; in place every edit is final at once, unless it was planned. */
 export const needsReview = (state: TaskState, { whole }: Slice): boolean => !whole || isChanged(state);

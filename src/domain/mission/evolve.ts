@@ -1,11 +1,9 @@
 import type { AttachmentRef } from "../../protocol/text.ts";
-import { timeUntil } from "../task/attempt.ts";
-import { noCircle } from "../session/repetition.ts";
+import { timeUntil } from "../session/work-time.ts";
 import type { Recorded } from "../event.ts";
 import { asking } from "../session/session.ts";
-import { beginStream } from "../state/stream.ts";
+import { beginStream, isWaiting, noCircle } from "../state/stream.ts";
 import { talked } from "../session/evolve.ts";
-import { isWaiting } from "../state/task.ts";
 import type { Dispatched, MissionState } from "../state/mission.ts";
 import { isAwake } from "./next.ts";
 

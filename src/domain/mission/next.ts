@@ -1,6 +1,6 @@
 import { circling } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
-import { isRead } from "../state/task.ts";
+import { isRead } from "../state/stream.ts";
 import { brakeOf } from "./budget.ts";
 import { isRunning, type MissionState } from "../state/mission.ts";
 

@@ -1,3 +1,4 @@
+import { isSecret } from "./secret-path.ts";
 import { commandsIn } from "./shell-command.ts";
 
 /**
@@ -7,6 +8,7 @@ import { commandsIn } from "./shell-command.ts";
  */
 
 export type RuleTexts = { deny: readonly string[]; ask: readonly string[]; allow: readonly string[] };
+
 export type Origin = "operator" | "project" | "default";
 
 /** `name` is a tool, or `read` and `write` for every tool that reads or changes files. */
@@ -33,6 +35,7 @@ export type Verdict =
   | { decision: "deny" | "ask" | "allow"; rule: string; origin: Origin; subject: string };
 
 export const maxRules = 100;
+
 const maxPattern = 200;
 
 /** A rule's text as a rule, or what is wrong with it. `names`: the tools there are. */
@@ -85,12 +88,6 @@ const defaultDenied = [
   ..."push fetch pull clone remote config hook submodule".split(" ").map((action) => `git(${action})`),
 ];
 
-/** A private key's name has no ending: `id_ed25519`, but not `id_table.sql` and not `id_rsa.pub`. */
-export const isSecret = (path: string): boolean => {
-  const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
-  return (name.startsWith(".env") && name !== ".env.example") || /\.(pem|key)$/.test(name) || /^id_[^.]*$/.test(name);
-};
-
 /** What the file tools refuse by name: secrets, but for those that the operator lets agents read or write. */
 export const protectedBy = (operator: RuleTexts): ((path: string) => boolean) => {
   const rules = compileRules(operator, null);
@@ -129,6 +126,7 @@ const judge = (rules: Rules, tool: string, part: Part): Verdict => {
 };
 
 const secretNames = ".env*, *.pem, *.key, id_*";
+
 const maxSubject = 400;
 
 const wordsOf = (part: Part): string => {

@@ -1,8 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { PendingAsk } from "../../protocol/task/status.ts";
 import type { DomainEvent } from "../event.ts";
-import type { StreamState } from "../state/stream.ts";
-import { type Ask, isLeft, openAsks } from "../state/task.ts";
+import { type StreamState, type Ask, isLeft, openAsks } from "../state/stream.ts";
 
 /**
  * Bounded questions: opened by a call, answered exactly once, by a caller, by their time or by what came instead.

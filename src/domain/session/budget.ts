@@ -1,9 +1,9 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { Limits } from "../../protocol/limit.ts";
-import { type Circle, circling } from "./repetition.ts";
+import { circling } from "./repetition.ts";
 import type { DomainEvent } from "../event.ts";
-import type { StreamState } from "../state/stream.ts";
+import type { StreamState, Circle } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
 /** What bounds a Task: the request's budget, else the service's limits; and the brake on a model that goes in circles. */

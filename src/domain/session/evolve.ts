@@ -1,9 +1,9 @@
-import { left, taken, timeUntil } from "../task/attempt.ts";
-import { callMark } from "./repetition.ts";
+import type { EventData } from "../../protocol/event/event.ts";
 import type { Recorded } from "../event.ts";
-import { labelOf } from "../evidence/evidence.ts";
-import { asking, circled, replied, spent } from "./session.ts";
 import type { StreamState } from "../state/stream.ts";
+import { callMark } from "./repetition.ts";
+import { asking, circled, replied, spent } from "./session.ts";
+import { left, taken, timeUntil } from "./work-time.ts";
 
 /** The facts that a Task and a Mission fold alike: their agents talk, call, ask and wait. */
 
@@ -94,4 +94,12 @@ export const talked = <S extends StreamState>(state: S, event: Talk): S => {
       return decision === "allow" ? taken({ ...state, asks: begun }, event.at) : state;
     }
   }
+};
+
+/** A command, in the words of the evidence. */
+export const labelOf = (tool: string, input: EventData["tool.started"]["input"]): { label?: string } => {
+  const command = typeof input === "object" && input !== null && "command" in input ? input.command : undefined;
+  if (tool !== "shell" || typeof command !== "string") return {};
+  const [line = ""] = command.trim().split("\n");
+  return { label: line.length > 100 ? `${line.slice(0, 100)}…` : line };
 };

@@ -1,25 +1,13 @@
 import type { EventData } from "../../protocol/event/event.ts";
+import type { Circle } from "../state/stream.ts";
 
 /**
  * Whether an agent goes in circles: the same call with the same result turn after turn, or the same few turns again
  * and again. A part of the Task's fold of constant size, so that it survives restarts and summaries.
  */
 
-export type Circle = {
-  /** One mark for each call of the turn under way that has its result. */
-  now: number[];
-  /** The calls of the turn before by their mark: in how many turns in a row each has stood. */
-  calls: Record<string, number>;
-  /** Marks of the newest turns, the newest last. */
-  turns: number[];
-  /** At index p: how many turns in a row were like the one p turns before. */
-  same: number[];
-};
-
 /** Circles of more turns than this are not looked for. */
 const longest = 4;
-
-export const noCircle: Circle = { now: [], calls: {}, turns: [], same: [] };
 
 /** A call, before its result. */
 export const callMark = (tool: string, input: unknown): number => hash(`${tool} ${unnamed(JSON.stringify(input))}`);
@@ -58,7 +46,9 @@ export const circling = (circle: Circle, times: number): { turns: number; times:
 
 /** Times in a row after which the model is told. */
 const tellAt = 3;
+
 const opening = "\n\n[The same ";
+
 const ending = " times in a row. Do something else, or finish.]";
 
 /** What the model is told with a result that closes a circle; "" while there is none. */

@@ -1,10 +1,10 @@
 import type { ModelUsage } from "../../protocol/event/conversation.ts";
 import type { Usage } from "../../protocol/task/status.ts";
 import type { ModelRef } from "../agent.ts";
-import { advance, type Circle, noCircle } from "./repetition.ts";
+import { advance } from "./repetition.ts";
 import type { Recorded } from "../event.ts";
-import { noUsage, type StreamState } from "../state/stream.ts";
-import { rootOf, type Session, type TaskState } from "../state/task.ts";
+import { noUsage, type StreamState, rootOf, type Session, type Circle, noCircle } from "../state/stream.ts";
+import type { TaskState } from "../state/task.ts";
 
 /** What the sessions of a Task become: the Orchestrator's, and those it delegates to or the service has review. */
 

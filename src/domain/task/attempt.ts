@@ -1,9 +1,9 @@
 import type { Budget } from "../../protocol/task/status.ts";
 import type { Recorded } from "../event.ts";
+import { wholeOf } from "../evidence/slice.ts";
 import { asking } from "../session/session.ts";
-import { isOpen, wholeOf } from "../evidence/slice.ts";
-import type { StreamState } from "../state/stream.ts";
-import { isIdle, isLeft, rootOf, staysOnBranch, type TaskState } from "../state/task.ts";
+import { isIdle, staysOnBranch, type TaskState, isOpen } from "../state/task.ts";
+import { rootOf } from "../state/stream.ts";
 
 /** An attempt at a Task: what a message begins anew, the time that counts for it, and what was warned of. */
 
@@ -65,9 +65,6 @@ const again = (
   };
 };
 
-export const timeUntil = ({ time }: Pick<StreamState, "time">, at: string): number =>
-  time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
-
 /** The warnings that still hold under another budget. */
 export const kept = ({ warned }: TaskState, budget: Budget): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget[name as keyof Budget] === cap));
@@ -88,11 +85,3 @@ export const fresh = {
   conflictedAt: null,
   left: [],
 };
-
-/** The time of the attempt stands still while the Task is left to whoever answers. */
-export const left = <S extends StreamState>(state: S, at: string): S =>
-  isLeft(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
-
-/** It goes on once something is done again, also within one run: an external agent stays while it waits. */
-export const taken = <S extends StreamState>(state: S, at: string): S =>
-  state.time.since === null && !isLeft(state) ? { ...state, time: { ...state.time, since: at } } : state;

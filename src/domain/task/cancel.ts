@@ -2,7 +2,8 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { endAsks } from "../session/ask.ts";
 import { cancelled, settled } from "./end.ts";
 import type { DomainEvent } from "../event.ts";
-import { openAsks, type TaskState } from "../state/task.ts";
+import type { TaskState } from "../state/task.ts";
+import { openAsks } from "../state/stream.ts";
 
 /** What a request to cancel comes to. */
 

@@ -1,13 +1,14 @@
 import type { EventData } from "../../protocol/event/event.ts";
-import { noCircle } from "../session/repetition.ts";
 import { isOfMission, type Recorded } from "../event.ts";
-import { fresh, kept, received, timeUntil } from "./attempt.ts";
+import { fresh, kept, received } from "./attempt.ts";
+import { timeUntil } from "../session/work-time.ts";
 import { begin } from "./created.ts";
 import { checked, handedOver, proven, ran } from "../evidence/evidence.ts";
 import { inSession, started } from "../session/session.ts";
 import { reopen, reslice, settleWhole } from "../evidence/slice.ts";
 import { talked } from "../session/evolve.ts";
-import { isRead, isWaiting, staysOnBranch, type TaskState } from "../state/task.ts";
+import { staysOnBranch, type TaskState } from "../state/task.ts";
+import { isRead, isWaiting, noCircle } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 

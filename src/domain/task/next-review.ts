@@ -1,9 +1,9 @@
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { isReviewCheck } from "../../protocol/check.ts";
 import { checksFailed, failedOf, isDue } from "../evidence/check.ts";
-import type { Rules, Step } from "./next.ts";
-import { isAcceptable, isOpen, isReviewed, needsReview, refusedOf, type Slice } from "../evidence/slice.ts";
-import type { TaskState } from "../state/task.ts";
+import type { Rules, Step } from "./step.ts";
+import { isAcceptable, isReviewed, needsReview, refusedOf } from "../evidence/slice.ts";
+import { type TaskState, isOpen, type Slice } from "../state/task.ts";
 
 /** What is still to be said of the slices, and of checks that are judged, before the result may land; undefined: nothing. */
 export const judge = (state: TaskState, rules: Rules): Step | undefined => {

@@ -3,7 +3,6 @@ import type { Frame } from "../../protocol/event/frame.ts";
 import type { MissionStatus } from "../../protocol/mission/status.ts";
 import type { Message, TaskBoard } from "../../protocol/task/board.ts";
 import type { TaskDetail } from "../../protocol/task/status.ts";
-import { isMission, type Recorded, sessionOf } from "../event.ts";
 import { checksOf, specsOf } from "../evidence/check.ts";
 import type { Entry, Head } from "../evidence/ledger.ts";
 import type { CheckRun, TaskState } from "../state/task.ts";
@@ -37,22 +36,8 @@ export const flowOf = ({ state, task, board, messages, events, ledger }: FlowPar
 ];
 
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
-const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
 
-/** A fact as the event stream sends it. `missionID`: of the Mission whose fact it is, or that dispatched the Task. */
-export const frameOf = (event: Recorded, missionID?: string): Frame => {
-  const { position, type, stream, at, data } = event;
-  const sessionID = sessionOf(event);
-  return {
-    id: position,
-    type,
-    ...(isMission(stream) ? {} : { taskID: stream }),
-    ...(missionID === undefined ? {} : { missionID }),
-    ...(sessionID === undefined ? {} : { sessionID }),
-    at,
-    data,
-  } as Frame;
-};
+const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
 
 /** Every check with how it is run and the evidence of its last run, on the base and on the work. */
 const checksIn = (state: TaskState) =>

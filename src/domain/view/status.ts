@@ -2,7 +2,8 @@ import type { TaskStatus, Topology } from "../../protocol/task/status.ts";
 import { checksOf } from "../evidence/check.ts";
 import { goalsOf } from "../evidence/slice.ts";
 import { commonOf } from "./summary.ts";
-import { rootOf, type TaskState } from "../state/task.ts";
+import type { TaskState } from "../state/task.ts";
+import { rootOf } from "../state/stream.ts";
 
 /** The status record: `GET /task/{taskID}/status`. `queue` is known only to the store and passed in. */
 export const statusOf = (state: TaskState, queue: TaskStatus["queue"]): TaskStatus => ({

@@ -1,14 +1,13 @@
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
 import { checksOf } from "../evidence/check.ts";
 import { pendingOf, waitsUntil } from "../session/ask.ts";
-import { isCurrent, openAsks, type TaskState } from "../state/task.ts";
+import { openAsks } from "../state/stream.ts";
+import { isActive, isCurrent, type TaskState } from "../state/task.ts";
 
 /**
  * The list row of a Task: what lists, boards and filters show, derived from the fold and stored beside it. Its place in
  * the queue is no fact of its own and is filled in by whoever reads the row.
  */
-
-export const isActive = (state: TaskState): boolean => state.lifecycle === "active";
 
 /** What the Task is doing, in one word; `queued` until a worker takes it up. */
 export const phaseOf = (state: TaskState): Phase => {

@@ -1,4 +1,4 @@
-import { frameOf } from "../../domain/view/archive.ts";
+import { frameOf } from "../../domain/view/frame.ts";
 import { isMission, type Recorded, type StreamID } from "../../domain/event.ts";
 import { ServiceError } from "../../error.ts";
 import type { Log } from "../../log.ts";

@@ -5,7 +5,7 @@ import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import { missionAgent } from "../../domain/mission/evolve.ts";
 import { nextStep } from "../../domain/mission/next.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
-import { openAsks } from "../../domain/state/task.ts";
+import { openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/engine.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";

@@ -1,4 +1,4 @@
-import { timeUntil } from "../../domain/task/attempt.ts";
+import { timeUntil } from "../../domain/session/work-time.ts";
 import type { DomainEvent, Recorded } from "../../domain/event.ts";
 import { evolve } from "../../domain/task/evolve.ts";
 import { type Dispatched, endedOf, outcomeOf } from "../../domain/state/mission.ts";

@@ -1,6 +1,5 @@
 import type { Browser, Visit } from "../../check/browser/visit.ts";
-import { isActive } from "../../domain/view/summary.ts";
-import type { TaskState } from "../../domain/state/task.ts";
+import { type TaskState, isActive } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/engine.ts";
 import type { Slots } from "../../engine/slot.ts";
 import { ServiceError } from "../../error.ts";

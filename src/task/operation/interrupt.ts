@@ -1,7 +1,7 @@
 import { endAsks } from "../../domain/session/ask.ts";
-import { isActive } from "../../domain/view/summary.ts";
 import type { DomainEvent } from "../../domain/event.ts";
-import { openAsks, type TaskState } from "../../domain/state/task.ts";
+import { type TaskState, isActive } from "../../domain/state/task.ts";
+import { openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/engine.ts";
 import { ServiceError } from "../../error.ts";
 import type { InterruptAccepted } from "../../protocol/task/accepted.ts";

@@ -1,6 +1,8 @@
 import { specsOf } from "../../domain/evidence/check.ts";
 import { columnsOf } from "../../domain/evidence/slice.ts";
-import { boardOf, messagesFrom, messageTypes, type OpenMessage, timelineOf } from "../../domain/view/board.ts";
+import { boardOf } from "../../domain/view/board.ts";
+import { timelineOf } from "../../domain/view/timeline.ts";
+import { messagesFrom, messageTypes, type OpenMessage } from "../../domain/view/message.ts";
 import { statusOf } from "../../domain/view/status.ts";
 import { phaseOf, waitOf } from "../../domain/view/summary.ts";
 import type { TaskState } from "../../domain/state/task.ts";

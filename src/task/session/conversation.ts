@@ -1,8 +1,8 @@
 import { type Conversation, emptyConversation } from "../../domain/conversation/message.ts";
 import { concerns, conversationTypes, converse, messageEventTypes, reopen } from "../../domain/conversation/fold.ts";
 import type { Recorded, StreamID } from "../../domain/event.ts";
-import type { StreamState } from "../../domain/state/stream.ts";
-import { rootOf, type TaskState } from "../../domain/state/task.ts";
+import { type StreamState, rootOf } from "../../domain/state/stream.ts";
+import type { TaskState } from "../../domain/state/task.ts";
 import type { Store } from "../../store/store.ts";
 
 /** What the sessions of a Task, or of a Mission, have said, as far as somebody goes on with it. */

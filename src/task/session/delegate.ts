@@ -1,7 +1,7 @@
 import type { Delegated, ExternalTurn } from "../../agent/loop/loop.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import { findSession, interruptOf } from "../../domain/session/session.ts";
-import type { Session } from "../../domain/state/task.ts";
+import type { Session } from "../../domain/state/stream.ts";
 import { messageOf } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { EventData } from "../../protocol/event/event.ts";

@@ -1,7 +1,7 @@
 import { interrupted, runCalls } from "../../agent/loop/call.ts";
 import type { Turn } from "../../agent/loop/loop.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
-import { isWaiting, type Open } from "../../domain/state/task.ts";
+import { isWaiting, type Open } from "../../domain/state/stream.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../worker/open.ts";
 

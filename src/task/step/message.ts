@@ -1,5 +1,5 @@
 import type { DomainEvent } from "../../domain/event.ts";
-import { rootOf } from "../../domain/state/task.ts";
+import { rootOf } from "../../domain/state/stream.ts";
 import { newID } from "../../id.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Run } from "../worker/open.ts";

@@ -1,10 +1,10 @@
 import { briefOf } from "../../domain/evidence/review-brief.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
-import type { Slice } from "../../domain/evidence/slice.ts";
 import { goalsOf, isAcceptable, refusedOf } from "../../domain/evidence/slice.ts";
 import { findSession } from "../../domain/session/session.ts";
-import { type CheckRun, isRead, rootOf, type Session } from "../../domain/state/task.ts";
+import type { CheckRun, Slice } from "../../domain/state/task.ts";
+import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
 import { newID } from "../../id.ts";
 import type { ReviewCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";

@@ -1,7 +1,8 @@
 import { endAsks } from "../../domain/session/ask.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import { type End, settled } from "../../domain/task/end.ts";
-import { openAsks, type TaskState } from "../../domain/state/task.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { openAsks } from "../../domain/state/stream.ts";
 import { messageOf } from "../../error.ts";
 import type { LongText } from "../../protocol/text.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";

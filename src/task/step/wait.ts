@@ -1,4 +1,4 @@
-import { openAsks } from "../../domain/state/task.ts";
+import { openAsks } from "../../domain/state/stream.ts";
 import { isOver, timeouts } from "../../domain/session/ask.ts";
 import { dueNow } from "../../engine/engine.ts";
 import type { Run } from "../worker/open.ts";

@@ -1,5 +1,4 @@
-import { isActive } from "../../domain/view/summary.ts";
-import type { TaskState } from "../../domain/state/task.ts";
+import { type TaskState, isActive } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { newID } from "../../id.ts";
 import type { Limits } from "../../protocol/limit.ts";
-import { isOpen } from "../../domain/evidence/slice.ts";
-import type { TaskState } from "../../domain/state/task.ts";
+import { type TaskState, isOpen } from "../../domain/state/task.ts";
 import { mediaTypeOf } from "./media-type.ts";
 import { answer, failed, ok, shown, type Tool } from "../result.ts";
 

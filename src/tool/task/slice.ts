@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { DomainEvent } from "../../domain/event.ts";
-import { isOpen, type Slice } from "../../domain/evidence/slice.ts";
+import { isOpen, type Slice } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";
 import { failed, ok, type Tool } from "../result.ts";
 

@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
-import { isSecret } from "../../domain/permission/rule.ts";
+import { isSecret } from "../../domain/permission/secret-path.ts";
 import { decodePath, osPath } from "./path.ts";
 import { FileRefused, type Folder, openFolder, realPathOf } from "./folder.ts";
 

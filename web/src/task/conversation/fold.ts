@@ -1,4 +1,4 @@
-import { sentence } from "../../../../src/domain/view/board.ts";
+import { sentence } from "../../../../src/domain/view/timeline.ts";
 import type { Recorded } from "../../../../src/domain/event.ts";
 import type { TurnFailure } from "../../../../src/protocol/event/conversation.ts";
 import type { AttachmentRef } from "../../../../src/protocol/text.ts";

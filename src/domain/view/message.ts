@@ -1,0 +1,108 @@
+import type { EventData } from "../../protocol/event/event.ts";
+import type { Message } from "../../protocol/task/board.ts";
+import type { LongText } from "../../protocol/text.ts";
+import { type Recorded, requestMessageID } from "../event.ts";
+import { missionSentence, noticeOf } from "../mission/wording.ts";
+
+/** Events folded into the messages that people read. */
+
+/** The events that messages are made of. */
+export const messageTypes = [
+  "task.created",
+  "message.received",
+  "reply.finished",
+  "tool.started",
+  "tool.finished",
+  "task.ended",
+  "squad.reconciled",
+  "squad.refused",
+  "mission.woken",
+  "mission.reminded",
+  "mission.paused",
+] as const;
+
+/** A message whose long texts are still references. */
+export type OpenMessage = Omit<Message, "text" | "calls"> & {
+  text: LongText;
+  calls: (Omit<Message["calls"][number], "output"> & { output: LongText | null })[];
+};
+
+/** Folds events, in order, into the messages they are. Calls whose reply is not among the events are left out. */
+export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
+  const messages: OpenMessage[] = [];
+  const calls = new Map<string, OpenMessage["calls"][number]>();
+  let last: OpenMessage | undefined;
+  for (const event of events)
+    switch (event.type) {
+      case "task.created":
+        messages.push(user(event, requestMessageID(event.stream), event.data.sessionID, event.data.source, event.data));
+        break;
+      case "message.received":
+        messages.push(user(event, event.data.messageID, event.data.sessionID, event.data.source, event.data));
+        break;
+      case "task.ended":
+      case "squad.reconciled":
+      case "squad.refused":
+      case "mission.woken":
+      case "mission.reminded":
+      case "mission.paused": {
+        const text = event.type === "mission.paused" ? missionSentence(event) : noticeOf(event);
+        if (text === undefined) break;
+        const messageID = `service-${event.version}`;
+        messages.push(user(event, messageID, event.data.sessionID, "service", { text, attachments: [] }));
+        break;
+      }
+      case "reply.finished": {
+        const { messageID, sessionID, agent, text } = event.data;
+        last = {
+          messageID,
+          sessionID,
+          role: "assistant",
+          source: agent,
+          text,
+          attachments: [],
+          calls: [],
+          at: event.at,
+          eventID: event.position,
+        };
+        messages.push(last);
+        break;
+      }
+      case "tool.started": {
+        const { callID, tool, input } = event.data;
+        const call = { callID, tool, input, state: "running" as const, output: null, exitCode: null, durationMs: null };
+        calls.set(callID, call);
+        last?.calls.push(call);
+        break;
+      }
+      case "tool.finished": {
+        const call = calls.get(event.data.callID);
+        if (call === undefined) break;
+        call.state = event.data.outcome;
+        call.output = event.data.output;
+        call.exitCode = event.data.exitCode;
+        call.durationMs = event.data.durationMs;
+        break;
+      }
+      default:
+    }
+  return messages;
+};
+
+const user = (
+  event: Recorded,
+  messageID: string,
+  sessionID: string,
+  source: string,
+  data: Pick<EventData["message.received"], "attachments"> & ({ text: LongText } | { request: LongText }),
+): OpenMessage => ({
+  messageID,
+  sessionID,
+  role: "user",
+  source,
+  text: "text" in data ? data.text : data.request,
+  attachments: data.attachments,
+  calls: [],
+  at: event.at,
+  eventID: event.position,
+});

@@ -1,0 +1,144 @@
+import type { EventData } from "../../protocol/event/event.ts";
+import type { TimelineEntry } from "../../protocol/task/board.ts";
+import type { Recorded } from "../event.ts";
+import { missionSentence } from "../mission/wording.ts";
+import { answerWords, permissionWords } from "../session/ask.ts";
+
+/** One fact in one sentence. */
+
+export const timelineOf = (events: readonly Recorded[]): TimelineEntry[] =>
+  events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: sentence(event) }));
+
+/** One fact in a few words, for people. */
+export const sentence = (event: Recorded): string => {
+  switch (event.type) {
+    case "task.created":
+      return `Created: ${event.data.title}`;
+    case "task.updated":
+      return `Changed ${Object.keys(event.data).join(", ")}`;
+    case "run.started":
+      return event.data.killed.length === 0
+        ? `Taken up (${event.data.sandbox.name})`
+        : `Taken up; ended ${event.data.killed.length} process groups of an earlier run`;
+    case "run.stopped":
+      return `Paused: ${event.data.reason}`;
+    case "workspace.prepared":
+      return event.data.kind === "worktree"
+        ? `Working on ${event.data.branch} from ${event.data.baseCommit?.slice(0, 10)}`
+        : `Working in place in ${event.data.root}`;
+    case "dependencies.given":
+      return givenWords(event.data.folders);
+    case "setup.started":
+      return `Setting the workspace up: ${event.data.run}`;
+    case "setup.finished":
+      return `Setup ${event.data.state}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
+    case "agent.attached":
+      return `The external agent ${event.data.agent} is at work (${event.data.about})`;
+    case "message.received":
+      return event.data.source === "checks"
+        ? "Failed checks went back to the agent"
+        : `Message from ${event.data.source}`;
+    case "reply.finished":
+      return event.data.calls.length === 0
+        ? `${event.data.agent} answered`
+        : `${event.data.agent} called ${event.data.calls.length} ${event.data.calls.length === 1 ? "tool" : "tools"}`;
+    case "reply.retried":
+      return `${event.data.message} (attempt ${event.data.attempt} of ${event.data.attempts})`;
+    case "task.deferred":
+      return `Waits until ${event.data.until}: ${event.data.reason}`;
+    case "model.switched":
+      return `Goes on with ${event.data.to} instead of ${event.data.from}: ${event.data.reason}`;
+    case "tool.started":
+      return `${event.data.tool} started`;
+    case "tool.finished":
+      return `${event.data.tool}: ${event.data.exitCode === null ? event.data.outcome : `exit ${event.data.exitCode}`}, ${event.data.durationMs} ms`;
+    case "note.written":
+      return "Plan noted";
+    case "artifact.recorded":
+      return `Kept ${event.data.filename}: ${event.data.title}`;
+    case "slice.defined":
+    case "slice.revised": {
+      const { title, revision } = event.data.contract;
+      return revision === 1 ? `Slice planned: ${title}` : `Slice revised (${revision}): ${title}`;
+    }
+    case "slice.ordered":
+      return "Slices put in another order";
+    case "slice.dropped":
+      return `Slice dropped: ${event.data.reason}`;
+    case "slice.settled":
+      return "Slice accepted";
+    case "session.started":
+      return event.data.purpose === "review" ? `${event.data.agent} reviews` : `Delegated to ${event.data.agent}`;
+    case "session.interrupted":
+      return `Session interrupted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}`;
+    case "session.ended":
+      return `Session ${event.data.outcome}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
+    case "check.judged":
+      return `Judged by the reviewer: ${event.data.verdict}${event.data.notes === "" ? "" : `: ${event.data.notes}`}`;
+    case "review.finished":
+      return `Review by ${event.data.reviewer}: ${event.data.verdict}${event.data.notes === "" ? "" : `: ${event.data.notes}`}`;
+    case "conversation.compacted":
+      return `Older turns summarised by ${event.data.by}: about ${event.data.before} tokens became ${event.data.after}`;
+    case "budget.warned":
+      return `Budget: ${event.data.used} of ${event.data.cap} used (${event.data.name})`;
+    case "permission.decided":
+      return permissionWords(event.data);
+    case "permissions.read":
+      return `Rules of ${event.data.file}: ${[...event.data.deny.map((rule) => `deny ${rule}`), ...event.data.ask.map((rule) => `ask ${rule}`)].join(", ")}`;
+    case "ask.opened":
+      return `${event.data.kind === "permission" ? "Asks for permission" : "Asks"}: ${event.data.prompt}`;
+    case "ask.answered":
+      return answerWords(event.data);
+    case "tree.committed":
+      if (event.data.files === 0) return "Nothing changed";
+      return `${event.data.files} ${event.data.files === 1 ? "file" : "files"} changed, +${event.data.insertions} −${event.data.deletions}`;
+    case "checks.found":
+      return `The project's own checks: ${event.data.checks.map(({ name }) => name).join(", ")}`;
+    case "check.started":
+      return `Check ${event.data.checkID} started${event.data.on === "base" ? " on the base" : ""}`;
+    case "check.finished":
+      return `Check ${event.data.checkID} ${event.data.state}${event.data.on === "base" ? " on the base" : ""}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
+    case "workspace.rebased":
+      return `Moved onto ${event.data.baseCommit.slice(0, 10)}`;
+    case "landing.conflicted":
+      return `Conflict with the project, round ${event.data.round}: ${event.data.paths.slice(0, 5).join(", ")}`;
+    case "landing.started":
+      return `Landing ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+    case "landing.withdrawn":
+      return `Landing withdrawn: ${event.data.reason}`;
+    case "landing.finished":
+      return `Landed ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+    case "mission.created":
+    case "mission.woken":
+    case "mission.updated":
+    case "mission.aborted":
+    case "mission.finished":
+    case "mission.reminded":
+    case "mission.paused":
+    case "plan.written":
+    case "task.dispatched":
+    case "task.reopened":
+    case "task.ended":
+    case "squad.reconciled":
+    case "squad.refused":
+    case "squad.staged":
+    case "squad.installing":
+    case "squad.installed":
+      return missionSentence(event);
+    case "git.tampered":
+      return `A command changed Git's own files: ${event.data.files.map(({ path }) => path).join(", ")}`;
+    case "cancel.requested":
+      return `Cancel requested by ${event.data.surface}`;
+    case "task.settled":
+      return event.data.error ?? `Task ${event.data.lifecycleStatus}`;
+  }
+};
+
+/** How the project's dependency folders stand for the Task's commands. */
+export const givenWords = (folders: EventData["dependencies.given"]["folders"]): string =>
+  folders.length === 0
+    ? "No dependency folders"
+    : `Dependency folders: ${folders
+        .slice(0, 5)
+        .map(({ path, how, reason }) => `${path} (${how}${reason === undefined ? "" : `: ${reason}`})`)
+        .join(", ")}${folders.length > 5 ? ` and ${folders.length - 5} more` : ""}`;
