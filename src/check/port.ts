@@ -1,5 +1,5 @@
 import { createTurns } from "../mutex.ts";
-import { quote } from "./kind/command.ts";
+import { shellQuote } from "../shell-quote.ts";
 
 /** Where a check's server listens: nobody else may answer there in its place. */
 
@@ -11,7 +11,7 @@ const hostOf = (url: URL): string => url.hostname.replace(/^\[(.*)\]$/, "$1");
 
 /** Bash that opens a connection as descriptor 3. */
 export const connectTo = (url: URL): string =>
-  `{ exec 3<>${quote(`/dev/tcp/${hostOf(url)}/${portOf(url)}`)}; } 2>/dev/null`;
+  `{ exec 3<>${shellQuote(`/dev/tcp/${hostOf(url)}/${portOf(url)}`)}; } 2>/dev/null`;
 
 export const taken = "already answers, before the server was started";
 

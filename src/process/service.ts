@@ -3,66 +3,19 @@ import { mkdir, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
-import { createBoxes } from "./runner/pool.ts";
+import { talkWith } from "./command/interactive.ts";
+import { killMarked, wait } from "./command/kill.ts";
+import { createRecord, reapRecords } from "./command/group-record.ts";
 import { type Entry, runCommand } from "./command/run.ts";
+import type { Command, Processes, Ran, Talk, Talking } from "./process.ts";
+import { createSpawner } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
-import { createRecord, killMarked, reapRecords, wait } from "./command/kill.ts";
+import { createBoxes } from "./runner/pool.ts";
+import { type CommandLimits, limitsOf, memoryOf } from "./runner/ulimit.ts";
 import { insideOf, type Place } from "./sandbox/place.ts";
 import { bare, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
-import { createSpawner } from "./runner/client.ts";
-import { type Talk, type Talking, talkWith } from "./command/interactive.ts";
-import { type CommandLimits, limitsOf, memoryOf } from "./runner/ulimit.ts";
 
 /** Commands in their own process group, on record from spawn to death, in the sandbox that the service has. */
-
-export type Command = {
-  /** Run by `bash -c`. */
-  run: string;
-  cwd: string;
-  /** Added to the allow-listed environment. */
-  env?: Record<string, string>;
-  timeoutMs: number;
-  /** Bytes of output kept, head and tail together. */
-  keepBytes: number;
-  signal: AbortSignal;
-  onOutput?: (text: string) => void;
-  /** Instead of what the sandbox has. */
-  network?: boolean;
-  /** In a sandbox of this name beside the Task's own, which ends with the last of its commands. */
-  apart?: string;
-};
-
-export type Ran = {
-  /** null when a signal ended it. */
-  exitCode: number | null;
-  /** Standard output and error as they came; head and tail when longer than `keepBytes`. */
-  output: string;
-  /** Standard output alone, for checks that match it; bounded likewise. */
-  stdout: string;
-  /** Bytes not kept. */
-  dropped: number;
-  ended: "exit" | "timeout" | "aborted" | "not-started";
-  durationMs: number;
-};
-
-export interface Processes {
-  /** Resolves when the shell has exited and nothing it started is left; never rejects for what the command does. */
-  run(taskID: string, command: Command, place?: Place): Promise<Ran>;
-  /** A program in `root` that is talked with, until it ends or is ended. */
-  talk(taskID: string, root: string, talk: Talk, place?: Place): Promise<Talking>;
-  /** Makes a Task's sandbox before its first command, which then need not wait for it. */
-  warm(taskID: string, place: Place): void;
-  /** A path of this machine as a Task's commands see it. */
-  inside(place: Place, path: string): string;
-  /** Gives up what is kept open for a Task whose run ends. */
-  rest(taskID: string): Promise<void>;
-  /** Ends every process of a Task, those that left their group too; the ids of what was still alive. */
-  killAll(taskID: string): Promise<number[]>;
-  /** At start, before anything runs: ends what an earlier service process left; by Task, the ids that were ended. */
-  reap(): Promise<Map<string, number[]>>;
-  /** Ends everything that runs now: the service stops. */
-  stop(): Promise<void>;
-}
 
 export type ProcessOptions = {
   /** Where the process groups are on record; one folder per data folder. */

@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf, ServiceError, StartError } from "../error.ts";
+import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
-import type { Limits } from "../protocol/limit.ts";
 import { lockFolder } from "./lock.ts";
-import { sweepBlobs } from "./sql/orphan-blob.ts";
+import { sweepBlobs } from "./blob/sweep.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
 import type { Store } from "./store.ts";
 
@@ -73,23 +72,5 @@ const forgetKeys = (store: Store, log: Log): Disposable => {
 };
 
 const hour = 3_600_000;
-const day = 24 * hour;
 
-/** Refuses new Tasks while the folder's disk is nearly full; asks the disk at most once a second. */
-export const diskGuard = (dataDir: string, limits: Limits) => {
-  let asked = 0;
-  let short: string | undefined;
-  return async (): Promise<void> => {
-    if (performance.now() - asked > 1000) {
-      const { bavail, bsize, blocks } = await statfs(dataDir);
-      const free = bavail * bsize;
-      const wanted = Math.max(limits.diskFreeBytes, (blocks * bsize * limits.diskFreePercent) / 100);
-      short =
-        free < wanted
-          ? `Expected at least ${Math.round(wanted / 2 ** 20)} MiB free for the data folder, found ${Math.round(free / 2 ** 20)} MiB.`
-          : undefined;
-      asked = performance.now();
-    }
-    if (short !== undefined) throw new ServiceError("disk_low", short);
-  };
-};
+const day = 24 * hour;

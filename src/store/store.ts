@@ -1,12 +1,11 @@
-import type { Orphans } from "./sql/orphan-blob.ts";
 import type { DomainEvent, Position, Recorded, StreamID } from "../domain/event.ts";
 import type { MissionRow } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import type { TaskState } from "../domain/state/task.ts";
-import type { BlobRef } from "../protocol/text.ts";
 import type { LiveFrame } from "../protocol/event/frame.ts";
-import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";
 import type { Project } from "../protocol/task/board.ts";
+import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";
+import type { BlobRef } from "../protocol/text.ts";
 import type { Webhooks } from "./webhook-queue.ts";
 
 /**
@@ -30,6 +29,7 @@ export type Once = {
   /** Name of a field of the answer's body that is set to the position of the write's last event. */
   positionAs?: string;
 };
+
 export type StoredAnswer = { status: number; body: Json };
 
 /**
@@ -214,3 +214,10 @@ export interface Live {
   publish(frame: LiveFrame, after: Position): void;
   subscribe(stream: StreamID, listener: (frame: LiveFrame, after: Position) => void): Disposable;
 }
+
+export type Orphans = {
+  /** Before the stream is erased. One that stays after all still names what it names: the sweep finds it. */
+  leave(stream: StreamID): Promise<void>;
+  find(): Promise<string[]>;
+  forget(orphans: readonly string[]): Promise<void>;
+};

@@ -10,7 +10,7 @@ import type { Author, CreateGitOptions } from "./git/git.ts";
 import { createLayers } from "./dependency/overlay.ts";
 import { indexStampOf, landPlan, type Step } from "./landing/apply.ts";
 import { makePlan } from "./landing/plan.ts";
-import type { Processes } from "../process/service.ts";
+import type { Processes } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./object/rebase.ts";
 import { renewOn, unresolvedIn } from "./landing/conflict.ts";

@@ -3,8 +3,7 @@ import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts
 import type { Files } from "./file/files.ts";
 import type { Git } from "./git/git.ts";
 import type { Retired } from "./worktree/retire.ts";
-import type { Command, Ran } from "../process/service.ts";
-import type { Talk, Talking } from "../process/command/interactive.ts";
+import type { Command, Ran, Talk, Talking } from "../process/process.ts";
 
 /**
  * Where one Task works, and how its result enters the project. `createWorkspaces` (worktree.ts) makes them.

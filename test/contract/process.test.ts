@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import type { Place } from "../../src/process/sandbox/place.ts";
-import { type Command, createProcesses, type Processes, type ProcessOptions } from "../../src/process/service.ts";
+import { createProcesses, type ProcessOptions } from "../../src/process/service.ts";
+import type { Command, Processes } from "../../src/process/process.ts";
 import { bare } from "../../src/process/sandbox/sandbox.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 

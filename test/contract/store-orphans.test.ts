@@ -2,7 +2,7 @@ import { existsSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { newID } from "../../src/id.ts";
-import { dropOrphans } from "../../src/store/sql/orphan-blob.ts";
+import { dropOrphans } from "../../src/store/blob/sweep.ts";
 import { created } from "../events.ts";
 import type { Place } from "../store.ts";
 import { type Case, onEveryStore } from "./store-suite.ts";

@@ -9,12 +9,13 @@ import {
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
 import type { Request } from "../../domain/permission/rule.ts";
-import { FileRefused } from "../../workspace/file/files.ts";
-import type { Ran } from "../../process/service.ts";
 import { createTail } from "../../process/command/output.ts";
+import type { Ran } from "../../process/process.ts";
+import { shellQuote } from "../../shell-quote.ts";
+import { FileRefused } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type Leave, within } from "./permission.ts";
 import type { ExternalTurn } from "../loop/loop.ts";
+import { type Leave, within } from "./permission.ts";
 
 /**
  * What an external agent may ask of us: files of the workspace, commands in its sandbox, and leave. Everything goes
@@ -23,7 +24,9 @@ import type { ExternalTurn } from "../loop/loop.ts";
 
 /** Largest file read or written for an agent at once, bytes. */
 const maxFile = 8 * 1024 * 1024;
+
 const maxTerminals = 8;
+
 const terminalBytes = 256 * 1024;
 
 type Terminal = {
@@ -72,7 +75,7 @@ export const serveHost = (
     const stop = new AbortController();
     const tail = createTail(Math.min(request.outputByteLimit ?? terminalBytes, terminalBytes));
     const done = workspace.run({
-      run: command.map(quoted).join(" "),
+      run: command.map(shellQuote).join(" "),
       cwd: request.cwd == null ? workspace.root : `${workspace.root}/${inside(request.cwd)}`,
       env: Object.fromEntries((request.env ?? []).map(({ name, value }) => [name, value])),
       timeoutMs: turn.limits.commandMaxSeconds * 1000,
@@ -165,6 +168,4 @@ const shellText = ([program = "", ...args]: readonly string[]): string =>
     ? (args[1] ?? "")
     : [program, ...args].map(quotedWhereNeeded).join(" ");
 
-const quotedWhereNeeded = (word: string): string => (/^[\w./:=@%+,-]+$/.test(word) ? word : quoted(word));
-
-const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`;
+const quotedWhereNeeded = (word: string): string => (/^[\w./:=@%+,-]+$/.test(word) ? word : shellQuote(word));

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import { loopbackUp } from "../../process/sandbox/sandbox.ts";
 import type { CheckPlace } from "../../workspace/workspace.ts";
-import { quote, toolPath } from "../kind/command.ts";
+import { toolPath } from "../kind/command.ts";
+import { shellQuote } from "../../shell-quote.ts";
 import { connectTo, portOf, ports, takenBy } from "../port.ts";
 import { openDevTools } from "./devtools.ts";
 import { type Seen, see, type Sight } from "./page.ts";
@@ -127,13 +128,13 @@ const script = (
   { program, bare }: { program: string; bare: boolean },
   { mark, network }: { mark: string; network: boolean },
 ): string => `${network ? "" : `${loopbackUp} 2>/dev/null`}
-cd -- ${quote(cwd === undefined ? root : join(root, cwd))} || exit 1
+cd -- ${shellQuote(cwd === undefined ? root : join(root, cwd))} || exit 1
 if (${connectTo(new URL(url))}); then echo "${mark} taken" >&2; exit 1; fi
 profile=$HOME/profile
 { ( export HOME=/tmp
     ${toolPath(root, cwd)}
-    eval ${quote(start)} )
+    eval ${shellQuote(start)} )
   echo "${mark} server $?"; } </dev/null >&2 2>&1 &
-${[program, ...flags, ...(bare ? ["--no-sandbox"] : [])].map(quote).join(" ")} --user-data-dir="$profile" \\
+${[program, ...flags, ...(bare ? ["--no-sandbox"] : [])].map(shellQuote).join(" ")} --user-data-dir="$profile" \\
   3<&0 4>&1 </dev/null >/dev/null 2>"$profile.log" || tail -n 5 "$profile.log" >&2
 kill -9 0`;

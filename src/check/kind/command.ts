@@ -1,9 +1,10 @@
 import { join } from "node:path";
+import type { Ran } from "../../process/process.ts";
 import type { CommandCheck } from "../../protocol/check.ts";
-import type { Ran } from "../../process/service.ts";
+import { shellQuote } from "../../shell-quote.ts";
 import type { CheckPlace } from "../../workspace/workspace.ts";
-import type { CheckOptions, CheckResult } from "../run.ts";
 import { isFound } from "../pattern.ts";
+import type { CheckOptions, CheckResult } from "../run.ts";
 
 /** A command, whose exit decides. */
 
@@ -52,10 +53,8 @@ export const missingProgram = (ran: Ran): string | undefined => {
 export const toolPath = (root: string, folder = ""): string => {
   const cwd = join(root, folder);
   const folders = [join(cwd, "node_modules/.bin"), join(root, "node_modules/.bin"), join(root, ".venv/bin")];
-  return `export PATH=${[...new Set(folders)].map(quote).join(":")}:"$PATH"`;
+  return `export PATH=${[...new Set(folders)].map(shellQuote).join(":")}:"$PATH"`;
 };
-
-export const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 const judge = async (check: CommandCheck, ran: Ran): Promise<string | null> => {
   switch (ran.ended) {

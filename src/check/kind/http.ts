@@ -1,8 +1,9 @@
 import type { HttpCheck } from "../../protocol/check.ts";
-import type { Ran } from "../../process/service.ts";
+import type { Ran } from "../../process/process.ts";
 import type { CheckPlace } from "../../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "../run.ts";
-import { folderOf, lastLines, missingProgram, quote, toolPath } from "./command.ts";
+import { folderOf, lastLines, missingProgram, toolPath } from "./command.ts";
+import { shellQuote } from "../../shell-quote.ts";
 import { isFound } from "../pattern.ts";
 import { connectTo, portOf, ports, taken, takenBy } from "../port.ts";
 
@@ -74,8 +75,8 @@ export const runHttpCheck = async (
 
 /** Whoever answers there already is not the server that is asked about. */
 const guard = (url: URL, start: string): string =>
-  `if (${connectTo(url)}); then echo ${quote(`${url.host} ${taken}`)}; exit 1; fi
-echo ${quote(`$ ${start}`)}`;
+  `if (${connectTo(url)}); then echo ${shellQuote(`${url.host} ${taken}`)}; exit 1; fi
+echo ${shellQuote(`$ ${start}`)}`;
 
 /** undefined: the connection was closed without an answer, or nobody wants one any more. */
 const ask = async (
@@ -95,7 +96,7 @@ const ask = async (
     run: `export LC_ALL=C
 case $( (exec 3<>/dev/tcp/127.0.0.1/1) 2>&1) in *'No such file'*) exit 3;; esac
 until ${connectTo(url)}; do sleep 0.05; done
-printf %s ${quote(request)} >&3
+printf %s ${shellQuote(request)} >&3
 cat <&3`,
     onOutput(text) {
       seen += text;

@@ -1,3 +1,4 @@
+import { shellQuote } from "../../shell-quote.ts";
 import type { Source, Table, Word } from "./completion.ts";
 
 /**
@@ -6,15 +7,15 @@ import type { Source, Table, Word } from "./completion.ts";
  * which has 300 ms; everything else stands in the script, so that a Tab starts nothing.
  */
 
-/** In single quotes, for a shell of the family. */
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 const names = (of: readonly Word[]): string => of.map(([name]) => name).join(" ");
+
 const isWords = (source: Source | null): source is readonly Word[] => Array.isArray(source);
 
 /** `case` patterns that skip an option with its value. */
 const valuedFlags = ({ values }: Table): string => values.flatMap(({ flags }) => flags).join("|");
+
 const commandCases = ({ commands }: Table): string =>
-  commands.map((path) => quoted(path.includes(" ") ? path : ` ${path}`)).join("|");
+  commands.map((path) => shellQuote(path.includes(" ") ? path : ` ${path}`)).join("|");
 
 /** The walk, which bash and zsh read alike; `word` is the word at `i`. */
 const step = (table: Table): string => `    if [[ -n $skip ]]; then skip=; continue; fi
@@ -30,7 +31,7 @@ const step = (table: Table): string => `    if [[ -n $skip ]]; then skip=; conti
 
 export const bash = (table: Table): string => {
   const give = (source: Source | null): string =>
-    source === null ? "return" : isWords(source) ? `words=${quoted(names(source))}` : `kind=${source}`;
+    source === null ? "return" : isWords(source) ? `words=${shellQuote(names(source))}` : `kind=${source}`;
   return `# sortie completion bash; load it with: source <(sortie completion bash)
 _sortie() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD - 1]}
@@ -44,11 +45,11 @@ ${table.values.map(({ flags, source }) => `    ${flags.join("|")}) ${give(source
     *)
       if [[ $cur == -* ]]; then
         case $at in
-${table.options.map(({ at, words }) => `          ${quoted(at)}) words=${quoted(names(words))} ;;`).join("\n")}
+${table.options.map(({ at, words }) => `          ${shellQuote(at)}) words=${shellQuote(names(words))} ;;`).join("\n")}
         esac
       else
         case $at:$n in
-${table.places.map(({ at, n, source }) => `          ${quoted(`${at}:${n}`)}) ${give(source)} ;;`).join("\n")}
+${table.places.map(({ at, n, source }) => `          ${shellQuote(`${at}:${n}`)}) ${give(source)} ;;`).join("\n")}
         esac
       fi ;;
   esac
@@ -68,7 +69,7 @@ complete -F _sortie sortie
 export const zsh = (table: Table): string => {
   /** \`name:meaning\`, as \`_describe\` reads it. */
   const pair = ([name, meaning]: Word): string =>
-    quoted(`${name.replaceAll(":", "\\:")}${meaning === "" ? "" : `:${meaning}`}`);
+    shellQuote(`${name.replaceAll(":", "\\:")}${meaning === "" ? "" : `:${meaning}`}`);
   const list = (of: readonly Word[]): string => `found=(${of.map(pair).join(" ")})`;
   const give = (source: Source | null): string =>
     source === null ? "return" : isWords(source) ? list(source) : `kind=${source}`;
@@ -87,11 +88,11 @@ ${table.values.map(({ flags, source }) => `    ${flags.join("|")}) ${give(source
     *)
       if [[ $cur == -* ]]; then
         case $at in
-${table.options.map(({ at, words }) => `          ${quoted(at)}) ${list(words)} ;;`).join("\n")}
+${table.options.map(({ at, words }) => `          ${shellQuote(at)}) ${list(words)} ;;`).join("\n")}
         esac
       else
         case $at:$n in
-${table.places.map(({ at, n, source }) => `          ${quoted(`${at}:${n}`)}) ${give(source)} ;;`).join("\n")}
+${table.places.map(({ at, n, source }) => `          ${shellQuote(`${at}:${n}`)}) ${give(source)} ;;`).join("\n")}
         esac
       fi ;;
   esac

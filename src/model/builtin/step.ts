@@ -1,3 +1,4 @@
+import { shellQuote } from "../../shell-quote.ts";
 import type { Facts, PromptMessage } from "../model.ts";
 
 /**
@@ -7,9 +8,13 @@ import type { Facts, PromptMessage } from "../model.ts";
  */
 
 export type Call = { tool: string; input: unknown };
+
 export type Result = Extract<PromptMessage, { role: "tool" }>["results"][number];
+
 export type Verdict = { ok: true; report: string } | { ok: false; why: string };
+
 export type Asking<T> = Generator<Call[], T, Result[]>;
+
 export type Step = Asking<Verdict>;
 
 export type World = {
@@ -21,13 +26,12 @@ export type World = {
 };
 
 export const done = (report: string): Verdict => ({ ok: true, report });
+
 export const failed = (why: string): Verdict => ({ ok: false, why });
 
 export const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
-export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-/** A text as one word of bash, whatever it holds. */
-export const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 export const missing: Result = {
   callID: "",
@@ -72,6 +76,7 @@ export const endOf = ({ output, exitCode }: Result): string =>
         .replace(/\.$/, "");
 
 const escapes = new RegExp(`${String.fromCharCode(27)}\\[[0-9;?]*[A-Za-z]`, "g");
+
 const failure =
   /^\s*(?:not ok\b|✖|✗|×|FAIL\b|FAILED\b|E\s{3})|\berror TS\d+|\b\w*Error\b|\berror[: ]|\bFAILED\b|^\S+:\d+:\d+:? .*\berror\b/i;
 
@@ -90,8 +95,11 @@ export const firstFailure = (output: string): string => {
 // ---- whole outputs -------------------------------------------------------------------------------------------------
 
 const pageBytes = 10_000;
+
 const lineBytes = 6_000;
+
 const pages = 40;
+
 /** Ends a line that was cut. */
 export const cutMark = "@cut@";
 
@@ -108,7 +116,7 @@ export function* linesOf(command: string): Asking<{ lines: string[]; whole: bool
       `{ if (length($0) > ${lineBytes}) $0 = substr($0, 1, ${lineBytes}) "${cutMark}"; n = length($0) + 1; ` +
       `if (at >= ${from} && at < ${from + pageBytes}) { print; shown++ } at += n } ` +
       `END { print "@end " shown + 0 " " at + 0 }`;
-    const run = `set -o pipefail\nexport LC_ALL=C TZ=UTC\n{\n${command}\n} | awk ${quote(awk)}`;
+    const run = `set -o pipefail\nexport LC_ALL=C TZ=UTC\n{\n${command}\n} | awk ${shellQuote(awk)}`;
     const result = yield* one({ tool: "shell", input: { command: run, timeoutSeconds: commandSeconds } });
     if (result.outcome !== "ok") return { why: `${endOf(result)} (${firstFailure(result.output)})` };
     const got = result.output.split("\n");

@@ -1,34 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
+import type { Talking } from "../process.ts";
 import { killGroup, wait } from "./kill.ts";
 
 /** A command that one talks with over its standard input and output, for as long as it lives. */
 
-export type Talk = {
-  /** Run by `bash -c`. */
-  run: string;
-  /** Added to the allow-listed environment. */
-  env: Readonly<Record<string, string>>;
-  /** Its HOME; undefined: a folder of the Task's own, kept until the Task is deleted; "passing": one that goes with it. */
-  home: string | undefined;
-  /** Whether it may use the network, whatever the Task's commands may. */
-  network: boolean;
-  signal: AbortSignal;
-};
-
-export type Talking = {
-  stdin: Writable;
-  stdout: Readable;
-  /** The end of what it wrote to standard error. */
-  stderr(): string;
-  /** The folder it works in, as it sees it. */
-  root: string;
-  kill(): void;
-  /** Resolves when nothing of it is left. */
-  gone: Promise<void>;
-};
-
 const stderrBytes = 8 * 1024;
+
 /** How long its pipes may stay open once nothing of it is left. */
 const lastDrainMs = 500;
 

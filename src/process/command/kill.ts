@@ -1,8 +1,5 @@
-import { closeSync, ftruncateSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
-import { messageOf } from "../../error.ts";
-import type { Log } from "../../log.ts";
 
 /**
  * What lets a later service process end the commands of one that died: a record of live process groups, and the mark
@@ -40,7 +37,7 @@ export const statOf = (pid: number | string): Stat | undefined => {
   }
 };
 
-const pids = (): string[] => {
+export const pids = (): string[] => {
   try {
     return readdirSync("/proc").filter((name) => name.charCodeAt(0) >= 0x30 && name.charCodeAt(0) <= 0x39);
   } catch {
@@ -49,6 +46,7 @@ const pids = (): string[] => {
 };
 
 const name = "SERVICE_RUN_ID=";
+
 const nameBytes = Buffer.from(name);
 
 /** The mark of a process, or undefined when it has none or is not ours to read. */
@@ -92,129 +90,4 @@ export const killMarked = async (
     if (found === 0 || performance.now() > deadline) return [...killed];
     await wait(pause);
   }
-};
-
-const bootID = (): string => {
-  try {
-    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  } catch {
-    return "-";
-  }
-};
-
-/** The record of one service process: a line per spawn and per death, cut to nothing whenever no group is alive. */
-export interface GroupRecord {
-  /** File name in the folder. */
-  readonly name: string;
-  add(pgid: number, taskID: string): void;
-  remove(pgid: number): void;
-  close(): void;
-}
-
-let records = 0;
-
-export const createRecord = (folder: string, log: Log): GroupRecord => {
-  const file = `${process.pid}-${statOf("self")?.started ?? Date.now()}-${(records += 1)}`;
-  let fd: number | undefined;
-  const alive = new Set<number>();
-  let bytes = 0;
-
-  const open = (): number => {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const opened = openSync(join(folder, file), "a", 0o600);
-    writeSync(opened, `boot ${bootID()}\n`);
-    return opened;
-  };
-  const append = (line: string) => {
-    try {
-      fd ??= open();
-      bytes += writeSync(fd, line);
-    } catch (error) {
-      // The mark in the environment still finds them.
-      log.warn({ error: messageOf(error) }, "process group not on record");
-    }
-  };
-
-  return {
-    name: file,
-    add(pgid, taskID) {
-      alive.add(pgid);
-      append(`+ ${pgid} ${statOf(pgid)?.started ?? "-"} ${taskID}\n`);
-    },
-    remove(pgid) {
-      alive.delete(pgid);
-      append(`- ${pgid}\n`);
-      if (alive.size > 0 || bytes < 64 * 1024 || fd === undefined) return;
-      ftruncateSync(fd, 0);
-      bytes = writeSync(fd, `boot ${bootID()}\n`);
-    },
-    close() {
-      if (fd === undefined) return;
-      closeSync(fd);
-      fd = undefined;
-      if (alive.size === 0) rmSync(join(folder, file), { force: true });
-    },
-  };
-};
-
-type Group = { pgid: number; started: string; taskID: string };
-
-const parse = (text: string): { boot: string; groups: Map<number, Group> } => {
-  const groups = new Map<number, Group>();
-  let boot = "-";
-  // A last line without its end was being written when the service died: its numbers may be cut short.
-  for (const line of text.slice(0, text.lastIndexOf("\n") + 1).split("\n")) {
-    const [kind, first = "", started = "", taskID = ""] = line.split(" ");
-    if (kind === "boot") boot = first;
-    else if (kind === "+") groups.set(Number(first), { pgid: Number(first), started, taskID });
-    else if (kind === "-") groups.delete(Number(first));
-  }
-  return { boot, groups };
-};
-
-/** Whether a service process is still the one that began the record. */
-const ownerLives = (file: string): boolean => {
-  const [pid = "", started = ""] = file.split("-");
-  return statOf(pid)?.started === started;
-};
-
-/**
- * Members of a recorded group that are alive. While one lives its number is not given to another process; a leader
- * with another start time therefore means that the group is long gone.
- */
-const members = ({ pgid, started }: Group): number[] => {
-  const leader = statOf(pgid);
-  if (leader !== undefined && leader.started !== started) return [];
-  return pids()
-    .filter((pid) => {
-      const stat = statOf(pid);
-      return stat !== undefined && !stat.zombie && stat.pgid === pgid && stat.session === pgid;
-    })
-    .map(Number);
-};
-
-/** Ends the groups on record of service processes that are gone, and their records; by Task what was ended. */
-export const reapRecords = async (folder: string, own: string, log: Log): Promise<Map<string, number[]>> => {
-  const killed = new Map<string, number[]>();
-  let files: string[];
-  try {
-    files = readdirSync(folder);
-  } catch {
-    return killed;
-  }
-  for (const file of files) {
-    if (file === own || ownerLives(file)) continue;
-    const { boot, groups } = parse(readFileSync(join(folder, file), "utf8"));
-    if (boot === bootID())
-      for (const group of groups.values()) {
-        if (members(group).length === 0) continue;
-        killGroup(group.pgid);
-        killed.set(group.taskID, [...(killed.get(group.taskID) ?? []), group.pgid]);
-        const deadline = performance.now() + 2000;
-        while (members(group).length > 0 && performance.now() < deadline) await wait(5);
-        if (members(group).length > 0) log.error({ pgid: group.pgid }, "process group outlived SIGKILL by two seconds");
-      }
-    rmSync(join(folder, file), { force: true });
-  }
-  return killed;
 };

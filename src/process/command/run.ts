@@ -1,8 +1,9 @@
 import { StringDecoder } from "node:string_decoder";
 import type { Log } from "../../log.ts";
 import type { Start } from "../runner/frame.ts";
-import { type GroupRecord, killGroup, killMarked, wait } from "./kill.ts";
-import type { Command, Ran } from "../service.ts";
+import { killGroup, killMarked, wait } from "./kill.ts";
+import type { GroupRecord } from "./group-record.ts";
+import type { Command, Ran } from "../process.ts";
 import type { Spawner } from "../runner/client.ts";
 import { createTail } from "./output.ts";
 

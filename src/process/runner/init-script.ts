@@ -1,3 +1,4 @@
+import { shellQuote } from "../../shell-quote.ts";
 import type { Start } from "./frame.ts";
 
 /** What runs inside of a sandbox of ours: the script of its first process, and what a command's child becomes. */
@@ -35,19 +36,18 @@ while IFS=' ' read -r verb a b; do
 done
 `;
 
-const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
-
 /** What the child becomes: nothing but the command, with its own environment. */
 export const jobOf = ({ file, args, cwd, env }: Start): string => {
   const plain = Object.entries(env).filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   const odd = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
-  const exports = plain.map(([name, value]) => `${name}=${quote(value)}`).join(" ");
+  const exports = plain.map(([name, value]) => `${name}=${shellQuote(value)}`).join(" ");
   const unset = ["LC_ALL", "OLDPWD"].filter((name) => !(name in env)).join(" ");
-  const through = odd.length === 0 ? "" : `env ${odd.map(([name, value]) => quote(`${name}=${value}`)).join(" ")} `;
+  const through =
+    odd.length === 0 ? "" : `env ${odd.map(([name, value]) => shellQuote(`${name}=${value}`)).join(" ")} `;
   return [
-    `cd -- ${quote(cwd)} 2>&2 || exit 126`,
+    `cd -- ${shellQuote(cwd)} 2>&2 || exit 126`,
     ...(unset === "" ? [] : [`unset ${unset}`]),
     ...(exports === "" ? [] : [`export ${exports}`]),
-    `exec ${through}${[file, ...args].map(quote).join(" ")}`,
+    `exec ${through}${[file, ...args].map(shellQuote).join(" ")}`,
   ].join("\n");
 };

@@ -1,5 +1,5 @@
 import type { StreamID } from "../../domain/event.ts";
-import type { Claimed } from "./batch.ts";
+import type { Claimed } from "./member.ts";
 import type { Claim } from "../store.ts";
 
 type Entry = {

@@ -4,25 +4,13 @@ import { DatabaseError, Pool, type PoolConfig, types } from "pg";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import {
-  answerID,
-  type Base,
-  type Changes,
-  type Claimed,
-  claimMember,
-  commitMember,
-  eraseMember,
-  isEmpty,
-  namesIn,
-  type Member,
-  noChanges,
-  releaseMember,
-  runMember,
-} from "../commit/batch.ts";
+import { type Base, type Changes, isEmpty, type Member, noChanges, runMember } from "../commit/batch.ts";
+import { answerID } from "../sql/row.ts";
+import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../commit/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeld } from "../commit/held-claim.ts";
 import { unavailable } from "../unavailable.ts";
-import { createCache } from "../sql/row.ts";
+import { createCache } from "../sql/fold-cache.ts";
 import { createBell, createFollow } from "../feed/follow.ts";
 import { isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { keepLeases } from "./lease.ts";

@@ -2,7 +2,6 @@ import { type Kysely, sql, type Transaction } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import type { Answer, Changes } from "../commit/batch.ts";
 import {
-  type Cache,
   eventRow,
   foldRows,
   metadataRows,
@@ -12,6 +11,7 @@ import {
   snapshotRow,
   taskRow,
 } from "../sql/row.ts";
+import type { Cache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold, streamOf } from "../sql/fold.ts";
 import { clock } from "./lease.ts";
 import { type Head, ofStreams, type Tables } from "../sql/schema.ts";

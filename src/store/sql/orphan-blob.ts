@@ -1,11 +1,9 @@
 import { setImmediate } from "node:timers/promises";
 import type { Kysely } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
-import { messageOf } from "../../error.ts";
-import type { Log } from "../../log.ts";
+import type { Orphans } from "../store.ts";
 import { unavailable } from "../unavailable.ts";
 import type { Tables } from "./schema.ts";
-import type { Store } from "../store.ts";
 
 /**
  * Blobs that nobody names any more. An erased stream leaves the hashes that it named; a sweep looks for them in the rest
@@ -14,15 +12,10 @@ import type { Store } from "../store.ts";
 
 /** Whatever looks like a hash is taken for one: at worst a file stays. */
 const hashes = /[0-9a-f]{64}/g;
-const pageSize = 200;
-const chunk = 500;
 
-export type Orphans = {
-  /** Before the stream is erased. One that stays after all still names what it names: the sweep finds it. */
-  leave(stream: StreamID): Promise<void>;
-  find(): Promise<string[]>;
-  forget(orphans: readonly string[]): Promise<void>;
-};
+const pageSize = 200;
+
+const chunk = 500;
 
 export const createOrphans = (db: Kysely<Tables>): Orphans => {
   /** The data of events in the order of the log, with a pause after each page. */
@@ -80,47 +73,3 @@ export const createOrphans = (db: Kysely<Tables>): Orphans => {
     forget,
   };
 };
-
-/** Drops what no stream names any more, but for what somebody put a moment ago; that is looked at again. */
-export const dropOrphans = async (
-  { orphans, blobs }: Pick<Store, "orphans" | "blobs">,
-  goesOn: () => boolean = () => true,
-): Promise<number> => {
-  const gone: string[] = [];
-  let dropped = 0;
-  for (const sha256 of await orphans.find()) {
-    if (!goesOn()) break;
-    const end = await blobs.drop(sha256);
-    if (end === "dropped") dropped += 1;
-    if (end !== "young") gone.push(sha256);
-  }
-  await orphans.forget(gone);
-  return dropped;
-};
-
-/** Does so now, and by the hour. */
-export const sweepBlobs = (store: Pick<Store, "orphans" | "blobs">, log: Log): AsyncDisposable => {
-  const stop = new AbortController();
-  const sweep = async (): Promise<void> => {
-    try {
-      const blobs = await dropOrphans(store, () => !stop.signal.aborted);
-      if (blobs > 0) log.info({ blobs }, "dropped what only deleted Tasks and Missions named");
-    } catch (error) {
-      log.warn({ error: messageOf(error) }, "what only deleted Tasks and Missions named could not be dropped");
-    }
-  };
-  let sweeping = sweep();
-  const timer = setInterval(() => {
-    sweeping = sweeping.then(sweep);
-  }, hour);
-  timer.unref();
-  return {
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      clearInterval(timer);
-      await sweeping;
-    },
-  };
-};
-
-const hour = 3_600_000;

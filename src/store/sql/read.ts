@@ -1,7 +1,6 @@
 import type { Kysely } from "kysely";
 import type { Recorded } from "../../domain/event.ts";
-import { answerID } from "../commit/batch.ts";
-import { eventOf, hash } from "./row.ts";
+import { eventOf, hash, answerID } from "./row.ts";
 import type { Tables } from "./schema.ts";
 import type { Json, Store } from "../store.ts";
 

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
-import type { DomainEvent, Recorded, StreamID } from "../../domain/event.ts";
-import { summarise } from "../../domain/view/summary.ts";
-import { taskRevision } from "../../domain/task/evolve.ts";
+import type { DomainEvent, Recorded } from "../../domain/event.ts";
 import { missionRevision } from "../../domain/mission/evolve.ts";
-import type { MissionState } from "../../domain/state/mission.ts";
 import { rowOf } from "../../domain/mission/status.ts";
+import type { MissionState } from "../../domain/state/mission.ts";
 import type { TaskState } from "../../domain/state/task.ts";
+import { taskRevision } from "../../domain/task/evolve.ts";
+import { summarise } from "../../domain/view/summary.ts";
+import type { Json } from "../store.ts";
 import { evolveFold, type Fold, isMissionFold, revisionOf, streamOf } from "./fold.ts";
 import type { Tables } from "./schema.ts";
-import type { Json } from "../store.ts";
 
 /** What is stored of a fold, and how it is read again. */
 
@@ -112,32 +112,4 @@ export const plain = (text: string): string => text.toWellFormed().replaceAll("\
 export const hash = (...parts: readonly string[]): string =>
   createHash("sha256").update(JSON.stringify(parts)).digest("hex");
 
-export type Cache = {
-  get(stream: StreamID): Fold | undefined;
-  set(state: Fold): void;
-  delete(stream: StreamID): void;
-};
-
-/** The newest folds that were used last. */
-export const createCache = (limit = 1000): Cache => {
-  const states = new Map<StreamID, Fold>();
-  return {
-    get(stream) {
-      const state = states.get(stream);
-      if (state === undefined) return undefined;
-      states.delete(stream);
-      states.set(stream, state);
-      return state;
-    },
-    set(state) {
-      states.delete(streamOf(state));
-      states.set(streamOf(state), state);
-      if (states.size <= limit) return;
-      const [oldest] = states.keys();
-      if (oldest !== undefined) states.delete(oldest);
-    },
-    delete(stream) {
-      states.delete(stream);
-    },
-  };
-};
+export const answerID = (scope: string, key: string): string => hash(scope, key);

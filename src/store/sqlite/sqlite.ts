@@ -5,25 +5,14 @@ import { Kysely, SqliteDialect } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import {
-  type Base,
-  type Changes,
-  type Claimed,
-  claimMember,
-  commitMember,
-  eraseMember,
-  isEmpty,
-  type Member,
-  noChanges,
-  releaseMember,
-  runMember,
-} from "../commit/batch.ts";
+import { type Base, type Changes, isEmpty, type Member, noChanges, runMember } from "../commit/batch.ts";
+import { type Claimed, claimMember, commitMember, eraseMember, releaseMember } from "../commit/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeld } from "../commit/held-claim.ts";
 import { unavailable } from "../unavailable.ts";
 import { isFatal, notStarted, openFile, starting } from "./file.ts";
 import { createBell, createFollow } from "../feed/follow.ts";
-import { createCache } from "../sql/row.ts";
+import { createCache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { createLists } from "../sql/list.ts";
 import { createLive } from "../feed/live.ts";

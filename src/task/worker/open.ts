@@ -20,7 +20,7 @@ import type { Claim, Store } from "../../store/store.ts";
 import { type Background, createBackground } from "../../tool/command/background.ts";
 import type { OutboundOptions } from "../../outbound/address.ts";
 import { createFiles } from "../../workspace/file/files.ts";
-import type { Processes } from "../../process/service.ts";
+import type { Processes } from "../../process/process.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
 import type { Workspace, Workspaces } from "../../workspace/workspace.ts";
 import { wokenBy } from "../operation/change.ts";

@@ -1,6 +1,6 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
-import type { Ran } from "../../process/service.ts";
+import type { Ran } from "../../process/process.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../worker/open.ts";
 

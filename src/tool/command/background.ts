@@ -1,5 +1,5 @@
 import { createTail } from "../../process/command/output.ts";
-import type { Command, Ran } from "../../process/service.ts";
+import type { Command, Ran } from "../../process/process.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 
 /**

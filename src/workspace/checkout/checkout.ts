@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
-import type { Command, Processes, Ran } from "../../process/service.ts";
+import type { Command, Processes, Ran } from "../../process/process.ts";
 import type { Place } from "../../process/sandbox/place.ts";
 import { patternOf, splitNul } from "../tree/commit.ts";
 import { copyFolder } from "../dependency/copy.ts";

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Processes } from "../../process/service.ts";
+import type { Processes } from "../../process/process.ts";
 import { changesOf } from "../landing/plan.ts";
 import type { Git } from "../git/git.ts";
 import { mergeOnto } from "../object/rebase.ts";

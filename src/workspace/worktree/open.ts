@@ -11,7 +11,7 @@ import { directoryOnly, inPlace } from "../in-place.ts";
 import { createLayers } from "../dependency/overlay.ts";
 import { insideOf, type Place as Mounted, stampOf } from "../../process/sandbox/place.ts";
 import { directoryPlace, worktreePlace } from "./mount.ts";
-import type { Command, Processes, Ran } from "../../process/service.ts";
+import type { Command, Processes, Ran } from "../../process/process.ts";
 import { type InspectOptions, inspectProject } from "../project.ts";
 import { takeSnapshot, type Taken } from "./snapshot.ts";
 import { expectRepository } from "./register.ts";

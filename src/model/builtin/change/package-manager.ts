@@ -1,5 +1,5 @@
 import type { Stated } from "./manifest.ts";
-import { quote } from "../step.ts";
+import { shellQuote } from "../../../shell-quote.ts";
 
 /** Package managers: which lock each keeps, and the command that sets one dependency to one version, scripts off. */
 
@@ -87,14 +87,14 @@ const withNode = (manager: "npm" | "pnpm" | "yarn" | "berry" | "bun", wish: Wish
   if (prefix === undefined || /\.x\b/i.test(stated.spec))
     return { why: `expected "${name}" to be a plain version such as ^1.2.3, the manifest says "${stated.spec}"` };
   const section = sections[stated.section]?.[manager] ?? "";
-  const what = quote(`${name}@${version}`);
+  const what = shellQuote(`${name}@${version}`);
   const words = (...parts: string[]) => parts.filter((part) => part !== "").join(" ");
   const spec = `${prefix}${version}`;
   switch (manager) {
     case "npm": {
-      const style = prefix === "" ? "--save-exact" : `--save-prefix=${quote(prefix)}`;
+      const style = prefix === "" ? "--save-exact" : `--save-prefix=${shellQuote(prefix)}`;
       const lock = installed ? "" : "--package-lock-only";
-      const where = member === "" ? "" : `--workspace=${quote(member)}`;
+      const where = member === "" ? "" : `--workspace=${shellQuote(member)}`;
       const quiet = "--no-audit --no-fund --no-update-notifier";
       return {
         command: words("npm install --ignore-scripts", quiet, lock, section, style, where, "--", what),
@@ -103,7 +103,7 @@ const withNode = (manager: "npm" | "pnpm" | "yarn" | "berry" | "bun", wish: Wish
       };
     }
     case "pnpm": {
-      const style = prefix === "" ? "--save-exact" : `--save-prefix=${quote(prefix)}`;
+      const style = prefix === "" ? "--save-exact" : `--save-prefix=${shellQuote(prefix)}`;
       const lock = installed ? "" : "--lockfile-only";
       const top = member === "" && root ? "--workspace-root" : "";
       return { command: words("pnpm add --ignore-scripts", lock, section, style, top, what), folder: member, spec };
@@ -146,14 +146,14 @@ const withUv = ({ name, version, stated, member }: Wish): Bumping | { why: strin
   const [, extra] = /^project\.optional-dependencies\.(.+)$/.exec(stated.section) ?? [];
   const section =
     group !== undefined
-      ? `--group ${quote(group)} `
+      ? `--group ${shellQuote(group)} `
       : extra !== undefined
-        ? `--optional ${quote(extra)} `
+        ? `--optional ${shellQuote(extra)} `
         : stated.section === "tool.uv.dev-dependencies"
           ? "--dev "
           : "";
   return {
-    command: `uv add --no-sync --no-build ${section}--upgrade-package ${quote(`${written}==${exact}`)} -- ${quote(spec)}`,
+    command: `uv add --no-sync --no-build ${section}--upgrade-package ${shellQuote(`${written}==${exact}`)} -- ${shellQuote(spec)}`,
     folder: member,
     spec,
   };
@@ -172,10 +172,10 @@ const withCargo = ({ name, version, stated, member }: Wish): Bumping | { why: st
   const kind = /(dev|build)-dependencies$/.exec(stated.section)?.[1];
   if (stated.section.startsWith("workspace."))
     return { why: "cargo has no command for [workspace.dependencies]; edit the version there with `replace`" };
-  const section = `${kind === undefined ? "" : ` --${kind}`}${target === undefined ? "" : ` --target ${quote(target)}`}`;
+  const section = `${kind === undefined ? "" : ` --${kind}`}${target === undefined ? "" : ` --target ${shellQuote(target)}`}`;
   const spec = `${style}${exact}`;
   return {
-    command: `cargo add${section} ${quote(`${name}@${spec}`)} && cargo update --package ${quote(name)} --precise ${quote(exact)}`,
+    command: `cargo add${section} ${shellQuote(`${name}@${spec}`)} && cargo update --package ${shellQuote(name)} --precise ${shellQuote(exact)}`,
     folder: member,
     spec,
   };
@@ -184,6 +184,6 @@ const withCargo = ({ name, version, stated, member }: Wish): Bumping | { why: st
 const withGo = ({ name, version }: Wish): Bumping | { why: string } => {
   const exact = version.startsWith("v") ? version : `v${version}`;
   return three.test(exact.slice(1))
-    ? { command: `go get -- ${quote(`${name}@${exact}`)} && go mod tidy`, folder: "", spec: exact }
+    ? { command: `go get -- ${shellQuote(`${name}@${exact}`)} && go mod tidy`, folder: "", spec: exact }
     : inexact("go", exact);
 };

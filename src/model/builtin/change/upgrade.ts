@@ -1,18 +1,8 @@
 import type { Bump } from "../grammar/instruction.ts";
 import { bumpWith, type Manager, managers, programs } from "./package-manager.ts";
 import { type Kind, kinds, type Stated, statedIn } from "./manifest.ts";
-import {
-  type Asking,
-  commandSeconds,
-  done,
-  endOf,
-  failed,
-  firstFailure,
-  linesOf,
-  one,
-  quote,
-  type Step,
-} from "../step.ts";
+import { type Asking, commandSeconds, done, endOf, failed, firstFailure, linesOf, one, type Step } from "../step.ts";
+import { shellQuote } from "../../../shell-quote.ts";
 
 /**
  * `bump NAME to VERSION`: finds the manifest that states the dependency and the lock above it, has the project's package
@@ -86,12 +76,12 @@ function* find({ name, folder }: Bump): Asking<Found> {
   const names = [...Object.keys(kinds), ...Object.keys(managers)];
   const listing = yield* linesOf(
     `if git rev-parse --is-inside-work-tree >/dev/null 2>&1\n` +
-      `then git -c core.quotePath=false ls-files -co --exclude-standard -- ${names.map((file) => quote(`:(glob)**/${file}`)).join(" ")}\n` +
+      `then git -c core.quotePath=false ls-files -co --exclude-standard -- ${names.map((file) => shellQuote(`:(glob)**/${file}`)).join(" ")}\n` +
       `else find . \\( -name node_modules -o -name .venv -o -name target -o -name .git \\) -prune -o -type f \\( ${names.map((file) => `-name ${file}`).join(" -o ")} \\) -print | sed 's|^\\./||'\n` +
       `fi | sort -u | while IFS= read -r file; do if [ -f "$file" ] && [ ! -h "$file" ]; then case "$file" in\n` +
       `${Object.keys(kinds)
         .map((file) => `${file}|*/${file}`)
-        .join("|")}) if grep -qiF -e ${quote(longest(name))} -- "$file"; then printf 'm\\t%s\\n' "$file"; fi;;\n` +
+        .join("|")}) if grep -qiF -e ${shellQuote(longest(name))} -- "$file"; then printf 'm\\t%s\\n' "$file"; fi;;\n` +
       `*) printf 'l\\t%s\\n' "$file";; esac; fi; done`,
   );
   if ("why" in listing) return listing;
@@ -105,7 +95,7 @@ function* find({ name, folder }: Bump): Asking<Found> {
   for (const manifest of asked) {
     const kind = kinds[nameOf(manifest)];
     if (kind === undefined) continue;
-    const read = yield* linesOf(`cat -- ${quote(`./${manifest}`)}`);
+    const read = yield* linesOf(`cat -- ${shellQuote(`./${manifest}`)}`);
     if ("why" in read) return read;
     for (const stated of statedIn(kind, read.lines, name))
       places.push({ manifest, folder: folderOf(manifest), kind, stated });
@@ -169,13 +159,13 @@ function* stateOf(
   lock: string,
   folder: string,
 ): Asking<State | { why: string }> {
-  const at = (file: string) => quote(`./${folder === "" ? "" : `${folder}/`}${file}`);
+  const at = (file: string) => shellQuote(`./${folder === "" ? "" : `${folder}/`}${file}`);
   const read = yield* linesOf(
-    `cksum < ${quote(`./${lock}`)}\n` +
-      `if head -n 20 -- ${quote(`./${lock}`)} | grep -q '^__metadata:'; then echo berry; else echo -; fi\n` +
+    `cksum < ${shellQuote(`./${lock}`)}\n` +
+      `if head -n 20 -- ${shellQuote(`./${lock}`)} | grep -q '^__metadata:'; then echo berry; else echo -; fi\n` +
       `if [ -f ${at("pnpm-workspace.yaml")} ] || grep -qs '"workspaces"' ${at("package.json")}; then echo root; else echo -; fi\n` +
       `if [ -d ${at("node_modules")} ] && [ ! -h ${at("node_modules")} ]; then echo installed; else echo -; fi\n` +
-      `cat -- ${quote(`./${manifest}`)}`,
+      `cat -- ${shellQuote(`./${manifest}`)}`,
   );
   if ("why" in read) return read;
   const [sum = "", berry, root, installed, ...lines] = read.lines;
@@ -192,10 +182,10 @@ function* stateOf(
 const guarded = (command: string, folder: string, files: readonly string[]): string =>
   [
     "keep=$(mktemp -d) || exit 97",
-    ...files.map((file, at) => `cp -p -- ${quote(`./${file}`)} "$keep/${at}" || exit 97`),
-    `( ${folder === "" ? "" : `cd -- ${quote(`./${folder}`)} && `}${command} )`,
+    ...files.map((file, at) => `cp -p -- ${shellQuote(`./${file}`)} "$keep/${at}" || exit 97`),
+    `( ${folder === "" ? "" : `cd -- ${shellQuote(`./${folder}`)} && `}${command} )`,
     "code=$?",
-    `if [ "$code" -ne 0 ]; then ${files.map((file, at) => `cp -p -- "$keep/${at}" ${quote(`./${file}`)}`).join("; ")}; fi`,
+    `if [ "$code" -ne 0 ]; then ${files.map((file, at) => `cp -p -- "$keep/${at}" ${shellQuote(`./${file}`)}`).join("; ")}; fi`,
     'rm -rf -- "$keep"',
     'exit "$code"',
   ].join("\n");

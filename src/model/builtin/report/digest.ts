@@ -1,5 +1,6 @@
 import { type Listed, place, plain, table } from "./markdown.ts";
-import { type Asking, counted, linesOf, one, quote } from "../step.ts";
+import { type Asking, counted, linesOf, one } from "../step.ts";
+import { shellQuote } from "../../../shell-quote.ts";
 
 /** `summarise PATH` of a log: how many lines of each level, where first and last, and what is said most often. */
 
@@ -45,10 +46,10 @@ export function* digest(path: string): Asking<Listed | { why: string }> {
   const there = yield* one({ tool: "list", input: { path } });
   if (there.outcome !== "ok") return { why: there.output };
   const read = yield* linesOf(
-    `file=${quote(`./${path}`)}\n` +
+    `file=${shellQuote(`./${path}`)}\n` +
       `if [ -h "$file" ] || [ ! -f "$file" ]; then echo "error: expected a file"; exit 3; fi\n` +
       `if [ "$(head -c 8000 -- "$file" | tr -d '\\000' | wc -c)" -eq "$(head -c 8000 -- "$file" | wc -c)" ]; then :; else echo "error: expected a text"; exit 3; fi\n` +
-      `awk ${quote(program)} "$file" | sort -t "$(printf '\\t')" -k1,1 -k2,2nr -k3,3n | awk -F '\\t' '$1 != "said" || ++n <= 20'`,
+      `awk ${shellQuote(program)} "$file" | sort -t "$(printf '\\t')" -k1,1 -k2,2nr -k3,3n | awk -F '\\t' '$1 != "said" || ++n <= 20'`,
   );
   if ("why" in read)
     return { why: read.why.replace(/^exit 3 after [\d.]+ s \(error: (.*)\)$/, `$1, got something else at ${path}`) };

@@ -1,5 +1,6 @@
 import { counts, type Listed, order, plain, table } from "./markdown.ts";
-import { type Asking, counted, linesOf, quote } from "../step.ts";
+import { type Asking, counted, linesOf } from "../step.ts";
+import { shellQuote } from "../../../shell-quote.ts";
 import { isDate } from "../grammar/argument.ts";
 
 /** `summarise git log since X` and `changelog since X`: commits since a commit (not with it) or since the start of a day. */
@@ -16,10 +17,10 @@ type Commit = {
 };
 
 function* commitsSince(since: string): Asking<{ commits: Commit[]; whole: boolean } | { why: string }> {
-  const range = isDate(since) ? `--since=${quote(`${since}T00:00:00Z`)} HEAD` : quote(`${since}..HEAD`);
+  const range = isDate(since) ? `--since=${shellQuote(`${since}T00:00:00Z`)} HEAD` : shellQuote(`${since}..HEAD`);
   const known = isDate(since)
     ? ""
-    : `git rev-parse -q --verify ${quote(`${since}^{commit}`)} >/dev/null || { echo "error: no commit is named ${since} in this repository"; exit 3; }\n`;
+    : `git rev-parse -q --verify ${shellQuote(`${since}^{commit}`)} >/dev/null || { echo "error: no commit is named ${since} in this repository"; exit 3; }\n`;
   const read = yield* linesOf(
     `${known}git --no-pager log --no-color --no-show-signature --no-merges --date=short-local --format='%h%x09%cd%x09%an%x09%s' ${range} --`,
   );

@@ -1,5 +1,6 @@
 import { type Listed, mostRows, order, place, plain, table } from "./markdown.ts";
-import { type Asking, counted, cutMark, linesOf, quote } from "../step.ts";
+import { type Asking, counted, cutMark, linesOf } from "../step.ts";
+import { shellQuote } from "../../../shell-quote.ts";
 import { type Link, type Page, pagesOf } from "./page.ts";
 
 /**
@@ -17,7 +18,7 @@ export function* links(unless: string | undefined): Asking<Listed | { why: strin
       `then git ls-files -z -co --exclude-standard -- '*.md' '*.markdown'\n` +
       `else find . -name node_modules -prune -o -type f \\( -name '*.md' -o -name '*.markdown' \\) -print0; fi; } | LC_ALL=C sort -zu |\n` +
       `while IFS= read -r -d '' file; do file=./\${file#./}; if [ -f "$file" ] && [ ! -h "$file" ]; then printf '%s\\0' "$file"; fi; done |\n` +
-      `xargs -0 awk ${quote(relevant)} /dev/null`,
+      `xargs -0 awk ${shellQuote(relevant)} /dev/null`,
   );
   if ("why" in read) return read;
   if (!read.whole) return { why: "the project's Markdown files hold more links and headings than could be read" };
@@ -92,9 +93,9 @@ function* existing(paths: readonly string[]): Asking<Set<string> | { why: string
   let size = 0;
   for (const [at, path] of paths.entries()) {
     batch.push(path);
-    size += quote(path).length + 3;
+    size += shellQuote(path).length + 3;
     if (size < batchChars && at < paths.length - 1) continue;
-    const words = batch.map((name) => quote(`./${name.replaceAll("\0", "\uFFFD")}`)).join(" ");
+    const words = batch.map((name) => shellQuote(`./${name.replaceAll("\0", "\uFFFD")}`)).join(" ");
     const read = yield* linesOf(`for file in ${words}; do if [ -e "$file" ]; then echo y; else echo n; fi; done`);
     if ("why" in read) return read;
     for (const [index, name] of batch.entries()) if (read.lines[index] === "y") there.add(name);

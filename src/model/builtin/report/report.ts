@@ -5,7 +5,8 @@ import { changelog, history } from "./history.ts";
 import { licences } from "./licence.ts";
 import { links } from "./link.ts";
 import type { Listed } from "./markdown.ts";
-import { type Asking, done, failed, firstLine, one, quote, type Step, type World } from "../step.ts";
+import { type Asking, done, failed, firstLine, one, type Step, type World } from "../step.ts";
+import { shellQuote } from "../../../shell-quote.ts";
 import { todos } from "./todo.ts";
 
 /**
@@ -62,11 +63,11 @@ function listOf(wish: Inventory, target: string | undefined): Asking<Listed | { 
 
 /** A file of somebody's is not written over; a report of the same kind is brought up to date. */
 function* taken(path: string, mark: string): Asking<string | undefined> {
-  const file = quote(`./${path}`);
+  const file = shellQuote(`./${path}`);
   const result = yield* one({
     tool: "shell",
     input: {
-      command: `if [ ! -e ${file} ] && [ ! -h ${file} ]; then echo @free; elif [ -f ${file} ] && [ ! -h ${file} ] && head -n 1 -- ${file} | grep -qxF -e ${quote(mark)}; then echo @own; else echo @taken; fi`,
+      command: `if [ ! -e ${file} ] && [ ! -h ${file} ]; then echo @free; elif [ -f ${file} ] && [ ! -h ${file} ] && head -n 1 -- ${file} | grep -qxF -e ${shellQuote(mark)}; then echo @own; else echo @taken; fi`,
       timeoutSeconds: 60,
     },
   });

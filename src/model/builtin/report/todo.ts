@@ -1,5 +1,6 @@
 import { type Listed, counts, order, place, plain, table } from "./markdown.ts";
-import { type Asking, counted, linesOf, quote } from "../step.ts";
+import { type Asking, counted, linesOf } from "../step.ts";
+import { shellQuote } from "../../../shell-quote.ts";
 
 /**
  * `list TODOs`: TODO, FIXME, HACK and XXX in comments. What is a comment is told line by line: a sign that opens one
@@ -10,7 +11,7 @@ type Found = { path: string; line: number; marker: string; text: string };
 
 /** `unless`: the report itself. */
 export function* todos(unless: string | undefined): Asking<Listed | { why: string }> {
-  const paths = unless === undefined ? "." : `. ${quote(`:(exclude,literal)${unless}`)}`;
+  const paths = unless === undefined ? "." : `. ${shellQuote(`:(exclude,literal)${unless}`)}`;
   const read = yield* linesOf(
     `if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then how=--untracked; else how='--no-index --exclude-standard'; fi\n` +
       `{ git -c grep.lineNumber=false grep $how -nIzwE --no-color -e 'TODO|FIXME|HACK|XXX' -- ${paths} || [ $? -eq 1 ]; } | tr '\\000' '\\t'`,

@@ -14,12 +14,12 @@ import {
   missing,
   once,
   one,
-  quote,
   repeatable,
   type Result,
   type Step,
   type World,
 } from "../step.ts";
+import { shellQuote } from "../../../shell-quote.ts";
 import type { Facts } from "../../model.ts";
 
 /** How each instruction is carried out: what is short here, the rest in files of their own. */
@@ -93,7 +93,9 @@ function* run(what: Runnable, facts: Facts): Step {
   const calls = commands.map(({ run: command, cwd, env = {}, timeoutSeconds = commandSeconds }) => ({
     tool: "shell",
     input: {
-      command: [...Object.entries(env).map(([name, value]) => `export ${name}=${quote(value)}`), command].join("\n"),
+      command: [...Object.entries(env).map(([name, value]) => `export ${name}=${shellQuote(value)}`), command].join(
+        "\n",
+      ),
       timeoutSeconds,
       ...(cwd === undefined ? {} : { cwd }),
     },

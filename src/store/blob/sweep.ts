@@ -1,0 +1,49 @@
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Store } from "../store.ts";
+
+/** Removes blobs that no stream names any more. */
+
+/** Drops what no stream names any more, but for what somebody put a moment ago; that is looked at again. */
+export const dropOrphans = async (
+  { orphans, blobs }: Pick<Store, "orphans" | "blobs">,
+  goesOn: () => boolean = () => true,
+): Promise<number> => {
+  const gone: string[] = [];
+  let dropped = 0;
+  for (const sha256 of await orphans.find()) {
+    if (!goesOn()) break;
+    const end = await blobs.drop(sha256);
+    if (end === "dropped") dropped += 1;
+    if (end !== "young") gone.push(sha256);
+  }
+  await orphans.forget(gone);
+  return dropped;
+};
+
+/** Does so now, and by the hour. */
+export const sweepBlobs = (store: Pick<Store, "orphans" | "blobs">, log: Log): AsyncDisposable => {
+  const stop = new AbortController();
+  const sweep = async (): Promise<void> => {
+    try {
+      const blobs = await dropOrphans(store, () => !stop.signal.aborted);
+      if (blobs > 0) log.info({ blobs }, "dropped what only deleted Tasks and Missions named");
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "what only deleted Tasks and Missions named could not be dropped");
+    }
+  };
+  let sweeping = sweep();
+  const timer = setInterval(() => {
+    sweeping = sweeping.then(sweep);
+  }, hour);
+  timer.unref();
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      clearInterval(timer);
+      await sweeping;
+    },
+  };
+};
+
+const hour = 3_600_000;

@@ -1,0 +1,34 @@
+import type { StreamID } from "../../domain/event.ts";
+import { type Fold, streamOf } from "./fold.ts";
+
+/** The folds used last. */
+
+export type Cache = {
+  get(stream: StreamID): Fold | undefined;
+  set(state: Fold): void;
+  delete(stream: StreamID): void;
+};
+
+/** The newest folds that were used last. */
+export const createCache = (limit = 1000): Cache => {
+  const states = new Map<StreamID, Fold>();
+  return {
+    get(stream) {
+      const state = states.get(stream);
+      if (state === undefined) return undefined;
+      states.delete(stream);
+      states.set(stream, state);
+      return state;
+    },
+    set(state) {
+      states.delete(streamOf(state));
+      states.set(streamOf(state), state);
+      if (states.size <= limit) return;
+      const [oldest] = states.keys();
+      if (oldest !== undefined) states.delete(oldest);
+    },
+    delete(stream) {
+      states.delete(stream);
+    },
+  };
+};
