@@ -1,6 +1,6 @@
 import { componentsOf } from "../workspace/file/files.ts";
 import { encodePath } from "../workspace/file/path.ts";
-import type { Tracked } from "../workspace/tree/tracked-file.ts";
+import type { Tracked } from "../workspace/object/commit-file.ts";
 
 /**
  * What of a listing may enter an archive, and under which name. The listing is hostile: names must not lead out of

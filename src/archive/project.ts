@@ -3,13 +3,8 @@ import type { ArchivedFile } from "../domain/view/archive.ts";
 import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Git } from "../workspace/git/git.ts";
-import {
-  type Found,
-  readerOnDisk,
-  type Tracked,
-  trackedInIndex,
-  type TrackedReader,
-} from "../workspace/tree/tracked-file.ts";
+import { readerOnDisk, trackedInIndex } from "../workspace/tree/tracked-file.ts";
+import type { Found, Tracked, TrackedReader } from "../workspace/object/commit-file.ts";
 import { linkFault, type Named, nameEntries, type Omitted } from "./entry.ts";
 import type { Added, Zip } from "./zip.ts";
 

@@ -3,7 +3,7 @@ import { archiveSchema, type Manifest } from "../domain/view/archive.ts";
 import { commonOf } from "../domain/view/summary.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { createGit } from "../workspace/git/git.ts";
-import { readerInCommit, trackedInCommit } from "../workspace/tree/tracked-file.ts";
+import { readerInCommit, trackedInCommit } from "../workspace/object/commit-file.ts";
 import type { ArchiveDeps } from "./service.ts";
 import { addArtifacts } from "./artifact.ts";
 import { roomOf } from "./entry.ts";

@@ -1,6 +1,6 @@
 import { hasSnapshot, type TaskState } from "../domain/state/task.ts";
 import type { Store } from "../store/store.ts";
-import { splitNul } from "../workspace/tree/commit.ts";
+import { splitNul } from "../workspace/git/output.ts";
 import type { Git } from "../workspace/git/git.ts";
 
 /**

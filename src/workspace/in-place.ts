@@ -1,4 +1,4 @@
-import { diffOf } from "./tree/commit.ts";
+import { diffOf } from "./tree/diff.ts";
 import { createGit, type CreateGitOptions } from "./git/git.ts";
 import { gitDirOf } from "./project.ts";
 import { findRepository } from "./git/repository.ts";

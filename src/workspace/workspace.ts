@@ -1,9 +1,10 @@
+import type { Command, Ran, Talk, Talking } from "../process/process.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts";
 import type { Files } from "./file/files.ts";
 import type { Git } from "./git/git.ts";
-import type { Retired } from "./worktree/retire.ts";
-import type { Command, Ran, Talk, Talking } from "../process/process.ts";
+import type { Commit } from "./object/commit.ts";
+import type { Rebased } from "./object/rebase.ts";
 
 /**
  * Where one Task works, and how its result enters the project. `createWorkspaces` (worktree.ts) makes them.
@@ -11,8 +12,6 @@ import type { Command, Ran, Talk, Talking } from "../process/process.ts";
  */
 
 export type Prepared = EventData["workspace.prepared"];
-
-export type Commit = EventData["tree.committed"];
 
 export type LandingPlan = { commit: string; tree: string; from: string; ref: string; paths: LandedPath[] };
 
@@ -24,11 +23,6 @@ export type Refusal =
   | { reason: "moved"; head: string }
   | { reason: "dirty"; paths: string[] }
   | { reason: "detached" | "gone"; message: string };
-
-/** `left`: changes to what is uncommitted alone. `entangled`: the change needs lines that the user has not committed. */
-export type Rebased =
-  | { ok: true; baseCommit: string; baseTree: string; commit: string; tree: string; left: string[] }
-  | { ok: false; reason: "conflict" | "entangled"; paths: string[] };
 
 /** A change on top of a new snapshot; not ok: these paths are in the way and in no snapshot. */
 export type Renewed =
@@ -51,11 +45,6 @@ export type Renewed =
 
 /** A fork's change in the Task's files. Not ok: both changed the same; the change is on a branch of its own. */
 export type Joined = { ok: true; files: number } | { ok: false; paths: string[]; branch: string; commit: string };
-
-/** The files a Task worked in, or the repository they belong to, are gone; the message says which. */
-export class WorkspaceLost extends Error {
-  readonly code = "workspace_lost";
-}
 
 export interface Workspace {
   readonly prepared: Prepared;
@@ -195,3 +184,5 @@ export type PrepareRequest = {
   isolation: "worktree" | "directory";
   landing: "commit" | "branch" | "none";
 };
+
+export type Retired = { removed: true } | { removed: false; reason: string };

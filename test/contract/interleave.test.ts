@@ -1,7 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Commit, Prepared, Workspace } from "../../src/workspace/workspace.ts";
+import type { Prepared, Workspace } from "../../src/workspace/workspace.ts";
+import type { Commit } from "../../src/workspace/object/commit.ts";
 import { seededRandom } from "../random.ts";
 import { createScene, fsck } from "./workspace.fixture.ts";
 

@@ -3,8 +3,10 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { put as putAt, see } from "../../src/workspace/file/inspect.ts";
-import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
+import { see } from "../../src/workspace/file/inspect.ts";
+import { put as putAt } from "../../src/workspace/file/replace.ts";
+import type { LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
+import type { Commit } from "../../src/workspace/object/commit.ts";
 import { createScene, fsck, landAll, picture, prepare, type Scene } from "./workspace.fixture.ts";
 
 let scene: Scene;

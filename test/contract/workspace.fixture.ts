@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import type { Commit, LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
+import type { LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
+import type { Commit } from "../../src/workspace/object/commit.ts";
 import { createWorkspaces, type WorkspacesOptions } from "../../src/workspace/service.ts";
 
 /** A user's project with a service beside it, in a temporary folder. */

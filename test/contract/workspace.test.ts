@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../src/error.ts";
-import { WorkspaceLost } from "../../src/workspace/workspace.ts";
+import { WorkspaceLost } from "../../src/workspace/error.ts";
 import { createScene, fsck, landAll, picture, prepare, type Scene } from "./workspace.fixture.ts";
 
 let scene: Scene;

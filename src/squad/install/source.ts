@@ -1,7 +1,7 @@
 import { ServiceError } from "../../error.ts";
 import { createFiles } from "../../workspace/file/files.ts";
 import { createGit, GitError } from "../../workspace/git/git.ts";
-import { readerInCommit, trackedInCommit } from "../../workspace/tree/tracked-file.ts";
+import { readerInCommit, trackedInCommit } from "../../workspace/object/commit-file.ts";
 import type { Project } from "../../workspace/workspace.ts";
 import { type Contents, readFolder } from "../package/folder.ts";
 import { bounds } from "../package/manifest.ts";

@@ -1,7 +1,8 @@
 import { hasSnapshot } from "../../domain/state/task.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import type { Commit, LandingPlan, Refusal, Workspace } from "../../workspace/workspace.ts";
+import type { LandingPlan, Refusal, Workspace } from "../../workspace/workspace.ts";
+import type { Commit } from "../../workspace/object/commit.ts";
 import { type Conflict, giveBack } from "./conflict.ts";
 import type { Run } from "../worker/open.ts";
 import { messageFor, settle } from "./settle.ts";

@@ -2,7 +2,7 @@ import type { StreamID } from "../../domain/event.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { ClaimLost, moveClaimed } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
-import { WorkspaceLost } from "../../workspace/workspace.ts";
+import { WorkspaceLost } from "../../workspace/error.ts";
 import { withoutAttachments } from "../workspace/attachment.ts";
 import { baseline, check, feedback } from "../step/check.ts";
 import { createCrew } from "../session/runner.ts";

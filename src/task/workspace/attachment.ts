@@ -1,7 +1,7 @@
 import { attachmentFolder, attachmentPaths } from "../../domain/attachment.ts";
 import { messageOf } from "../../error.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
-import { pruneFolders } from "../../workspace/file/prune.ts";
+import { pruneFolders } from "../../workspace/file/folder.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../worker/open.ts";
 

@@ -1,5 +1,5 @@
 import { createFiles, FileRefused } from "../file/files.ts";
-import { splitNul } from "../tree/commit.ts";
+import { splitNul } from "../git/output.ts";
 import type { Git } from "../git/git.ts";
 import type { Before } from "../workspace.ts";
 

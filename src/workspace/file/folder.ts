@@ -1,4 +1,14 @@
-import { closeSync, constants, fstatSync, lstatSync, mkdirSync, openSync, readlinkSync, realpathSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  rmdirSync,
+} from "node:fs";
 import { decodePath, osPath } from "./path.ts";
 
 /**
@@ -104,4 +114,16 @@ export const realPathOf = (fd: number, path: string): string => {
   if (open.ino !== there.ino || open.dev !== there.dev)
     throw new FileRefused("outside", `Expected "${path}" to stay in place, got another file during the read`);
   return real;
+};
+
+/** Removes a folder and those above it, up to the root, as far as they are empty. Follows no link. */
+export const pruneFolders = (root: string, path: string): void => {
+  const components = path.split("/");
+  for (let depth = components.length; depth > 0; depth -= 1)
+    try {
+      using above = openFolder(root, components.slice(0, depth - 1));
+      rmdirSync(above.at(components[depth - 1] ?? ""));
+    } catch {
+      return;
+    }
 };

@@ -1,48 +1,23 @@
-import { copyFileSync, existsSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
+import { existsSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { below, look, put, see, sweep, take } from "../file/inspect.ts";
+import { below, look, see } from "../file/inspect.ts";
+import { put, sweep, take } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
-import { lockIndex } from "./index-lock.ts";
-import { encodePath } from "../file/path.ts";
-import { type Change, changesOf, entriesOf } from "./plan.ts";
-import type { Origin } from "../record.ts";
 import { headOf, refOf } from "../git/repository.ts";
-import { sourceOf, type Wanted } from "./content.ts";
+import type { Origin } from "../record.ts";
 import type { LandingPlan } from "../workspace.ts";
+import { sourceOf, type Wanted } from "./content.ts";
+import { lockIndex } from "./index-lock.ts";
+import { copyOf, makeIndex } from "./new-index.ts";
+import type { Landed, LandRequest } from "./request.ts";
 
 /**
  * A plan becomes the project's state: files, index, branch, under git's own index lock. The normal way and the way
  * after a kill are the same: every operation looks first whether it is done. Order: the files; the new index beside
  * the old; the branch by compare-and-swap; the new index in place; the lock.
  */
-
-/** Told before every operation; a test throws or ends the process there. */
-export type Step = (name: string) => void;
-
-export type LandRequest = {
-  taskID: string;
-  origin: Origin;
-  /** The Task's worktree, where the bytes come from. */
-  worktree: string;
-  /** git in the project's own files. */
-  git: Git;
-  plan: LandingPlan;
-  /** Bytes by their hash: what the user had edited, and what it was merged to. */
-  kept: string;
-  /** The index as the plan saw it; undefined after a restart. */
-  indexStamp: string | undefined;
-  step: Step;
-  lockWaitMs: number;
-};
-
-export type Landed = { ok: true; kept: string[] } | { ok: false; reason: string };
-
-export const indexStampOf = (gitDir: string): string => {
-  const stats = statSync(join(gitDir, "index"), { throwIfNoEntry: false });
-  return stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`;
-};
 
 export const landPlan = async (request: LandRequest): Promise<Landed> => {
   const { taskID, origin, plan, git, step } = request;
@@ -108,8 +83,6 @@ const takeBranch = async ({ taskID, origin, plan, git, lockWaitMs }: LandRequest
     }
   }
 };
-
-const copyOf = ({ origin, taskID }: LandRequest) => join(origin.projectGitDir, `sortie-${taskID}.index`);
 
 const branchAt = async (git: Git, { commonDir }: Origin, ref: string): Promise<string | null> => {
   const known = refOf(commonDir, ref);
@@ -230,54 +203,4 @@ const withdraw = async (request: LandRequest, reason: string): Promise<Landed> =
   }
   rmSync(copyOf(request), { force: true });
   return { ok: false, reason };
-};
-
-// ---- index ---------------------------------------------------------------------------------------------------------
-
-/** The index as it will be, beside the index: our paths as in the commit, everything else as the user has it. */
-const makeIndex = async (request: LandRequest): Promise<void> => {
-  const { origin, plan, git, step } = request;
-  const index = join(origin.projectGitDir, "index");
-  const copy = copyOf(request);
-  step("copy index");
-  rmSync(`${copy}.lock`, { force: true });
-  copyFileSync(index, copy);
-  // git trusts a file that is older than its index. The copy must not look younger than what it was copied from.
-  const seconds = Math.floor(statSync(index).mtimeMs / 1000);
-  utimesSync(copy, seconds, seconds);
-
-  const untouched = request.indexStamp === indexStampOf(origin.projectGitDir);
-  const skip = untouched ? new Set<string>() : await restaged(request);
-  const lines = plan.paths.flatMap(({ path, after, index: own }) => {
-    if (skip.has(path)) return [];
-    const to = own === undefined ? after : own.after;
-    const entry = to === null ? `0 ${"0".repeat(plan.commit.length)}` : `${to.mode} ${to.object}`;
-    return [Buffer.from(`${entry}\t`), encodePath(path), Buffer.of(0)];
-  });
-  step("update index");
-  await git.run(["update-index", "-z", "--add", "--replace", "--index-info"], {
-    input: Buffer.concat(lines),
-    env: { GIT_INDEX_FILE: copy },
-  });
-};
-
-/** Paths whose index entry is neither the old nor the new one: what the user staged in between stays staged. */
-const restaged = async ({ git, plan }: LandRequest): Promise<Set<string>> => {
-  const changes = await changesOf(git, plan.from, plan.commit);
-  const own = new Map(plan.paths.map(({ path, index }) => [path, index]));
-  const entries = await entriesOf(
-    git,
-    changes.map((change) => change.path),
-  );
-  const same = (entry: Change["from"] | undefined, side: Change["from"]) =>
-    entry?.mode === side?.mode && entry?.object === side?.object;
-  return new Set(
-    changes
-      .filter(({ path, from, to }) => {
-        const entry = entries.get(path) ?? null;
-        const sides = own.get(path) ?? { before: from, after: to };
-        return !same(entry, sides.before) && !same(entry, sides.after);
-      })
-      .map((change) => change.path),
-  );
 };

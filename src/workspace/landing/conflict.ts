@@ -1,11 +1,13 @@
-import { diffArgs } from "../tree/commit.ts";
-import { look, overwrite } from "../file/inspect.ts";
+import { diffArgs } from "../tree/diff.ts";
+import { look } from "../file/inspect.ts";
+import { overwrite } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { mostBytes } from "../object/merge-text.ts";
-import { changesOf } from "./plan.ts";
-import { commitOf, type Merged, mergeOnto } from "../object/rebase.ts";
+import { changesOf } from "../object/change.ts";
+import { type Merged, mergeOnto } from "../object/rebase.ts";
 import type { Taken } from "../worktree/snapshot.ts";
-import type { Commit, Renewed } from "../workspace.ts";
+import type { Renewed } from "../workspace.ts";
+import { type Commit, commitOf } from "../object/commit.ts";
 
 /**
  * A change that conflicts with the project is put on top of what the project holds now, uncommitted work included. Where

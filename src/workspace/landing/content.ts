@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { ftruncateSync, writeSync } from "node:fs";
 import { checkOut } from "../object/blob.ts";
-import { look, readParts, sha256, type Source } from "../file/inspect.ts";
+import { look, readParts, sha256 } from "../file/inspect.ts";
+import type { Source } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
-import { changesOf } from "./plan.ts";
-import { keptBytes } from "./merge-edit.ts";
+import { changesOf } from "../object/change.ts";
+import { keptBytes } from "./kept-bytes.ts";
 import type { LandingPlan } from "../workspace.ts";
 
 /** Where a landing takes a file's bytes from. They are what the plan says, or nothing is written. */

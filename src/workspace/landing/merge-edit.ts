@@ -1,11 +1,11 @@
-import { existsSync, fsyncSync, mkdirSync, openSync, closeSync, readFileSync, writeSync } from "node:fs";
-import { join } from "node:path";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { blobOf, checkedOut } from "../object/blob.ts";
-import { look, sha256 } from "../file/inspect.ts";
+import { look, sha256, type Seen } from "../file/inspect.ts";
 import type { Git } from "../git/git.ts";
+import { blobOf, checkedOut } from "../object/blob.ts";
+import type { Change } from "../object/change.ts";
 import { mergeText, mergeValue, mostBytes } from "../object/merge-text.ts";
-import type { Change, Entry, Seen } from "./plan.ts";
+import type { Entry } from "./index-entry.ts";
+import { keepBytes } from "./kept-bytes.ts";
 
 /**
  * A path that the user has edited, staged or deleted, and that a landing changes: three ways, file and index each for
@@ -86,25 +86,4 @@ const indexOf = async (
   // An object that nothing names yet changes nothing of what the user sees.
   const { stdout } = await git.run(["hash-object", "-w", "--stdin"], { input: merged });
   return { mode, object: stdout.toString("latin1").trim() };
-};
-
-/** On disk before it answers. */
-const keepBytes = (folder: string, bytes: Buffer): string => {
-  const hash = sha256(bytes);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const fd = openSync(join(folder, hash), "w", 0o600);
-  try {
-    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-  return hash;
-};
-
-export const keptBytes = (folder: string, hash: string): Buffer | undefined => {
-  const file = join(folder, hash);
-  if (!existsSync(file)) return undefined;
-  const bytes = readFileSync(file);
-  return sha256(bytes) === hash ? bytes : undefined;
 };

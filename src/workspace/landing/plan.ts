@@ -2,57 +2,23 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { splitNul } from "../tree/commit.ts";
-import { checkOut } from "../object/blob.ts";
-import { below, type OnDisk, see, type Sight } from "../file/inspect.ts";
-import type { Git } from "../git/git.ts";
-import { indexFree } from "./index-lock.ts";
+import { below, see, type Seen } from "../file/inspect.ts";
 import { encodePath } from "../file/path.ts";
-import type { Origin } from "../record.ts";
-import { type Edited, reconcile } from "./merge-edit.ts";
+import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
-import type { Commit, LandingPlan, Refusal } from "../workspace.ts";
+import { checkOut } from "../object/blob.ts";
+import { type Change, changesOf, type Side } from "../object/change.ts";
+import type { Commit } from "../object/commit.ts";
+import type { Origin } from "../record.ts";
+import type { LandingPlan, Refusal } from "../workspace.ts";
+import { entriesOf, type Entry } from "./index-entry.ts";
+import { indexFree } from "./index-lock.ts";
+import { type Edited, reconcile } from "./merge-edit.ts";
 
 /**
  * What a landing would change, or why it cannot. Nothing of the user's is written. Clean means clean by bytes: what the
  * index believes of a file (assume-unchanged, a coarse clock) does not count.
  */
-
-type Side = { mode: string; object: string } | null;
-export type Change = { path: string; from: Side; to: Side };
-
-/** One line per path; renames are a deletion and an addition. */
-export const changesOf = async (git: Git, from: string, to: string): Promise<Change[]> => {
-  const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
-  const parts = splitNul(stdout);
-  const changes: Change[] = [];
-  for (let at = 0; at + 1 < parts.length; at += 2) {
-    const [oldMode = "", newMode = "", oldObject = "", newObject = ""] = (parts[at] ?? "").slice(1).split(" ");
-    const side = (mode: string, object: string): Side => (mode === "000000" ? null : { mode, object });
-    changes.push({ path: parts[at + 1] ?? "", from: side(oldMode, oldObject), to: side(newMode, newObject) });
-  }
-  return changes;
-};
-
-export type Entry = { mode: string; object: string };
-
-export type Seen = OnDisk<Sight>;
-
-/** Longest list of paths given to git as arguments; longer ones are picked from the list of all. */
-const argumentBytes = 100_000;
-
-/** Index entries of these paths and of what is below them. A path in conflict stands with mode "conflict". */
-export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map<string, Entry>> => {
-  const fit = paths.every((path) => path.isWellFormed()) && paths.join("").length < argumentBytes;
-  const { stdout } = await git.run(["ls-files", "-s", "-z", "--", ...(fit ? paths : [])]);
-  const entries = new Map<string, Entry>();
-  for (const record of splitNul(stdout)) {
-    const tab = record.indexOf("\t");
-    const [mode = "", object = "", stage] = record.slice(0, tab).split(" ");
-    entries.set(record.slice(tab + 1), { mode: stage === "0" ? mode : "conflict", object });
-  }
-  return entries;
-};
 
 export type PlanRequest = {
   taskID: string;

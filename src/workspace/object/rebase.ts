@@ -1,7 +1,7 @@
-import { idOf, splitNul } from "../tree/commit.ts";
 import { type Git, GitError } from "../git/git.ts";
-import { changesOf } from "../landing/plan.ts";
-import type { Commit, Rebased } from "../workspace.ts";
+import { idOf, splitNul } from "../git/output.ts";
+import { changesOf } from "./change.ts";
+import { type Commit, commitOf } from "./commit.ts";
 
 /** A Task's one change on top of another commit, merged in the object store. */
 
@@ -88,12 +88,7 @@ const sides = async (git: Git, onto: string, commit: Commit): Promise<[string, s
   return [ours, await commitOf(git, commit.tree, root, "task")];
 };
 
-export const commitOf = async (
-  git: Git,
-  tree: string,
-  parent: string | undefined,
-  message: string,
-): Promise<string> => {
-  const args = ["commit-tree", tree, ...(parent === undefined ? [] : ["-p", parent]), "-F", "-"];
-  return (await git.run(args, { input: message })).stdout.toString("latin1").trim();
-};
+/** `left`: changes to what is uncommitted alone. `entangled`: the change needs lines that the user has not committed. */
+export type Rebased =
+  | { ok: true; baseCommit: string; baseTree: string; commit: string; tree: string; left: string[] }
+  | { ok: false; reason: "conflict" | "entangled"; paths: string[] };

@@ -1,12 +1,13 @@
-import { copyFileSync, existsSync, lstatSync, readFileSync, rmSync } from "node:fs";
-import { randomBytes } from "node:crypto";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { tempPrefix } from "../file/files.ts";
+import { encodePath, osPath } from "../file/path.ts";
 import { type Git, GitError, type GitOptions, type GitResult } from "../git/git.ts";
-import { hiddenPaths } from "./hidden-flag.ts";
-import { decodePath, encodePath, osPath } from "../file/path.ts";
+import { idOf } from "../git/output.ts";
 import { looseCommit } from "../git/repository.ts";
-import type { Commit } from "../workspace.ts";
+import type { Commit } from "../object/commit.ts";
+import { hiddenIn, showHidden } from "./hidden-flag.ts";
+import { type Change, isIn, specialOf, statusOf } from "./status.ts";
 
 /** The tree on disk as one commit on the base: made anew each time, whatever the agents did with branches meanwhile. */
 
@@ -26,64 +27,6 @@ export type CommitRequest = {
   without?: readonly string[];
 };
 
-type Change = {
-  path: string;
-  untracked: boolean;
-  staged: boolean;
-  link: boolean;
-  headMode: string;
-  headObject: string;
-};
-type Status = { oid: string; head: string; changes: Change[] };
-
-const statusArgs = ["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"];
-
-/** Submodules are compared by their commit alone: no process is started inside them. */
-export const statusOf = async (
-  git: Git,
-  paths: readonly string[] = [],
-  more: readonly string[] = [],
-  options: GitOptions = {},
-): Promise<Status> => {
-  const args = [...statusArgs, "--ignore-submodules=dirty", ...more, "--", ...paths];
-  const { stdout } = await git.run(args, options);
-  const status: Status = { oid: "", head: "", changes: [] };
-  for (const record of splitNul(stdout)) {
-    const [kind] = record;
-    if (kind === "#") {
-      const [, key, value = ""] = record.split(" ");
-      if (key === "branch.oid") status.oid = value;
-      if (key === "branch.head") status.head = record.slice("# branch.head ".length);
-      continue;
-    }
-    const untracked = kind === "?" || kind === "!";
-    const fields = record.split(" ");
-    // 1 XY sub mH mI mW hH hI path; u XY sub m1 m2 m3 mW h1 h2 h3 path
-    const count = untracked ? 1 : kind === "u" ? 10 : 8;
-    const [, states = "", , headMode = "", indexMode = "", workMode = "", headObject = ""] = fields;
-    status.changes.push({
-      path: fields.slice(count).join(" "),
-      untracked,
-      staged: !untracked && states[0] !== ".",
-      link: !untracked && [headMode, indexMode, workMode].includes("160000"),
-      headMode,
-      headObject,
-    });
-  }
-  return status;
-};
-
-export const splitNul = (bytes: Buffer): string[] => {
-  const parts: string[] = [];
-  for (let from = 0; from < bytes.length; ) {
-    const end = bytes.indexOf(0, from);
-    const to = end === -1 ? bytes.length : end;
-    parts.push(decodePath(bytes.subarray(from, to)));
-    from = to + 1;
-  }
-  return parts;
-};
-
 /** What an agent's unfinished merge or rebase leaves would make a commit of ours something else. */
 const unfinished = [
   "MERGE_HEAD",
@@ -94,6 +37,7 @@ const unfinished = [
   "CHERRY_PICK_HEAD",
   "REVERT_HEAD",
 ];
+
 const unfinishedFolders = ["rebase-merge", "rebase-apply", "sequencer"];
 
 /** undefined: the tree equals the base's. */
@@ -149,21 +93,6 @@ export const commitTree = async (request: CommitRequest): Promise<Commit | undef
   };
 };
 
-/** Files on disk that an index tells git to overlook. */
-export const hiddenIn = (worktree: string, index: string, idBytes: number): Buffer[] => {
-  const hidden = existsSync(index) ? hiddenPaths(readFileSync(index), idBytes) : [];
-  // What is not on disk either may be left out by a sparse checkout.
-  return hidden.filter((path) => existsSync(Buffer.concat([Buffer.from(`${worktree}/`), path])));
-};
-
-/** What stands on disk is what is committed, whatever the index was told to overlook. */
-export const showHidden = async (git: Git, hidden: readonly Buffer[], env: Record<string, string> = {}) => {
-  if (hidden.length === 0) return;
-  const input = Buffer.concat(hidden.flatMap((path) => [path, Buffer.of(0)]));
-  for (const mark of ["--no-assume-unchanged", "--no-skip-worktree"])
-    await git.run(["-c", "core.splitIndex=false", "update-index", "-z", mark, "--stdin"], { input, env });
-};
-
 /** Which changes enter the commit, which cannot, and which must leave the index again. */
 const sort = (worktree: string, changes: readonly Change[], without: readonly string[]) => {
   const keep: Change[] = [];
@@ -194,22 +123,6 @@ const sort = (worktree: string, changes: readonly Change[], without: readonly st
   return { keep, unstage, omitted };
 };
 
-/** Git names a folder that it knows nothing of with a slash. */
-export const isIn = (folder: string, { path }: Pick<Change, "path">): boolean =>
-  path === folder || path.startsWith(`${folder}/`);
-
-/** Why what stands at a path cannot be in a commit. */
-export const specialOf = (path: string): string | undefined => {
-  try {
-    const stats = lstatSync(osPath(path));
-    if (stats.isFIFO()) return "a FIFO";
-    if (stats.isSocket()) return "a socket";
-    return stats.isCharacterDevice() || stats.isBlockDevice() ? "a device" : undefined;
-  } catch {
-    return undefined;
-  }
-};
-
 /** Index entries as in HEAD, in the form of `update-index --index-info`; mode 0 removes. */
 const restored = (changes: readonly Change[]): Buffer =>
   Buffer.concat(
@@ -235,9 +148,6 @@ const retrying = (git: Git, { gitDir, commonDir }: { gitDir: string; commonDir: 
   },
 });
 
-export const idOf = async (git: Git, name: string): Promise<string> =>
-  (await git.run(["rev-parse", "--verify", "-q", name])).stdout.toString("latin1").trim();
-
 /** Tracked files as in the commit, untracked ones gone, ignored ones as they are. One process when it is so already. */
 export const resetTo = async (git: Git, commit: string, without: readonly string[] = []): Promise<void> => {
   const { oid, changes } = await statusOf(git);
@@ -251,19 +161,3 @@ export const resetTo = async (git: Git, commit: string, without: readonly string
 
 /** A path as a pattern of its own, from the top. */
 export const patternOf = (path: string): string => `/${path.replace(/[\\*?[\]!# ]/g, "\\$&")}`;
-
-export const diffArgs = ["diff", "--no-color", "--find-renames", "--ignore-submodules=dirty"];
-
-/** Unified diff against the base. Without a commit: of the tree on disk, new files included, through a copy of the index. */
-export const diffOf = async (git: Git, gitDir: string, base: string, commit: string | null): Promise<string> => {
-  if (commit !== null) return (await git.run([...diffArgs, base, commit, "--"])).stdout.toString("utf8");
-  const index = join(gitDir, `sortie-diff-${randomBytes(6).toString("hex")}`);
-  try {
-    copyFileSync(join(gitDir, "index"), index);
-    const env = { GIT_INDEX_FILE: index };
-    await git.run(["add", "--intent-to-add", "--", "."], { env });
-    return (await git.run([...diffArgs, base, "--"], { env })).stdout.toString("utf8");
-  } finally {
-    rmSync(index, { force: true });
-  }
-};

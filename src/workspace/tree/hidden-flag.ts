@@ -1,3 +1,6 @@
+import { existsSync, readFileSync } from "node:fs";
+import type { Git } from "../git/git.ts";
+
 /**
  * Paths that an index keeps git from looking at: "assume unchanged" and "skip worktree" (gitformat-index(5)). With
  * such a mark on a file, what was checked on disk and what is committed could differ. Read here, because asking git
@@ -36,4 +39,19 @@ export const hiddenPaths = (index: Buffer, idBytes: number): Buffer[] => {
     if (!(error instanceof RangeError)) throw error;
   }
   return hidden;
+};
+
+/** Files on disk that an index tells git to overlook. */
+export const hiddenIn = (worktree: string, index: string, idBytes: number): Buffer[] => {
+  const hidden = existsSync(index) ? hiddenPaths(readFileSync(index), idBytes) : [];
+  // What is not on disk either may be left out by a sparse checkout.
+  return hidden.filter((path) => existsSync(Buffer.concat([Buffer.from(`${worktree}/`), path])));
+};
+
+/** What stands on disk is what is committed, whatever the index was told to overlook. */
+export const showHidden = async (git: Git, hidden: readonly Buffer[], env: Record<string, string> = {}) => {
+  if (hidden.length === 0) return;
+  const input = Buffer.concat(hidden.flatMap((path) => [path, Buffer.of(0)]));
+  for (const mark of ["--no-assume-unchanged", "--no-skip-worktree"])
+    await git.run(["-c", "core.splitIndex=false", "update-index", "-z", mark, "--stdin"], { input, env });
 };

@@ -4,7 +4,7 @@ import type { Log } from "../../log.ts";
 import { createGit, type CreateGitOptions, type Git } from "../git/git.ts";
 import type { createOrigins, Origin } from "../record.ts";
 import { register } from "./register.ts";
-import type { Commit } from "../workspace.ts";
+import type { Commit } from "../object/commit.ts";
 
 /**
  * Where the worktrees of Tasks stand, and how one is filled. It is made by hand in git's documented layout

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Processes } from "../../process/process.ts";
-import { changesOf } from "../landing/plan.ts";
+import { changesOf } from "../object/change.ts";
 import type { Git } from "../git/git.ts";
 import { mergeOnto } from "../object/rebase.ts";
 import type { createOrigins, Origin } from "../record.ts";
@@ -9,7 +9,8 @@ import type { createRetention } from "./retire.ts";
 import { branchOf, type Stand } from "./create.ts";
 import type { createTurns } from "../../mutex.ts";
 import { openFolder } from "../file/folder.ts";
-import type { Commit, Joined, Prepared, Workspace, Workspaces } from "../workspace.ts";
+import type { Joined, Prepared, Workspace, Workspaces } from "../workspace.ts";
+import type { Commit } from "../object/commit.ts";
 
 /**
  * Files of their own for agents that work at once in one Task: a worktree each, from a commit of the Task's tree, named

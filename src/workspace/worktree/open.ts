@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Limits } from "../../protocol/limit.ts";
-import { commitTree, diffOf, idOf, resetTo } from "../tree/commit.ts";
+import { commitTree, resetTo } from "../tree/commit.ts";
+import { diffOf } from "../tree/diff.ts";
+import { idOf } from "../git/output.ts";
 import { createFiles, type Files } from "../file/files.ts";
 import { createGiver } from "../dependency/provide.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
@@ -19,7 +21,7 @@ import { createOrigins, type Origin } from "../record.ts";
 import { findRepository, looseCommit } from "../git/repository.ts";
 import { branchOf, hasReftable, type Stand } from "./create.ts";
 import { openFolder } from "../file/folder.ts";
-import { WorkspaceLost } from "../workspace.ts";
+import { WorkspaceLost } from "../error.ts";
 import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.ts";
 
 /**

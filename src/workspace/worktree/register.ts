@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Origin } from "../record.ts";
-import { WorkspaceLost } from "../workspace.ts";
+import { WorkspaceLost } from "../error.ts";
 
 /** Writes what makes a folder a linked worktree of the project's repository; may be done again at any time. */
 export const register = (worktree: string, origin: Origin, branch: string): void => {

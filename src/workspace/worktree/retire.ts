@@ -3,12 +3,16 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import { commitTree, hiddenIn, idOf, isIn, showHidden, statusOf } from "../tree/commit.ts";
-import type { Git } from "../git/git.ts";
 import { removeLayers } from "../dependency/overlay.ts";
+import type { Git } from "../git/git.ts";
+import { idOf } from "../git/output.ts";
 import type { createOrigins, Origin } from "../record.ts";
-import { branchOf, type Stand } from "./create.ts";
+import { commitTree } from "../tree/commit.ts";
+import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
+import { isIn, statusOf } from "../tree/status.ts";
 import { trackedInIndex } from "../tree/tracked-file.ts";
+import type { Retired } from "../workspace.ts";
+import { branchOf, type Stand } from "./create.ts";
 
 /**
  * Worktrees that are not needed any more go; what is in them stays on the Task's branch. A tree is removed only when
@@ -16,9 +20,8 @@ import { trackedInIndex } from "../tree/tracked-file.ts";
  * is never taken for a whole one.
  */
 
-export type Retired = { removed: true } | { removed: false; reason: string };
-
 const aside = ".gone";
+
 const doomed = ".doomed";
 
 export const createRetention = (deps: {

@@ -1,11 +1,13 @@
 import { accessSync, constants, copyFileSync, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
-import { hiddenIn, idOf, showHidden, specialOf, splitNul, statusOf } from "../tree/commit.ts";
+import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
+import { specialOf, statusOf } from "../tree/status.ts";
+import { idOf, splitNul } from "../git/output.ts";
 import { type Git, GitError } from "../git/git.ts";
 import type { Origin } from "../record.ts";
 import { encodePath, osPath } from "../file/path.ts";
-import type { Commit } from "../workspace.ts";
+import type { Commit } from "../object/commit.ts";
 
 /**
  * What the user's directory holds now, as a commit on its HEAD that is on no branch of the user's. Index, stash, refs

@@ -1,0 +1,22 @@
+import type { Git } from "../git/git.ts";
+import { splitNul } from "../git/output.ts";
+
+/** What the project's index holds. */
+
+export type Entry = { mode: string; object: string };
+
+/** Longest list of paths given to git as arguments; longer ones are picked from the list of all. */
+const argumentBytes = 100_000;
+
+/** Index entries of these paths and of what is below them. A path in conflict stands with mode "conflict". */
+export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map<string, Entry>> => {
+  const fit = paths.every((path) => path.isWellFormed()) && paths.join("").length < argumentBytes;
+  const { stdout } = await git.run(["ls-files", "-s", "-z", "--", ...(fit ? paths : [])]);
+  const entries = new Map<string, Entry>();
+  for (const record of splitNul(stdout)) {
+    const tab = record.indexOf("\t");
+    const [mode = "", object = "", stage] = record.slice(0, tab).split(" ");
+    entries.set(record.slice(tab + 1), { mode: stage === "0" ? mode : "conflict", object });
+  }
+  return entries;
+};

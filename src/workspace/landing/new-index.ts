@@ -1,0 +1,65 @@
+import { copyFileSync, rmSync, statSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import { encodePath } from "../file/path.ts";
+import { type Change, changesOf } from "../object/change.ts";
+import { entriesOf } from "./index-entry.ts";
+import type { LandRequest } from "./request.ts";
+
+/** The index as it will be, made beside the index; what the user has staged stays. */
+
+export const indexStampOf = (gitDir: string): string => {
+  const stats = statSync(join(gitDir, "index"), { throwIfNoEntry: false });
+  return stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`;
+};
+
+export const copyOf = ({ origin, taskID }: LandRequest) => join(origin.projectGitDir, `sortie-${taskID}.index`);
+
+// ---- index ---------------------------------------------------------------------------------------------------------
+
+/** The index as it will be, beside the index: our paths as in the commit, everything else as the user has it. */
+export const makeIndex = async (request: LandRequest): Promise<void> => {
+  const { origin, plan, git, step } = request;
+  const index = join(origin.projectGitDir, "index");
+  const copy = copyOf(request);
+  step("copy index");
+  rmSync(`${copy}.lock`, { force: true });
+  copyFileSync(index, copy);
+  // git trusts a file that is older than its index. The copy must not look younger than what it was copied from.
+  const seconds = Math.floor(statSync(index).mtimeMs / 1000);
+  utimesSync(copy, seconds, seconds);
+
+  const untouched = request.indexStamp === indexStampOf(origin.projectGitDir);
+  const skip = untouched ? new Set<string>() : await restaged(request);
+  const lines = plan.paths.flatMap(({ path, after, index: own }) => {
+    if (skip.has(path)) return [];
+    const to = own === undefined ? after : own.after;
+    const entry = to === null ? `0 ${"0".repeat(plan.commit.length)}` : `${to.mode} ${to.object}`;
+    return [Buffer.from(`${entry}\t`), encodePath(path), Buffer.of(0)];
+  });
+  step("update index");
+  await git.run(["update-index", "-z", "--add", "--replace", "--index-info"], {
+    input: Buffer.concat(lines),
+    env: { GIT_INDEX_FILE: copy },
+  });
+};
+
+/** Paths whose index entry is neither the old nor the new one: what the user staged in between stays staged. */
+const restaged = async ({ git, plan }: LandRequest): Promise<Set<string>> => {
+  const changes = await changesOf(git, plan.from, plan.commit);
+  const own = new Map(plan.paths.map(({ path, index }) => [path, index]));
+  const entries = await entriesOf(
+    git,
+    changes.map((change) => change.path),
+  );
+  const same = (entry: Change["from"] | undefined, side: Change["from"]) =>
+    entry?.mode === side?.mode && entry?.object === side?.object;
+  return new Set(
+    changes
+      .filter(({ path, from, to }) => {
+        const entry = entries.get(path) ?? null;
+        const sides = own.get(path) ?? { before: from, after: to };
+        return !same(entry, sides.before) && !same(entry, sides.after);
+      })
+      .map((change) => change.path),
+  );
+};

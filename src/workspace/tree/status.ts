@@ -1,0 +1,70 @@
+import { lstatSync } from "node:fs";
+import { osPath } from "../file/path.ts";
+import type { Git, GitOptions } from "../git/git.ts";
+import { splitNul } from "../git/output.ts";
+
+/** `git status`, parsed. Submodules are compared by their commit alone. */
+
+export type Change = {
+  path: string;
+  untracked: boolean;
+  staged: boolean;
+  link: boolean;
+  headMode: string;
+  headObject: string;
+};
+
+type Status = { oid: string; head: string; changes: Change[] };
+
+const statusArgs = ["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"];
+
+/** Submodules are compared by their commit alone: no process is started inside them. */
+export const statusOf = async (
+  git: Git,
+  paths: readonly string[] = [],
+  more: readonly string[] = [],
+  options: GitOptions = {},
+): Promise<Status> => {
+  const args = [...statusArgs, "--ignore-submodules=dirty", ...more, "--", ...paths];
+  const { stdout } = await git.run(args, options);
+  const status: Status = { oid: "", head: "", changes: [] };
+  for (const record of splitNul(stdout)) {
+    const [kind] = record;
+    if (kind === "#") {
+      const [, key, value = ""] = record.split(" ");
+      if (key === "branch.oid") status.oid = value;
+      if (key === "branch.head") status.head = record.slice("# branch.head ".length);
+      continue;
+    }
+    const untracked = kind === "?" || kind === "!";
+    const fields = record.split(" ");
+    // 1 XY sub mH mI mW hH hI path; u XY sub m1 m2 m3 mW h1 h2 h3 path
+    const count = untracked ? 1 : kind === "u" ? 10 : 8;
+    const [, states = "", , headMode = "", indexMode = "", workMode = "", headObject = ""] = fields;
+    status.changes.push({
+      path: fields.slice(count).join(" "),
+      untracked,
+      staged: !untracked && states[0] !== ".",
+      link: !untracked && [headMode, indexMode, workMode].includes("160000"),
+      headMode,
+      headObject,
+    });
+  }
+  return status;
+};
+
+/** Git names a folder that it knows nothing of with a slash. */
+export const isIn = (folder: string, { path }: Pick<Change, "path">): boolean =>
+  path === folder || path.startsWith(`${folder}/`);
+
+/** Why what stands at a path cannot be in a commit. */
+export const specialOf = (path: string): string | undefined => {
+  try {
+    const stats = lstatSync(osPath(path));
+    if (stats.isFIFO()) return "a FIFO";
+    if (stats.isSocket()) return "a socket";
+    return stats.isCharacterDevice() || stats.isBlockDevice() ? "a device" : undefined;
+  } catch {
+    return undefined;
+  }
+};
