@@ -1,6 +1,6 @@
 import { budgetWarnings, timeLeft } from "../domain/session/budget.ts";
 import { messageOf } from "../error.ts";
-import type { ExternalTurn } from "./loop/loop.ts";
+import type { ExternalTurn } from "./session.ts";
 
 /** The longest wait of a timer. */
 const longest = 2 ** 31 - 1;

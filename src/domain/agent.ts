@@ -15,3 +15,5 @@ export type AgentSpec = {
   /** Who runs its loop: we (absent), or a program of the operator's configuration, spoken to over ACP. */
   runtime?: `acp:${string}`;
 };
+
+export const isReviewer = ({ name }: AgentSpec): boolean => name === "reviewer";

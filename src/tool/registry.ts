@@ -15,7 +15,7 @@ import { search } from "./file/search.ts";
 import { shell } from "./command/shell.ts";
 import { type OwnSkill, skill, skillOf } from "./task/skill.ts";
 import { slice } from "./task/slice.ts";
-import type { Tool } from "./result.ts";
+import type { Tool } from "./tool.ts";
 import { verdict } from "./task/verdict.ts";
 import { write } from "./file/write.ts";
 

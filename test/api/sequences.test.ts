@@ -14,7 +14,7 @@ import { silent } from "../../src/log.ts";
 import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
-import { createSquads } from "../../src/squad/squad.ts";
+import { createSquads } from "../../src/squad/revision.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createRunTask } from "../../src/task/worker/run.ts";

@@ -13,7 +13,7 @@ import { createRunMission } from "../../src/mission/worker/run.ts";
 import { type Model, noUsage, type PromptMessage } from "../../src/model/model.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
-import { createSquads } from "../../src/squad/squad.ts";
+import { createSquads } from "../../src/squad/revision.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { wokenBy } from "../../src/task/operation/change.ts";

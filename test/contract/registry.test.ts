@@ -6,7 +6,7 @@ import { ServiceError, StartError } from "../../src/error.ts";
 import { silent } from "../../src/log.ts";
 import { noUsage, type Model, type ModelFailure } from "../../src/model/model.ts";
 import { createRegistry, type RegistryOptions } from "../../src/model/registry.ts";
-import { retryAttempts, sequelOf } from "../../src/agent/loop/retry.ts";
+import { retryAttempts, sequelOf } from "../../src/agent/loop/failure.ts";
 import { costOf } from "../../src/model/provider/cost.ts";
 import { temporary } from "../harness.ts";
 import { startMockProvider } from "../mock-provider.ts";

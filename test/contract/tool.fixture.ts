@@ -6,7 +6,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createBackground } from "../../src/tool/command/background.ts";
 import { tools } from "../../src/tool/registry.ts";
-import type { ToolContext, ToolResult } from "../../src/tool/result.ts";
+import type { ToolContext, ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { callContext } from "../harness.ts";

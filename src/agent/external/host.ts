@@ -14,7 +14,7 @@ import type { Ran } from "../../process/process.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { FileRefused } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import type { ExternalTurn } from "../loop/loop.ts";
+import type { ExternalTurn } from "../session.ts";
 import { type Leave, within } from "./permission.ts";
 
 /**

@@ -3,8 +3,8 @@ import type { RequestPermissionRequest } from "@agentclientprotocol/sdk";
 import { timeouts } from "../../domain/session/ask.ts";
 import { decide, type Request, type Subject } from "../../domain/permission/rule.ts";
 import { hostOf } from "../permission/subject.ts";
-import { Waits } from "../../tool/result.ts";
-import type { ExternalTurn } from "../loop/loop.ts";
+import { Waits } from "../../tool/tool.ts";
+import type { ExternalTurn } from "../session.ts";
 import { permitted } from "../permission/permit.ts";
 
 /**

@@ -7,7 +7,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { ModelUsage, TurnFailure } from "../../protocol/event/conversation.ts";
 import { keepInput, keepText, outputBytes } from "../../store/blob/text.ts";
 import { fit } from "../../tool/result.ts";
-import type { ExternalTurn } from "../loop/loop.ts";
+import type { ExternalTurn } from "../session.ts";
 
 /**
  * What an external agent reports, as the facts of our own log: what it says up to a call is a reply, each call has its

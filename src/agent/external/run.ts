@@ -19,8 +19,9 @@ import type { PromptMessage } from "../../model/model.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { serveHost } from "./host.ts";
 import { createLeave } from "./permission.ts";
-import type { ExternalTurn } from "../loop/loop.ts";
-import { promptOf, systemOf } from "../prompt/message.ts";
+import type { ExternalTurn } from "../session.ts";
+import { promptOf } from "../prompt/message.ts";
+import { systemOf } from "../prompt/system.ts";
 import { createScribe } from "./recorder.ts";
 import { transcriptOf } from "./transcript.ts";
 

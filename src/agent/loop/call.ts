@@ -5,9 +5,9 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadInput, outputBytes } from "../../store/blob/text.ts";
-import { type Tool, type ToolResult, Waits } from "../../tool/result.ts";
+import { type Tool, type ToolResult, Waits } from "../../tool/tool.ts";
 import { ask } from "../permission/ask.ts";
-import type { Turn } from "./loop.ts";
+import type { Turn } from "../session.ts";
 import { narrowed, permit, webUnder } from "../permission/permit.ts";
 
 /**

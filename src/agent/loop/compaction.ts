@@ -3,7 +3,7 @@ import { type ModelReply, noUsage, type PromptMessage } from "../../model/model.
 import type { ModelUsage } from "../../protocol/event/conversation.ts";
 import { keepText } from "../../store/blob/text.ts";
 import { fit } from "../../tool/result.ts";
-import type { Turn } from "./loop.ts";
+import type { Turn } from "../session.ts";
 import type { createPrompts } from "../prompt/message.ts";
 
 /**

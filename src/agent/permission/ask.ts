@@ -1,8 +1,8 @@
 import { askIDOf } from "../../domain/session/ask.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import { type Asked, Waits } from "../../tool/result.ts";
-import type { ExternalTurn } from "../loop/loop.ts";
+import { type Asked, Waits } from "../../tool/tool.ts";
+import type { ExternalTurn } from "../session.ts";
 
 /** Asks for a call. The call that runs again after its answer finds it here, so nothing is asked twice. */
 

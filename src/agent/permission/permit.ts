@@ -2,11 +2,11 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { decide, type Request, type Rules } from "../../domain/permission/rule.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { hostOf, subjectsOf } from "./subject.ts";
-import type { Tool, ToolResult } from "../../tool/result.ts";
+import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { type Files, FileRefused } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { ask } from "./ask.ts";
-import type { ExternalTurn, Turn } from "../loop/loop.ts";
+import type { ExternalTurn, Turn } from "../session.ts";
 
 /** The one place where rules meet calls, before anything is done. Every decision but plain permission is a fact. */
 

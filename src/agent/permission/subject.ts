@@ -1,5 +1,5 @@
 import type { Subject } from "../../domain/permission/rule.ts";
-import type { Tool } from "../../tool/result.ts";
+import type { Tool } from "../../tool/tool.ts";
 
 /**
  * What a call is about, for the permission rules: read from the names of its arguments, so that a new tool is under

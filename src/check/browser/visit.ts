@@ -2,24 +2,18 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import { loopbackUp } from "../../process/sandbox/sandbox.ts";
-import type { CheckPlace } from "../../workspace/workspace.ts";
-import { toolPath } from "../kind/command.ts";
 import { shellQuote } from "../../shell-quote.ts";
+import type { CheckPlace } from "../../workspace/workspace.ts";
+import type { Browser } from "../check.ts";
+import { toolPath } from "../shell.ts";
 import { connectTo, portOf, ports, takenBy } from "../port.ts";
 import { openDevTools } from "./devtools.ts";
-import { type Seen, see, type Sight } from "./page.ts";
+import { see, type Seen, type Sight } from "./page.ts";
 
 /**
  * A server and a browser beside it, started together and ended together: in one sandbox, and so in one network, which
  * nothing else is in where the sandbox has one of its own. The browser is the machine's; none is ever downloaded.
  */
-
-export type Browser = {
-  /** Where the program is; undefined: this machine has none. */
-  program: string | undefined;
-  /** Its own sandbox cannot be had in ours, nor as root. */
-  bare: boolean;
-};
 
 export type Visit = Sight & {
   start: string;
@@ -39,6 +33,7 @@ export const noBrowser =
 
 /** A server that goes into the background ends its command; it may answer a moment later. */
 const graceMs = 1000;
+
 const leaveMs = 2000;
 
 export const visit = async (

@@ -1,7 +1,7 @@
 import type { FileCheck } from "../../protocol/check.ts";
 import { FileRefused } from "../../workspace/file/files.ts";
 import type { CheckPlace } from "../../workspace/workspace.ts";
-import type { CheckOptions, CheckResult } from "../run.ts";
+import type { CheckOptions, CheckResult } from "../check.ts";
 import { isFound, searchMs } from "../pattern.ts";
 
 /** Whether a file is there, and whether a text stands in it. Nothing is started. */

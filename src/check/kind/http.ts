@@ -1,8 +1,8 @@
 import type { HttpCheck } from "../../protocol/check.ts";
 import type { Ran } from "../../process/process.ts";
 import type { CheckPlace } from "../../workspace/workspace.ts";
-import type { CheckOptions, CheckResult } from "../run.ts";
-import { folderOf, lastLines, missingProgram, toolPath } from "./command.ts";
+import type { CheckOptions, CheckResult } from "../check.ts";
+import { folderOf, lastLines, missingProgram, toolPath } from "../shell.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { isFound } from "../pattern.ts";
 import { connectTo, portOf, ports, taken, takenBy } from "../port.ts";

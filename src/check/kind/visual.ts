@@ -1,8 +1,8 @@
 import type { VisualCheck } from "../../protocol/check.ts";
 import type { CheckPlace } from "../../workspace/workspace.ts";
 import { visit } from "../browser/visit.ts";
-import type { CheckOptions, CheckResult } from "../run.ts";
-import { lastLines } from "./command.ts";
+import type { CheckOptions, CheckResult } from "../check.ts";
+import { lastLines } from "../shell.ts";
 import { compare } from "./pixel.ts";
 
 /** A page as a browser shows it, compared with a picture of how it should look; without one it is evidence. */

@@ -6,7 +6,8 @@ import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { Scan } from "../../squad/catalog/catalog.ts";
 import { type Recommendation, recommend } from "../../squad/catalog/recommend.ts";
 import type { Found } from "../../squad/catalog/scope.ts";
-import { failed, ok, type Tool, type ToolResult } from "../../tool/result.ts";
+import { failed, ok } from "../../tool/result.ts";
+import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { mayProduce, type MissionRun } from "../worker/open.ts";
 
 /**

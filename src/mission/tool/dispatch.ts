@@ -12,7 +12,8 @@ import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
 import { type Origin, Overtaken } from "../../task/operation/create.ts";
-import { asData, failed, ok, type Tool, type ToolResult } from "../../tool/result.ts";
+import { asData, failed, ok } from "../../tool/result.ts";
+import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { choose } from "./choose-squad.ts";
 import type { MissionRun } from "../worker/open.ts";
 

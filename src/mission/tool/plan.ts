@@ -2,7 +2,8 @@ import { z } from "zod";
 import { isRunning } from "../../domain/state/mission.ts";
 import { phaseState, planProblem } from "../../domain/mission/plan.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
-import { failed, ok, type Tool } from "../../tool/result.ts";
+import { failed, ok } from "../../tool/result.ts";
+import type { Tool } from "../../tool/tool.ts";
 import type { MissionRun } from "../worker/open.ts";
 import { standing } from "./task.ts";
 

@@ -1,6 +1,6 @@
 import { ask } from "../../tool/task/ask.ts";
 import { note } from "../../tool/task/note.ts";
-import type { Tool } from "../../tool/result.ts";
+import type { Tool } from "../../tool/tool.ts";
 import { dispatchTool } from "./dispatch.ts";
 import type { MissionRun } from "../worker/open.ts";
 import { finishTool, planTool } from "./plan.ts";

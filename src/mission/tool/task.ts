@@ -4,7 +4,8 @@ import { usedOf } from "../../domain/mission/budget.ts";
 import { isRunning, type MissionState } from "../../domain/state/mission.ts";
 import { planOf } from "../../domain/mission/status.ts";
 import { messageOf, ServiceError } from "../../error.ts";
-import { asData, failed, fit, maxOutput, ok, type Tool, type ToolResult } from "../../tool/result.ts";
+import { asData, failed, fit, maxOutput, ok } from "../../tool/result.ts";
+import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../worker/open.ts";
 
 /** How the Mission looks at its Tasks, and speaks to them. */

@@ -1,5 +1,6 @@
 import { interrupted, runCalls } from "../../agent/loop/call.ts";
-import { runAgent, type Turn } from "../../agent/loop/loop.ts";
+import { runAgent } from "../../agent/loop/loop.ts";
+import type { Turn } from "../../agent/session.ts";
 import { isOver, timeouts } from "../../domain/session/ask.ts";
 import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import { missionAgent } from "../../domain/mission/evolve.ts";

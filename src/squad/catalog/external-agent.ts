@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Found } from "./scope.ts";
-import { type Squad, snapshotOf } from "../squad.ts";
+import type { Squad } from "../squad.ts";
+import { snapshotOf } from "../package/snapshot.ts";
 
 /** The squad of one external agent: it works alone, with its own model and tools, under the service's rules. */
 const externalSquad = (name: string): Squad => ({

@@ -1,4 +1,5 @@
-import type { Browser, Visit } from "../../check/browser/visit.ts";
+import type { Visit } from "../../check/browser/visit.ts";
+import type { Browser } from "../../check/check.ts";
 import { type TaskState, isActive } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/engine.ts";
 import type { Slots } from "../../engine/slot.ts";

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { AgentSpec, ModelRef, SquadRef } from "../../domain/agent.ts";
+import { type AgentSpec, type ModelRef, type SquadRef, isReviewer } from "../../domain/agent.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { dueNow } from "../../engine/engine.ts";
 import { ServiceError } from "../../error.ts";
@@ -12,7 +12,6 @@ import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { Blobs, Fence, Write } from "../../store/store.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Project } from "../../workspace/workspace.ts";
-import { isReviewer } from "../session/runner.ts";
 import { onceOf, replay } from "./change.ts";
 import { viewportOf, withBaselines } from "./visual-baseline.ts";
 import type { Tasks, TasksDeps } from "../service.ts";

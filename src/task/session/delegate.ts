@@ -1,4 +1,4 @@
-import type { Delegated, ExternalTurn } from "../../agent/loop/loop.ts";
+import type { Delegated, ExternalTurn } from "../../agent/session.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import { findSession, interruptOf } from "../../domain/session/session.ts";
 import type { Session } from "../../domain/state/stream.ts";
@@ -7,7 +7,8 @@ import { newID } from "../../id.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
-import { failed, ok, sized, type ToolResult, Waits } from "../../tool/result.ts";
+import { failed, ok, sized } from "../../tool/result.ts";
+import { type ToolResult, Waits } from "../../tool/tool.ts";
 import type { Joined } from "../../workspace/workspace.ts";
 import type { Crew } from "./runner.ts";
 import type { Run } from "../worker/open.ts";

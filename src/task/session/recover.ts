@@ -1,5 +1,5 @@
 import { interrupted, runCalls } from "../../agent/loop/call.ts";
-import type { Turn } from "../../agent/loop/loop.ts";
+import type { Turn } from "../../agent/session.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
 import { isWaiting, type Open } from "../../domain/state/stream.ts";
 import type { Workspace } from "../../workspace/workspace.ts";

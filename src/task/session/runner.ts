@@ -1,25 +1,26 @@
 import { withinTime } from "../../agent/deadline.ts";
 import type { ExternalAgent } from "../../agent/external/run.ts";
-import { type Delegated, type ExternalTurn, runAgent, type Turn } from "../../agent/loop/loop.ts";
+import { runAgent } from "../../agent/loop/loop.ts";
+import type { Delegated, ExternalTurn, Turn } from "../../agent/session.ts";
 import { ownChecks } from "../../check/project/own-check.ts";
-import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
-import { brake } from "../../domain/session/budget.ts";
+import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
-import { next } from "../../domain/task/next.ts";
-import type { Step } from "../../domain/task/step.ts";
+import { brake } from "../../domain/session/budget.ts";
 import { circleOf, findSession, interruptOf } from "../../domain/session/session.ts";
 import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
+import { next } from "../../domain/task/next.ts";
+import type { Step } from "../../domain/task/step.ts";
 import { ServiceError } from "../../error.ts";
 import type { Model } from "../../model/model.ts";
 import type { Squad } from "../../squad/squad.ts";
-import type { ToolResult } from "../../tool/result.ts";
-import { author, maker } from "./squad-author.ts";
-import { createBranches } from "./interruption.ts";
-import { delegate } from "./delegate.ts";
-import { createEquip, type Equipment } from "./toolset.ts";
-import { factsOf } from "./project-facts.ts";
+import type { ToolResult } from "../../tool/tool.ts";
 import type { Run } from "../worker/open.ts";
+import { delegate } from "./delegate.ts";
+import { createBranches } from "./interruption.ts";
+import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
+import { author, maker } from "./squad-author.ts";
+import { createEquip, type Equipment } from "./toolset.ts";
 
 /** The agents of a run: what each session works with, and how it is moved. */
 
@@ -136,8 +137,6 @@ export const createCrew = async (run: Run): Promise<Crew> => {
   };
   return crew;
 };
-
-export const isReviewer = ({ name }: AgentSpec): boolean => name === "reviewer";
 
 /** A reviewer sees what it was given: nothing of the project beside it. */
 const asReview = (turn: Turn): Turn => ({ ...turn, system: turn.agent.instructions });

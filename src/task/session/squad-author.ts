@@ -7,7 +7,8 @@ import { parsePackage } from "../../squad/package/parse.ts";
 import { producedTools, productionBounds, productionProblems } from "../../squad/production.ts";
 import type { Blobs } from "../../store/store.ts";
 import type { Run } from "../worker/open.ts";
-import { failed, ok, type Tool, type ToolResult } from "../../tool/result.ts";
+import { failed, ok } from "../../tool/result.ts";
+import type { Tool, ToolResult } from "../../tool/tool.ts";
 
 /**
  * The tool that writes a squad, given to the Orchestrator of a production Task and to nobody else. It stages a package

@@ -1,4 +1,4 @@
-import type { ExternalTurn } from "../../agent/loop/loop.ts";
+import type { ExternalTurn } from "../../agent/session.ts";
 import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
 import { dueNow } from "../../engine/engine.ts";
@@ -6,7 +6,7 @@ import type { Facts, ToolSpec } from "../../model/model.ts";
 import type { LiveFrame } from "../../protocol/event/frame.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { selectTools, toolSpecs } from "../../tool/registry.ts";
-import type { Tool } from "../../tool/result.ts";
+import type { Tool } from "../../tool/tool.ts";
 import { withAttachments } from "../workspace/attachment.ts";
 import type { Run } from "../worker/open.ts";
 

@@ -1,4 +1,5 @@
-import { type CheckResult, runCheck } from "../../check/run.ts";
+import { runCheck } from "../../check/run.ts";
+import type { CheckResult } from "../../check/check.ts";
 import { redefinedIn } from "../../check/project/redefined.ts";
 import type { RunCheck } from "../../protocol/check.ts";
 import type { Checkout, Laid } from "../../workspace/workspace.ts";

@@ -1,4 +1,4 @@
-import type { CheckResult } from "../../check/run.ts";
+import type { CheckResult } from "../../check/check.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { type CheckRun, hasSnapshot, type TaskState } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";

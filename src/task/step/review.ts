@@ -11,7 +11,8 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
 import { asData, fit } from "../../tool/result.ts";
 import { subjectOf } from "./check.ts";
-import { type Crew, isReviewer } from "../session/runner.ts";
+import type { Crew } from "../session/runner.ts";
+import { isReviewer } from "../../domain/agent.ts";
 import type { Run } from "../worker/open.ts";
 import { said } from "./message.ts";
 

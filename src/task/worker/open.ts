@@ -1,5 +1,5 @@
 import type { ExternalAgent } from "../../agent/external/run.ts";
-import type { Browser } from "../../check/browser/visit.ts";
+import type { Browser } from "../../check/check.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
 import type { ModelRef } from "../../domain/agent.ts";
 import type { Recorded, StreamID } from "../../domain/event.ts";
@@ -17,7 +17,8 @@ import type { Manager } from "../../squad/install/manager.ts";
 import type { Squads } from "../../squad/squad.ts";
 import { type RecordFacts, recordThrough } from "../../store/claimed-stream.ts";
 import type { Claim, Store } from "../../store/store.ts";
-import { type Background, createBackground } from "../../tool/command/background.ts";
+import { createBackground } from "../../tool/command/background.ts";
+import type { Background } from "../../tool/tool.ts";
 import type { OutboundOptions } from "../../outbound/address.ts";
 import { createFiles } from "../../workspace/file/files.ts";
 import type { Processes } from "../../process/process.ts";

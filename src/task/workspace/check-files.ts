@@ -1,4 +1,4 @@
-import type { CheckResult } from "../../check/run.ts";
+import type { CheckResult } from "../../check/check.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
 import type { Run } from "../worker/open.ts";
 import { reasonOf } from "./setup.ts";

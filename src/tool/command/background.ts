@@ -1,40 +1,18 @@
 import { createTail } from "../../process/command/output.ts";
 import type { Command, Ran } from "../../process/process.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
+import type { Background, Job } from "../tool.ts";
 
 /**
  * Commands of one run that go on while the agent works. Their ids hold the run's epoch, so that one of an earlier run
  * is known for what it is. Nothing of it is durable: whoever ends the run ends them.
  */
 
-export interface Background {
-  /** Starts a command; undefined: `most` run already. */
-  start(workspace: Workspace, command: Omit<Command, "signal">, most: number): Job | undefined;
-  /** A string says why there is none of this id. */
-  find(id: string): Job | string;
-  list(): readonly Job[];
-  /** Ends all of them, and waits until they are gone. Those it ended answer later that it was not their doing. */
-  end(): Promise<void>;
-}
-
-export interface Job {
-  readonly id: string;
-  readonly command: string;
-  /** undefined: it runs. */
-  ended(): Ran | undefined;
-  seconds(): number;
-  /** Whether `Background.end` ended it, and not the command itself or its agent. */
-  swept(): boolean;
-  /** What it wrote since the last call, head and tail when that is long. */
-  take(): string;
-  /** Waits for its end, or with `output` for new output, too; at most so long. Rejects with the signal's abort. */
-  wait(what: "end" | "output", ms: number, signal: AbortSignal): Promise<void>;
-  kill(): Promise<void>;
-}
-
 const unreadBytes = 64 * 1024;
+
 /** Ended commands that can still be asked for. */
 const keptJobs = 20;
+
 /** Output comes in pieces: this long after the first there is something to read. */
 const gatherMs = 150;
 

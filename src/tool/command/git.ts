@@ -2,18 +2,8 @@ import { z } from "zod";
 import { componentsOf, decodePath } from "../../workspace/file/files.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import { move, remove } from "../file/move.ts";
-import {
-  answer,
-  failed,
-  fit,
-  ok,
-  shown,
-  sized,
-  type Tool,
-  type ToolContext,
-  type ToolResult,
-  untold,
-} from "../result.ts";
+import { answer, failed, fit, ok, shown, sized } from "../result.ts";
+import { type Tool, type ToolContext, type ToolResult, untold } from "../tool.ts";
 
 const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
 

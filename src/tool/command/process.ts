@@ -1,16 +1,6 @@
 import { z } from "zod";
-import type { Job } from "./background.ts";
-import {
-  answer,
-  failed,
-  maxOutput,
-  ok,
-  outputPath,
-  sized,
-  type Tool,
-  type ToolContext,
-  type ToolResult,
-} from "../result.ts";
+import { answer, failed, maxOutput, ok, outputPath, sized } from "../result.ts";
+import type { Tool, ToolContext, ToolResult, Job } from "../tool.ts";
 
 const input = z.strictObject({
   action: z.enum(["read", "wait", "kill", "list"]),

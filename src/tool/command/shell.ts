@@ -3,7 +3,8 @@ import { z } from "zod";
 import type { Given } from "../../protocol/event/workspace.ts";
 import { givenNote } from "../../workspace/dependency/find.ts";
 import { report } from "./process.ts";
-import { answer, counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "../result.ts";
+import { answer, counted, failed, sized } from "../result.ts";
+import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({
   command: z.string().min(1).max(65_536).describe("Run by bash, standard input empty"),

@@ -2,7 +2,8 @@ import { createTwoFilesPatch } from "diff";
 import { z } from "zod";
 import { find, type Reading, startsOf } from "./match.ts";
 import { linesOf, nearest, numbered, textOf } from "../file/text.ts";
-import { answer, counted, failed, fit, ok, shown, type Tool } from "../result.ts";
+import { answer, counted, failed, fit, ok, shown } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const one = z
   .strictObject({

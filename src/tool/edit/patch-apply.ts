@@ -6,11 +6,11 @@ import { messageOf } from "../../error.ts";
 import { componentsOf } from "../../workspace/file/files.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type Change, change, contentOf, sameContent } from "../file/change.ts";
+import { type Change, change, contentOf, sameContent, type Fitted, type Tree } from "../file/change.ts";
 import { type FilePart, fitParts, isEnvelope, parseEnvelope, parseLoosely } from "./patch-format.ts";
 import { linesOf, nearest, numbered, textOf } from "../file/text.ts";
-import type { Fitted, Tree } from "../file/tree.ts";
-import { counted, failed, fit, ok, shown, type ToolResult } from "../result.ts";
+import { counted, failed, fit, ok, shown } from "../result.ts";
+import type { ToolResult } from "../tool.ts";
 
 /**
  * Applies a patch. A unified diff first exactly (hunks may have moved as a whole), then, where Git has the versions that

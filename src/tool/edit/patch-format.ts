@@ -1,6 +1,6 @@
 import { find } from "./match.ts";
 import { nearest, numbered, textOf } from "../file/text.ts";
-import type { Fitted, Tree } from "../file/tree.ts";
+import type { Fitted, Tree } from "../file/change.ts";
 import { shown } from "../result.ts";
 
 /**

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { apply } from "./patch-apply.ts";
-import { answer, type Tool, untold } from "../result.ts";
+import { answer } from "../result.ts";
+import { type Tool, untold } from "../tool.ts";
 
 const input = z.strictObject({
   patch: z.string().min(1),

@@ -65,3 +65,7 @@ const removeEmptyFolders = async (files: Files, path: string): Promise<void> => 
       throw error;
     }
 };
+
+export type Tree = Map<string, Content | null>;
+
+export type Fitted = { ok: true; tree: Tree } | { ok: false; why: string };

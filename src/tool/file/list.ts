@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { type Entry, FileRefused } from "../../workspace/file/files.ts";
-import { answer, failed, ok, shown, type Tool } from "../result.ts";
+import { answer, failed, ok, shown } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({
   path: z.string().optional().describe("Folder; default: the root"),

@@ -1,7 +1,8 @@
 import { componentsOf, type Files } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Change, change, contentOf } from "./change.ts";
-import { counted, failed, ok, shown, type ToolResult } from "../result.ts";
+import { counted, failed, ok, shown } from "../result.ts";
+import type { ToolResult } from "../tool.ts";
 
 /** `git mv` and `git rm` as Git's own would do them, but through `files`, which no link leads out of the project. */
 

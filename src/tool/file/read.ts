@@ -3,7 +3,8 @@ import type { Files } from "../../workspace/file/files.ts";
 import { FileRefused } from "../../workspace/file/files.ts";
 import { kindOf } from "./binary-kind.ts";
 import { likeness, linesOf, numbered, textOf } from "./text.ts";
-import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult } from "../result.ts";
+import { answer, failed, maxOutput, ok, outputPath, shown } from "../result.ts";
+import type { Tool, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({
   path: z.string().min(1).describe("File, or `output:…` as a cut result named it"),

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { FileRefused, type Files } from "../../workspace/file/files.ts";
 import { noOutput } from "./read.ts";
 import { type Group, groupsOf, ripgrep } from "./ripgrep.ts";
-import { answer, failed, maxOutput, ok, outputPath, shown, type Tool, type ToolResult, untold } from "../result.ts";
+import { answer, failed, maxOutput, ok, outputPath, shown } from "../result.ts";
+import { type Tool, type ToolResult, untold } from "../tool.ts";
 
 const input = z.strictObject({
   pattern: z.string().min(1).max(8192).describe("Regular expression; `(?i)` in front ignores case"),

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { linesOf } from "./text.ts";
-import { answer, counted, ok, shown, type Tool } from "../result.ts";
+import { answer, counted, ok, shown } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({
   path: z.string().min(1),

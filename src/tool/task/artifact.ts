@@ -3,7 +3,8 @@ import { newID } from "../../id.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import { type TaskState, isOpen } from "../../domain/state/task.ts";
 import { mediaTypeOf } from "./media-type.ts";
-import { answer, failed, ok, shown, type Tool } from "../result.ts";
+import { answer, failed, ok, shown } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({
   path: z.string().min(1).describe("File, also one that Git ignores"),

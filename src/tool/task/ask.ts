@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { ok, failed, type Tool } from "../result.ts";
+import { ok, failed } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({
   question: z.string().min(1).max(2000).describe("With what the user needs to know to answer it"),

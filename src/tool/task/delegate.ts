@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Tool } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({
   agent: z.string(),

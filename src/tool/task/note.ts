@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { ok, type Tool } from "../result.ts";
+import { ok } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const maxBytes = 8 * 1024;
 

@@ -2,7 +2,8 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { messageOf } from "../../error.ts";
 import type { Files } from "../../workspace/file/files.ts";
-import { asData, failed, fit, ok, shown, sized, type Tool, type ToolContext, type ToolResult } from "../result.ts";
+import { asData, failed, fit, ok, shown, sized } from "../result.ts";
+import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 /**
  * Agent Skills of the project: folders with a `SKILL.md`, whose front matter says what it is for. They are listed to

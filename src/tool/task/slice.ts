@@ -2,7 +2,8 @@ import { z } from "zod";
 import type { DomainEvent } from "../../domain/event.ts";
 import { isOpen, type Slice } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";
-import { failed, ok, type Tool } from "../result.ts";
+import { failed, ok } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({
   plan: z

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { DomainEvent } from "../../domain/event.ts";
-import { failed, ok, type Tool } from "../result.ts";
+import { failed, ok } from "../result.ts";
+import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({
   parts: z

@@ -3,7 +3,8 @@ import { z } from "zod";
 import { messageOf } from "../../error.ts";
 import { readable } from "./html.ts";
 import { fetchOut, OutboundRefused, type Page } from "../../outbound/address.ts";
-import { counted, failed, sized, type Tool, type ToolContext, type ToolResult } from "../result.ts";
+import { counted, failed, sized } from "../result.ts";
+import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({ url: z.string().min(1).max(4000) });
 
