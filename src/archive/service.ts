@@ -8,7 +8,7 @@ import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
 import type { Store } from "../store/store.ts";
-import type { ArchiveFile } from "../task/service.ts";
+import type { ArchiveFile } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import { addMission } from "./mission.ts";
 import { addTask } from "./task.ts";

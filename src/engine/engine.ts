@@ -1,5 +1,4 @@
 import type { StreamID } from "../domain/event.ts";
-import type { Priority } from "../protocol/task/status.ts";
 import type { Due } from "../store/store.ts";
 
 /**
@@ -16,17 +15,3 @@ export interface Engine extends AsyncDisposable {
   /** Streams whose handler runs now; all, or those that are meant. */
   running(of?: (stream: StreamID) => boolean): number;
 }
-
-const minutes = 60_000;
-const headStart: Record<Priority, number> = {
-  critical: 24 * 60 * minutes,
-  high: 10 * minutes,
-  normal: 0,
-  low: -10 * minutes,
-};
-
-/**
- * A due mark for now. The rank is the time it was set less the priority's head start: `critical` runs first, and a
- * `low` one that waited ten minutes longer than a `normal` one goes before it, so nothing starves.
- */
-export const dueNow = (now: Date, priority: Priority): Due => ({ at: now, rank: now.getTime() - headStart[priority] });

@@ -7,7 +7,7 @@ import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/service.ts";
-import type { Tasks } from "../task/service.ts";
+import type { Tasks } from "../task/tasks.ts";
 import { createAnswered } from "./request/answered.ts";
 import type { Webhooks } from "../webhook/service.ts";
 import { type Auth, createAuth, unauthorized } from "./guard/auth.ts";

@@ -2,13 +2,14 @@ import { randomBytes } from "node:crypto";
 import { endedBy } from "../domain/session/ask.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { MissionState } from "../domain/state/mission.ts";
-import { dueNow } from "../engine/engine.ts";
+import { dueNow } from "../engine/due.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
 import { keepText } from "../store/blob/text.ts";
-import { onceOf, replay } from "../task/operation/change.ts";
-import { keepAttachments, titleOf } from "../task/operation/create.ts";
+import { onceOf, replay } from "../task/operation/idempotency.ts";
+import { keepAttachments } from "../task/operation/attachment.ts";
+import { titleOf } from "../domain/task/title.ts";
 import type { Missions, MissionsDeps } from "./service.ts";
 
 /**

@@ -1,114 +1,21 @@
-import type { ModelRef } from "../domain/agent.ts";
 import { endedBy } from "../domain/session/ask.ts";
-import { cancel } from "../domain/task/cancel.ts";
-import { type TaskState, isActive } from "../domain/state/task.ts";
 import { openAsks, rootOf } from "../domain/state/stream.ts";
-import { dueNow, type Engine } from "../engine/engine.ts";
+import { isActive, type TaskState } from "../domain/state/task.ts";
+import { cancel } from "../domain/task/cancel.ts";
+import { dueNow } from "../engine/due.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
-import type { Log } from "../log.ts";
-import type { Limits } from "../protocol/limit.ts";
-import type {
-  AnswerAccepted,
-  CancelAccepted,
-  CaptureAccepted,
-  InterruptAccepted,
-  MessageAccepted,
-} from "../protocol/task/accepted.ts";
-import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../protocol/task/status.ts";
-import type { MessagePage, Preview, TaskBoard } from "../protocol/task/board.ts";
-import type {
-  SessionInterrupt,
-  TaskAnswer,
-  TaskCancel,
-  TaskCapture,
-  TaskCreate,
-  TaskMessage,
-  TaskPatch,
-} from "../protocol/task/request.ts";
-import type { Squads } from "../squad/squad.ts";
-import type { ListQuery, Store } from "../store/store.ts";
+import type { CancelAccepted, MessageAccepted } from "../protocol/task/accepted.ts";
+import type { TaskMessage } from "../protocol/task/request.ts";
 import { keepText } from "../store/blob/text.ts";
-import type { Workspaces } from "../workspace/workspace.ts";
-import { type Accepted, createAccept, type OnceKey } from "./operation/change.ts";
 import { createAnswer } from "./operation/answer.ts";
-import { type CapturesDeps, createCaptures } from "./operation/capture.ts";
-import { createTask, keepAttachments, type Origin, type TaskCreated } from "./operation/create.ts";
+import { createCaptures } from "./operation/capture.ts";
+import { createAccept } from "./operation/change.ts";
+import { createTask } from "./operation/create.ts";
+import { keepAttachments } from "./operation/attachment.ts";
 import { createInterrupt, interruptAll } from "./operation/interrupt.ts";
-import { type Between, createReads } from "./query/read.ts";
-
-/** A finished ZIP in a temporary file; disposing removes it. */
-export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filename: string };
-
-/**
- * What the service does with Tasks; HTTP and Missions call these. Refusals reject with ServiceError and have
- * written nothing. `directory` is the caller's text, not yet checked; a Task of another project is
- * `directory_mismatch`.
- */
-export interface Tasks {
-  /** `origin`: dispatched by a Mission; rejects with Overtaken when that has moved on. */
-  create(directory: string, body: TaskCreate, once?: OnceKey, origin?: Origin): Promise<Accepted<TaskCreated>>;
-  /** Of the whole project, whichever of its worktrees or subfolders the directory is. */
-  list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]>;
-  get(taskID: string): Promise<TaskDetail>;
-  status(taskID: string): Promise<TaskStatus>;
-  board(taskID: string): Promise<TaskBoard>;
-  messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage>;
-  diff(taskID: string, between?: Between): Promise<string>;
-  checkLog(taskID: string, checkID: string): Promise<Buffer>;
-  artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }>;
-  preview(directory: string, taskID: string): Promise<Preview>;
-  /** A picture of what the Task has made, as an artifact; a caller who leaves ends it. */
-  capture(
-    directory: string,
-    taskID: string,
-    body: TaskCapture,
-    once: OnceKey | undefined,
-    signal: AbortSignal,
-  ): Promise<Accepted<CaptureAccepted>>;
-  message(directory: string, taskID: string, body: TaskMessage, once?: OnceKey): Promise<Accepted<MessageAccepted>>;
-  cancel(directory: string, taskID: string, body: TaskCancel, once?: OnceKey): Promise<Accepted<CancelAccepted>>;
-  /** Answers what the Task waits for; of two answers the first stands, the other is refused as `ask_closed`. */
-  answer(
-    directory: string,
-    taskID: string,
-    askID: string,
-    body: TaskAnswer,
-    once?: OnceKey,
-  ): Promise<Accepted<AnswerAccepted>>;
-  /** Stops one delegated session and those that work for it; the Task goes on. */
-  interrupt(
-    directory: string,
-    taskID: string,
-    sessionID: string,
-    body: SessionInterrupt,
-    once?: OnceKey,
-  ): Promise<Accepted<InterruptAccepted>>;
-  update(directory: string, taskID: string, patch: TaskPatch): Promise<TaskStatus>;
-  remove(directory: string, taskID: string): Promise<void>;
-  archive(directory: string, taskID: string, signal: AbortSignal): Promise<ArchiveFile>;
-  /** The service stops: what still works for callers is ended. */
-  stop(): void;
-}
-
-export type TasksDeps = {
-  store: Store;
-  engine: Engine;
-  workspaces: Workspaces;
-  squads: Squads;
-  /** The model of a new Task; refuses one that cannot be called. */
-  resolveModel: (ref: string | undefined) => ModelRef;
-  archive: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
-  /** Refuses new Tasks while the disk is nearly full. */
-  checkDisk: () => Promise<void>;
-  /** Where a callback goes, and how much of it everybody may see; refuses what may not be told. */
-  callback: (url: string) => { url: string; shown: string };
-  defaults: { squad: string; landing: "commit" | "branch" };
-  limits: Limits;
-  captures: CapturesDeps;
-  log: Log;
-  now: () => Date;
-};
+import { createReads } from "./query/read.ts";
+import type { Tasks, TasksDeps } from "./tasks.ts";
 
 export const createTasks = (deps: TasksDeps): Tasks => {
   const { store, engine, workspaces } = deps;

@@ -9,7 +9,7 @@ import { createRoutes } from "../../src/protocol/route/table.ts";
 import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import type { Store, StoredAnswer } from "../../src/store/store.ts";
 import type { Missions } from "../../src/mission/service.ts";
-import type { Tasks } from "../../src/task/service.ts";
+import type { Tasks } from "../../src/task/tasks.ts";
 import type { Webhooks } from "../../src/webhook/service.ts";
 
 /**

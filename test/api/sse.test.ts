@@ -9,7 +9,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { Tasks } from "../../src/task/service.ts";
+import type { Tasks } from "../../src/task/tasks.ts";
 import { created, settled } from "../events.ts";
 import { temporary, until } from "../harness.ts";
 import { createDouble } from "./double.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import type { TaskStatus } from "../../src/protocol/task/status.ts";
-import { titleOf } from "../../src/task/operation/create.ts";
+import { titleOf } from "../../src/domain/task/title.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
 import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";

@@ -16,7 +16,7 @@ import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createSquads } from "../../src/squad/revision.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
-import { wokenBy } from "../../src/task/operation/change.ts";
+import { wokenBy } from "../../src/task/wake-mission.ts";
 import { createTasks } from "../../src/task/service.ts";
 import type { Workspaces } from "../../src/workspace/workspace.ts";
 import { temporary } from "../harness.ts";

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { Recorded } from "../../src/domain/event.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import { taskRevision } from "../../src/domain/task/evolve.ts";
-import { dueNow } from "../../src/engine/engine.ts";
+import { dueNow } from "../../src/engine/due.ts";
 import type { Once, Store, Write } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";

@@ -4,8 +4,7 @@ import type { Missions } from "../../mission/service.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Routes } from "../../protocol/route/table.ts";
 import type { Store } from "../../store/store.ts";
-import type { OnceKey } from "../../task/operation/change.ts";
-import type { Tasks } from "../../task/service.ts";
+import type { Tasks, OnceKey } from "../../task/tasks.ts";
 import { directoryOf } from "../request/directory.ts";
 import { keyForm, onceKey, type RunOnce } from "../request/idempotency.ts";
 

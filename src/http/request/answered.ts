@@ -1,5 +1,6 @@
 import type { Store } from "../../store/store.ts";
-import { type Accepted, onceOf, type OnceKey, replay } from "../../task/operation/change.ts";
+import type { Accepted, OnceKey } from "../../task/tasks.ts";
+import { onceOf, replay } from "../../task/operation/idempotency.ts";
 import type { RunOnce } from "./idempotency.ts";
 import { type Answer, type Entry, json } from "../response/response.ts";
 

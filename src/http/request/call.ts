@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "zod";
 import type { Route } from "../../protocol/route/route.ts";
-import type { OnceKey } from "../../task/operation/change.ts";
+import type { OnceKey } from "../../task/tasks.ts";
 import type { Answer, Entry } from "../response/response.ts";
 
 type Parsed<R, Key extends string> = R extends { [K in Key]: infer S extends z.ZodType } ? z.output<S> : undefined;

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { ServiceError } from "../../error.ts";
 import type { Store } from "../../store/store.ts";
-import type { Accepted, OnceKey } from "../../task/operation/change.ts";
+import type { Accepted, OnceKey } from "../../task/tasks.ts";
 import { quote } from "../../protocol/issue.ts";
 
 /**

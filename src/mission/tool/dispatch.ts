@@ -11,7 +11,7 @@ import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
-import { type Origin, Overtaken } from "../../task/operation/create.ts";
+import { type Origin, Overtaken } from "../../task/tasks.ts";
 import { asData, failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { choose } from "./choose-squad.ts";

@@ -14,7 +14,7 @@ import type { Catalog } from "../../squad/catalog/catalog.ts";
 import { type RecordFacts, recordThrough } from "../../store/claimed-stream.ts";
 import type { Claim, Fence, Store } from "../../store/store.ts";
 import { openConversation } from "../../task/session/conversation.ts";
-import type { Tasks } from "../../task/service.ts";
+import type { Tasks } from "../../task/tasks.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 
 /** What a Mission's run works with, and how it is opened from a claim. */

@@ -7,7 +7,7 @@ import { missionAgent } from "../../domain/mission/evolve.ts";
 import { nextStep } from "../../domain/mission/next.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
 import { openAsks } from "../../domain/state/stream.ts";
-import { dueNow } from "../../engine/engine.ts";
+import { dueNow } from "../../engine/due.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import { noUsage } from "../../model/model.ts";

@@ -1,9 +1,9 @@
 import { answer, answerWords } from "../../domain/session/ask.ts";
-import { dueNow } from "../../engine/engine.ts";
+import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { AnswerAccepted } from "../../protocol/task/accepted.ts";
 import type { Accept } from "./change.ts";
-import type { Tasks, TasksDeps } from "../service.ts";
+import type { Tasks, TasksDeps } from "../tasks.ts";
 
 /** A caller's answer to what a Task waits for. Of two the first stands. */
 export const createAnswer =

@@ -1,8 +1,6 @@
 import type { Visit } from "../../check/browser/visit.ts";
-import type { Browser } from "../../check/check.ts";
-import { type TaskState, isActive } from "../../domain/state/task.ts";
-import { dueNow } from "../../engine/engine.ts";
-import type { Slots } from "../../engine/slot.ts";
+import { isActive, type TaskState } from "../../domain/state/task.ts";
+import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { Limits } from "../../protocol/limit.ts";
@@ -10,22 +8,15 @@ import type { CaptureAccepted } from "../../protocol/task/accepted.ts";
 import type { Preview } from "../../protocol/task/board.ts";
 import type { Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
-import type { Accept } from "./change.ts";
+import type { CapturesDeps, Tasks } from "../tasks.ts";
 import { workOf } from "../workspace/retention.ts";
-import type { Tasks } from "../service.ts";
+import type { Accept } from "./change.ts";
 
 /**
  * Pictures of what a Task has made, on request. There is no server that goes on: each picture starts one as the Task's
  * first check that has one does, in the Task's sandbox, and ends it. Only while nobody works on the Task, for a server may
  * write what it likes; what it leaves is put back before anybody works again.
  */
-
-export type CapturesDeps = {
-  browser: () => Browser;
-  slots: Slots;
-  /** Commands share this machine's network. */
-  network: boolean;
-};
 
 export interface Captures {
   preview(state: TaskState): Preview;
@@ -148,6 +139,7 @@ export const createCaptures = (
 
 /** Captures at once; each is a browser. */
 const most = 2;
+
 const usual = { width: 1280, height: 720 };
 
 /** The server of the first check that looks at a page, else of the first that asks one. */

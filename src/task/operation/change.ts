@@ -1,17 +1,15 @@
 import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import type { TaskState } from "../../domain/state/task.ts";
-import { dueNow, type Engine } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
-import type { Due, Once, Store, Write } from "../../store/store.ts";
+import type { Due, Store, Write } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
+import type { Accepted, OnceKey } from "../tasks.ts";
+import { wokenBy } from "../wake-mission.ts";
+import { onceOf, replay } from "./idempotency.ts";
 
 /** How a caller's wish about a Task becomes facts and an answer, once for each idempotency key. */
-
-/** The idempotency key of a request: the answer is stored in the commit of the effect. */
-export type OnceKey = { scope: string; key: string; bodyHash: string };
-
-/** `replayed`: the key stood already, this is its first answer. */
-export type Accepted<T> = { status: 200 | 202; body: T; replayed: boolean };
 
 export type Decision<T> = {
   status: 200 | 202;
@@ -20,36 +18,6 @@ export type Decision<T> = {
   due?: ReturnType<typeof dueNow> | null;
   revoke?: boolean;
 };
-
-/** The key with its answer; `positionAs` lets the store name the event that does not stand yet. */
-export const onceOf = (once: OnceKey, status: number, body: object, positioned: boolean): Once => ({
-  ...once,
-  answer: { status, body: { ...body } },
-  ...(positioned ? { positionAs: "eventID" } : {}),
-});
-
-export const replay = <T>(
-  bodyHash: string,
-  stored: { status: number; body: unknown },
-  once: OnceKey | undefined,
-): Accepted<T> => {
-  if (bodyHash !== once?.bodyHash)
-    throw new ServiceError(
-      "idempotency_key_reused",
-      "Expected the same body as the first request with this Idempotency-Key, got another.",
-    );
-  return { status: stored.status === 200 ? 200 : 202, body: stored.body as T, replayed: true };
-};
-
-/** A Task that ends wakes its Mission: due in the same commit, so that no crash comes in between. */
-export const wokenBy = (
-  { mission }: TaskState,
-  events: readonly DomainEvent[],
-  now: Date,
-): { stream: StreamID; due: Due }[] =>
-  mission !== null && events.some(({ type }) => type === "task.settled")
-    ? [{ stream: mission.sessionID, due: dueNow(now, "normal") }]
-    : [];
 
 const dueBy = (
   stream: StreamID,

@@ -1,69 +1,19 @@
-import type { z } from "zod";
-import { type AgentSpec, type ModelRef, type SquadRef, isReviewer } from "../../domain/agent.ts";
+import { type AgentSpec, isReviewer, type ModelRef, type SquadRef } from "../../domain/agent.ts";
 import type { DomainEvent } from "../../domain/event.ts";
-import { dueNow } from "../../engine/engine.ts";
+import { titleOf } from "../../domain/task/title.ts";
+import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
-import { aboutOf, type CheckSpec, checkRequest, checkSpec } from "../../protocol/check.ts";
-import type { AttachmentRef } from "../../protocol/text.ts";
-import type { TaskMission } from "../../protocol/mission/status.ts";
-import type { production } from "../../protocol/task/status.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
-import type { Blobs, Fence, Write } from "../../store/store.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Project } from "../../workspace/workspace.ts";
-import { onceOf, replay } from "./change.ts";
-import { viewportOf, withBaselines } from "./visual-baseline.ts";
-import type { Tasks, TasksDeps } from "../service.ts";
+import { Overtaken, type TaskCreated, type Tasks, type TasksDeps } from "../tasks.ts";
+import { keepAttachments } from "./attachment.ts";
+import { checkSpecs, wrong } from "./check-spec.ts";
+import { onceOf, replay } from "./idempotency.ts";
+import { withBaselines } from "./visual-baseline.ts";
 
 /** A new Task: what the request leaves open is filled in, what cannot be is refused, and one commit makes it stand. */
-
-export type TaskCreated = {
-  task_id: string;
-  taskID: string;
-  directory: string;
-  squad: { id: string; version: string; digest: string };
-};
-
-/** Attachments as blobs, named by their hash. */
-export const keepAttachments = (
-  blobs: Blobs,
-  attachments: NonNullable<TaskCreate["attachments"]>,
-): Promise<AttachmentRef[]> =>
-  Promise.all(
-    attachments.map(async ({ filename, mime, data }) => {
-      const { sha256, bytes } = await blobs.put(Buffer.from(data, "base64"));
-      return { filename, mime, bytes, sha256 };
-    }),
-  );
-
-/** A Task that a Mission dispatches: it stands in the Mission's log in the same commit, or not at all. */
-export type Origin = {
-  mission: TaskMission;
-  production: z.infer<typeof production> | undefined;
-  /** The revision that the catalog must still have: what was recommended, or reconciled. */
-  expected: Pick<SquadRef, "version" | "digest"> | undefined;
-  /** The model that its caller named, for a squad that brings none. */
-  model: ModelRef | undefined;
-  /** Files that came to the Mission, and go to this Task too. */
-  attachments: readonly AttachmentRef[];
-  /** What the squad is told beside the request, by the Mission. */
-  handover: string | undefined;
-  /** What goes into the Mission's log, at the version that it was judged at and under its claim. */
-  also: (task: { taskID: string; title: string; squad: SquadRef }) => {
-    append: Write["appends"][number];
-    fence: Fence;
-  };
-};
-
-/** The Mission's log has moved on, or another handler has it: decide again. */
-export class Overtaken extends Error {
-  readonly reason: "version" | "fence";
-  constructor(reason: "version" | "fence") {
-    super(`The Mission has moved on (${reason}).`);
-    this.reason = reason;
-  }
-}
 
 export const createTask =
   (deps: TasksDeps): Tasks["create"] =>
@@ -211,40 +161,3 @@ const modelFor = (
   if (wanted === undefined) return `acp/${name}`;
   throw wrong("model", `Expected no model with the external agent ${name}, which brings its own, got "${wanted}"`);
 };
-
-/** The first line of the request, without Markdown decoration, at most 80 characters. */
-export const titleOf = (request: string): string => {
-  const first = request.split("\n").find((line) => line.trim() !== "") ?? "Task";
-  const words = first.replace(/^[\s#>*-]+/, "").replace(/^\d{1,3}[.)]\s/, "");
-  const plain = words.replace(/^\s*\[[ xX]\]/, "").trim() || first.trim();
-  const characters = Array.from(plain);
-  return characters.length <= 80 ? plain : `${characters.slice(0, 79).join("")}…`;
-};
-
-/** Checks with every default; a bare string is a command. Ids are the caller's, else `check-1`, `check-2`, … */
-const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec[] => {
-  const seen = new Set<string>();
-  return checks.map((check, index) => {
-    const given = checkRequest.parse(typeof check === "string" ? { kind: "command", run: check } : check);
-    if (given.kind === "file" && !given.exists && given.matches !== undefined)
-      throw wrong(
-        `checks[${index}].matches`,
-        `Expected no pattern for a file that must not exist, got ${JSON.stringify(given.matches)}`,
-      );
-    const id = given.id ?? `check-${index + 1}`;
-    if (seen.has(id)) throw wrong(`checks[${index}].id`, `Expected a different id for every check, got "${id}" twice`);
-    seen.add(id);
-    const size = given.kind === "visual" ? { viewport: viewportOf(given.viewport) } : {};
-    const bounds =
-      given.kind === "review"
-        ? { baseline: false, timeoutSeconds: 600 }
-        : { baseline: given.baseline === true, timeoutSeconds: given.timeoutSeconds };
-    const spec = checkSpec.parse({ ...given, ...size, ...bounds, id, name: given.name ?? "" });
-    return { ...spec, name: given.name ?? aboutOf(spec).slice(0, 200) };
-  });
-};
-
-const wrong = (path: string, message: string) =>
-  new ServiceError("invalid_request", `body.${path}: ${message}.`, {
-    issues: [{ path: `body.${path}`, message, code: "custom" }],
-  });

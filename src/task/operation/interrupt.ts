@@ -2,11 +2,11 @@ import { endAsks } from "../../domain/session/ask.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { type TaskState, isActive } from "../../domain/state/task.ts";
 import { openAsks } from "../../domain/state/stream.ts";
-import { dueNow } from "../../engine/engine.ts";
+import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { InterruptAccepted } from "../../protocol/task/accepted.ts";
 import type { Accept } from "./change.ts";
-import type { Tasks, TasksDeps } from "../service.ts";
+import type { Tasks, TasksDeps } from "../tasks.ts";
 
 /** A message that interrupts cuts everything that was delegated. */
 export const interruptAll = ({ sessions }: TaskState, surface: string): DomainEvent[] =>

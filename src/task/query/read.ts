@@ -1,28 +1,27 @@
 import { specsOf } from "../../domain/evidence/check.ts";
 import { columnsOf } from "../../domain/evidence/slice.ts";
+import type { TaskState } from "../../domain/state/task.ts";
 import { boardOf } from "../../domain/view/board.ts";
-import { timelineOf } from "../../domain/view/timeline.ts";
 import { messagesFrom, messageTypes, type OpenMessage } from "../../domain/view/message.ts";
 import { statusOf } from "../../domain/view/status.ts";
 import { phaseOf, waitOf } from "../../domain/view/summary.ts";
-import type { TaskState } from "../../domain/state/task.ts";
+import { timelineOf } from "../../domain/view/timeline.ts";
 import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
-import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import type { Message, MessagePage, TaskBoard } from "../../protocol/task/board.ts";
-import type { Json, ListQuery, Store } from "../../store/store.ts";
+import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { loadInput, loadText } from "../../store/blob/text.ts";
+import type { Json, ListQuery, Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
+import type { Between } from "../tasks.ts";
 import { withQueue } from "./queue-place.ts";
 
 /** What may be asked about Tasks. Nothing here writes. */
 
-/** Two commits of a Task. */
-export type Between = { from: string; to: string };
-
 export type ReadsDeps = { store: Store; workspaces: Workspaces; now: () => Date };
 
 const boardMessages = 50;
+
 const boardTimeline = 50;
 
 /** The messages of a Task, or of a Mission, page by page. */

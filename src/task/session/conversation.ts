@@ -1,9 +1,10 @@
-import { type Conversation, emptyConversation } from "../../domain/conversation/message.ts";
 import { concerns, conversationTypes, converse, messageEventTypes, reopen } from "../../domain/conversation/fold.ts";
+import { type Conversation, emptyConversation } from "../../domain/conversation/message.ts";
 import type { Recorded, StreamID } from "../../domain/event.ts";
-import { type StreamState, rootOf } from "../../domain/state/stream.ts";
+import { rootOf, type StreamState } from "../../domain/state/stream.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import type { Store } from "../../store/store.ts";
+import type { Conversations } from "../run.ts";
 
 /** What the sessions of a Task, or of a Mission, have said, as far as somebody goes on with it. */
 
@@ -35,13 +36,6 @@ const newestSummary = async (store: Store, stream: string, isOurs: (event: Recor
   const found = newest.every(isOurs) ? newest : await store.read(stream, { types });
   const summary = found.findLast(isOurs);
   return summary?.type === "conversation.compacted" ? summary : undefined;
-};
-
-/** The conversations that are open in a run; each is opened with its first use, and follows the log from there. */
-export type Conversations = {
-  of(sessionID: string): Promise<Conversation>;
-  follow(event: Recorded): void;
-  close(sessionID: string): void;
 };
 
 export const createConversations = (store: Store, state: () => TaskState, root: Conversation): Conversations => {

@@ -7,12 +7,12 @@ import { newID } from "../../id.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
+import type { Squad } from "../../squad/squad.ts";
 import { failed, ok, sized } from "../../tool/result.ts";
 import { type ToolResult, Waits } from "../../tool/tool.ts";
 import type { Joined } from "../../workspace/workspace.ts";
-import type { Crew } from "./runner.ts";
-import type { Run } from "../worker/open.ts";
-import { commitTree } from "../step/settle.ts";
+import type { Run } from "../run.ts";
+import { commitTree } from "../workspace/commit.ts";
 
 /**
  * A call that has another agent work. Its session is found by the call, so that a run after a kill goes on with it and
@@ -22,17 +22,20 @@ import { commitTree } from "../step/settle.ts";
 
 type Work = Delegated & { callID: string };
 
+/** Whom it may give work to, and what lets a session go on until its last word. */
+type Team = { squad: Squad; runSession(sessionID: string): Promise<unknown> };
+
 /** Sessions of one Task at most. */
 const most = 64;
 
-export const delegate = async (run: Run, crew: Crew, parent: ExternalTurn, work: Work): Promise<ToolResult> => {
+export const delegate = async (run: Run, team: Team, parent: ExternalTurn, work: Work): Promise<ToolResult> => {
   const known = run.state().sessions.find(({ callID }) => callID === work.callID);
-  const refused = known === undefined ? refusal(run, crew, parent, work) : undefined;
+  const refused = known === undefined ? refusal(run, team, parent, work) : undefined;
   if (refused !== undefined) return failed(refused);
-  const sessionID = known?.sessionID ?? (await begin(run, crew, parent, work));
+  const sessionID = known?.sessionID ?? (await begin(run, team, parent, work));
   const session = findSession(run.state(), sessionID);
   using _ended = { [Symbol.dispose]: () => run.chats.close(sessionID) };
-  if (session.end === null) await carryOut(run, crew, session);
+  if (session.end === null) await carryOut(run, team, session);
   const ended = findSession(run.state(), sessionID);
   if (ended.fork !== null)
     await run.workspaces.leave(await run.workspace(), ended.fork.name, ended.end?.joined?.commit);
@@ -40,10 +43,10 @@ export const delegate = async (run: Run, crew: Crew, parent: ExternalTurn, work:
 };
 
 /** Lets it work to its end, and says so. */
-const carryOut = async (run: Run, crew: Crew, { sessionID, agent, fork }: Session): Promise<void> => {
+const carryOut = async (run: Run, team: Team, { sessionID, agent, fork }: Session): Promise<void> => {
   // In the Task's own files those that may change them take turns; with files of their own, only to join them.
-  using _files = mayWrite(crew, agent) && fork === null ? await inTurn(run) : nothing;
-  const ended = await crew.work(sessionID).then(
+  using _files = mayWrite(team, agent) && fork === null ? await inTurn(run) : nothing;
+  const ended = await team.runSession(sessionID).then(
     () => endOf(run, sessionID),
     (error: unknown) => cannot(run, error),
   );
@@ -64,12 +67,12 @@ type End = Pick<EventData["session.ended"], "outcome" | "reason">;
 
 const nothing: Disposable = { [Symbol.dispose]() {} };
 
-const refusal = (run: Run, crew: Crew, { agent }: ExternalTurn, work: Work): string | undefined => {
+const refusal = (run: Run, team: Team, { agent }: ExternalTurn, work: Work): string | undefined => {
   const { sessions, slices } = run.state();
   if (!agent.delegates.includes(work.agent))
     return `There is no agent ${JSON.stringify(work.agent)} to delegate to. Expected one of ${agent.delegates.join(", ")}.`;
-  if (!crew.squad.agents.some(({ name }) => name === work.agent))
-    return `The squad ${crew.squad.id} has no agent ${JSON.stringify(work.agent)}.`;
+  if (!team.squad.agents.some(({ name }) => name === work.agent))
+    return `The squad ${team.squad.id} has no agent ${JSON.stringify(work.agent)}.`;
   if (sessions.length >= most) return `A Task may have ${most} sessions, and this one has. Do the rest yourself.`;
   const unknown = (work.slices ?? []).filter((id) => !slices.some(({ sliceID }) => sliceID === id));
   if (unknown.length > 0)
@@ -77,13 +80,13 @@ const refusal = (run: Run, crew: Crew, { agent }: ExternalTurn, work: Work): str
   return undefined;
 };
 
-const begin = async (run: Run, crew: Crew, parent: ExternalTurn, work: Work): Promise<string> => {
+const begin = async (run: Run, team: Team, parent: ExternalTurn, work: Work): Promise<string> => {
   const sessionID = newID("ses");
-  const forked = mayWrite(crew, work.agent) && isOneOfSeveral(run, parent.sessionID);
+  const forked = mayWrite(team, work.agent) && isOneOfSeveral(run, parent.sessionID);
   // The tree that it begins from is committed before anybody else goes on in it.
   using _files = forked ? await inTurn(run) : nothing;
   const from = forked ? await treeNow(run) : undefined;
-  const agent = crew.squad.agents.find(({ name }) => name === work.agent);
+  const agent = team.squad.agents.find(({ name }) => name === work.agent);
   const data = {
     sessionID,
     parentSessionID: parent.sessionID,
@@ -181,8 +184,8 @@ const resultOf = ({ end, fork }: Session, said: string, callID: string): ToolRes
 
 const writers = new Set(["write", "edit", "apply_patch", "shell", "git", "process"]);
 
-const mayWrite = (crew: Crew, agent: string): boolean =>
-  crew.squad.agents.find(({ name }) => name === agent)?.tools.some((tool) => writers.has(tool)) ?? false;
+const mayWrite = (team: Team, agent: string): boolean =>
+  team.squad.agents.find(({ name }) => name === agent)?.tools.some((tool) => writers.has(tool)) ?? false;
 
 /** Whoever has the Task's files to itself last, by run. */
 const last = new WeakMap<Run, Promise<void>>();

@@ -1,5 +1,5 @@
 import { interruptOf } from "../../domain/session/session.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 
 /** Sessions that can be stopped while the rest of the Task goes on: a run hears of it also in the middle of a command. */
 

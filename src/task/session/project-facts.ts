@@ -4,7 +4,7 @@ import { messageOf } from "../../error.ts";
 import type { Facts } from "../../model/model.ts";
 import { findSkills } from "../../tool/task/skill.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 
 /**
  * What is found out about a Task's project when a run begins. Read in the user's directory, which the Task's tree was

@@ -3,7 +3,7 @@ import type { Turn } from "../../agent/session.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
 import { isWaiting, type Open } from "../../domain/state/stream.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 
 /**
  * Calls of a session that an earlier run left open. Those that read, write only to our log, or have waited for an answer

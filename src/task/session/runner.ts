@@ -14,7 +14,7 @@ import { ServiceError } from "../../error.ts";
 import type { Model } from "../../model/model.ts";
 import type { Squad } from "../../squad/squad.ts";
 import type { ToolResult } from "../../tool/tool.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 import { delegate } from "./delegate.ts";
 import { createBranches } from "./interruption.ts";
 import { factsOf } from "./project-facts.ts";
@@ -82,7 +82,7 @@ export const createCrew = async (run: Run): Promise<Crew> => {
     if (asked === undefined) throw new Error("Expected an agent of ours, got one with a model of its own.");
     if (asked instanceof Error) throw asked;
     const delegated = (callID: string, work: Delegated): Promise<ToolResult> =>
-      delegate(run, crew, turn, { callID, ...work });
+      delegate(run, { squad, runSession: (sessionID) => crew.work(sessionID) }, turn, { callID, ...work });
     return { ...turn, model: asked, tools, specs, delegate: delegated };
   };
 

@@ -6,7 +6,7 @@ import { digestOf, encode, type PackageFile, placeOf } from "../../squad/package
 import { parsePackage } from "../../squad/package/parse.ts";
 import { producedTools, productionBounds, productionProblems } from "../../squad/production.ts";
 import type { Blobs } from "../../store/store.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 

@@ -1,14 +1,14 @@
 import type { ExternalTurn } from "../../agent/session.ts";
 import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
-import { dueNow } from "../../engine/engine.ts";
+import { dueNow } from "../../engine/due.ts";
 import type { Facts, ToolSpec } from "../../model/model.ts";
 import type { LiveFrame } from "../../protocol/event/frame.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { selectTools, toolSpecs } from "../../tool/registry.ts";
 import type { Tool } from "../../tool/tool.ts";
 import { withAttachments } from "../workspace/attachment.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 
 /** What every session of a run works with: its agent's tools, and the run's means in the shape that the loop wants. */
 

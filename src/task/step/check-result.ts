@@ -3,7 +3,7 @@ import type { CheckResult } from "../../check/check.ts";
 import { redefinedIn } from "../../check/project/redefined.ts";
 import type { RunCheck } from "../../protocol/check.ts";
 import type { Checkout, Laid } from "../../workspace/workspace.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 import { watched } from "../workspace/open.ts";
 
 /** One check from its first try to the result that counts. */

@@ -5,7 +5,7 @@ import { newID } from "../../id.ts";
 import { aboutOf, type RunCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Artifact } from "../../protocol/task/status.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 import { type Result, resultOf } from "./check-result.ts";
 import { said } from "./message.ts";
 

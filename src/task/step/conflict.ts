@@ -1,11 +1,11 @@
 import type { EventData } from "../../protocol/event/event.ts";
-import type { Snapshot } from "../../protocol/event/workspace.ts";
 import { baseSide, projectSide, taskSide } from "../../workspace/landing/conflict.ts";
 import type { Renewed, Workspace } from "../../workspace/workspace.ts";
-import type { Run } from "../worker/open.ts";
-import { said } from "./message.ts";
-import { messageFor } from "./settle.ts";
+import type { Run } from "../run.ts";
+import { messageFor } from "../workspace/commit.ts";
+import { keepSnapshot } from "../workspace/open.ts";
 import { named } from "./branch-command.ts";
+import { said } from "./message.ts";
 
 /** A conflict with the project goes back to the agent, with both sides. */
 
@@ -74,11 +74,3 @@ When you are done, say so. The checks run again, and landing is tried again.`;
 
 const unresolvedText = (run: Run, round: number, paths: readonly string[]): string =>
   `Your change could not land: conflict markers (lines that begin with <<<<<<<, |||||||, ======= or >>>>>>>) still stand in ${named(paths)} (round ${round} of ${run.limits.landingRounds}). Open each of these files, make one version of both sides, and remove the marker lines. When you are done, say so.`;
-
-/** Many untracked paths stand in a blob: no event exceeds 64 KiB. */
-export const keepSnapshot = async (run: Pick<Run, "store">, snapshot: Snapshot): Promise<Snapshot> => {
-  if (!Array.isArray(snapshot.untracked)) return snapshot;
-  const text = JSON.stringify(snapshot.untracked);
-  if (text.length <= 16 * 1024) return snapshot;
-  return { ...snapshot, untracked: { blob: await run.store.blobs.put(Buffer.from(text)) } };
-};

@@ -2,7 +2,7 @@ import { messageOf, ServiceError } from "../../error.ts";
 import type { Manager } from "../../squad/install/manager.ts";
 import { decode } from "../../squad/package/package.ts";
 import { judged } from "../session/squad-author.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 import { settle } from "./settle.ts";
 
 /**

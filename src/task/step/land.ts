@@ -4,8 +4,9 @@ import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { LandingPlan, Refusal, Workspace } from "../../workspace/workspace.ts";
 import type { Commit } from "../../workspace/object/commit.ts";
 import { type Conflict, giveBack } from "./conflict.ts";
-import type { Run } from "../worker/open.ts";
-import { messageFor, settle } from "./settle.ts";
+import type { Run } from "../run.ts";
+import { settle } from "./settle.ts";
+import { messageFor } from "../workspace/commit.ts";
 import { cherryPick, named, take } from "./branch-command.ts";
 
 /**

@@ -2,7 +2,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { rootOf } from "../../domain/state/stream.ts";
 import { newID } from "../../id.ts";
 import { keepText } from "../../store/blob/text.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 
 /** What the service itself says to the Orchestrator: of checks, of a review, of a landing. It is read before the next step. */
 export const said = async (run: Run, source: "checks" | "review" | "landing", text: string): Promise<DomainEvent> => ({

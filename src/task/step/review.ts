@@ -13,7 +13,7 @@ import { asData, fit } from "../../tool/result.ts";
 import { subjectOf } from "./check.ts";
 import type { Crew } from "../session/runner.ts";
 import { isReviewer } from "../../domain/agent.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 import { said } from "./message.ts";
 
 /**

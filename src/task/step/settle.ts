@@ -1,43 +1,12 @@
-import { endAsks } from "../../domain/session/ask.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
-import { type End, settled } from "../../domain/task/end.ts";
-import type { TaskState } from "../../domain/state/task.ts";
+import { endAsks } from "../../domain/session/ask.ts";
 import { openAsks } from "../../domain/state/stream.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { type End, settled } from "../../domain/task/end.ts";
 import { messageOf } from "../../error.ts";
-import type { LongText } from "../../protocol/text.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import { titleOf } from "../operation/create.ts";
-import type { Run } from "../worker/open.ts";
-
-/** The tree on disk becomes one commit on the Task's branch; equal to the base, the base itself is on record. */
-export const commitTree = async (run: Run): Promise<void> => {
-  const workspace = await run.workspace();
-  const { baseCommit, baseTree } = workspace.prepared;
-  if (baseCommit === null || baseTree === null) throw new Error("Expected a worktree with a base commit to commit in.");
-  using _slot = await run.slot();
-  const commit = await workspace.commit(messageFor(run));
-  const unchanged = {
-    commit: baseCommit,
-    tree: baseTree,
-    parent: baseCommit,
-    files: 0,
-    insertions: 0,
-    deletions: 0,
-    omitted: [],
-  };
-  await run.record([{ type: "tree.committed", data: commit ?? unchanged }]);
-};
-
-/** What was asked (a follow-up's own first line), what the agent said, and the trailers by which it is found again. */
-export const messageFor = (run: Run): string => {
-  const { taskID, squad } = run.state();
-  const again = run.chat.said.findLast((message) => message.role === "user" && message.restarted === true);
-  const title = again?.role === "user" ? titleOf(headOf(again.text)) : run.state().title;
-  const body = headOf(lastWordOf(run.chat)).trim().slice(0, 2000);
-  return `${title}\n${body === "" ? "" : `\n${body}\n`}\nTask: ${taskID}\nSquad: ${squad.id}@${squad.version}\n`;
-};
-
-const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
+import type { Run } from "../run.ts";
+import { commitTree } from "../workspace/commit.ts";
 
 /** Ends the Task, unless something came in since its end was judged. Work that does not land is kept on its branch. */
 export const settle = async (run: Run, end: End): Promise<void> => {

@@ -1,7 +1,7 @@
 import { openAsks } from "../../domain/state/stream.ts";
 import { isOver, timeouts } from "../../domain/session/ask.ts";
-import { dueNow } from "../../engine/engine.ts";
-import type { Run } from "../worker/open.ts";
+import { dueNow } from "../../engine/due.ts";
+import type { Run } from "../run.ts";
 
 /**
  * Leaves the Task to whoever answers: no claim, no place, no memory, only a due mark for when the first ask is over.

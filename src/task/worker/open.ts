@@ -1,96 +1,21 @@
-import type { ExternalAgent } from "../../agent/external/run.ts";
-import type { Browser } from "../../check/check.ts";
-import type { Conversation } from "../../domain/conversation/message.ts";
-import type { ModelRef } from "../../domain/agent.ts";
-import type { Recorded, StreamID } from "../../domain/event.ts";
-import type { RuleTexts } from "../../domain/permission/rule.ts";
 import { evolve } from "../../domain/task/evolve.ts";
-import type { TaskState } from "../../domain/state/task.ts";
-import { dueNow } from "../../engine/engine.ts";
-import type { Slots } from "../../engine/slot.ts";
+import { dueNow } from "../../engine/due.ts";
 import { messageOf } from "../../error.ts";
-import type { Log } from "../../log.ts";
-import type { Model } from "../../model/model.ts";
-import type { EventData } from "../../protocol/event/event.ts";
-import type { Limits } from "../../protocol/limit.ts";
-import type { Manager } from "../../squad/install/manager.ts";
-import type { Squads } from "../../squad/squad.ts";
-import { type RecordFacts, recordThrough } from "../../store/claimed-stream.ts";
-import type { Claim, Store } from "../../store/store.ts";
+import { recordThrough } from "../../store/claimed-stream.ts";
+import type { Claim } from "../../store/store.ts";
 import { createBackground } from "../../tool/command/background.ts";
-import type { Background } from "../../tool/tool.ts";
-import type { OutboundOptions } from "../../outbound/address.ts";
 import { createFiles } from "../../workspace/file/files.ts";
-import type { Processes } from "../../process/process.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
-import type { Workspace, Workspaces } from "../../workspace/workspace.ts";
-import { wokenBy } from "../operation/change.ts";
-import { type CheckoutOfRun, createCheckoutOfRun } from "../workspace/check-files.ts";
-import { type Conversations, createConversations, openConversation } from "../session/conversation.ts";
+import { wokenBy } from "../wake-mission.ts";
+import type { Run, RunDeps } from "../run.ts";
+import { createConversations, openConversation } from "../session/conversation.ts";
+import { failNow } from "../step/settle.ts";
+import { createCheckoutOfRun } from "../workspace/check-files.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { readRules } from "./project-rules.ts";
-import { failNow } from "../step/settle.ts";
-import type { Setup } from "../workspace/setup.ts";
 
 /** What a run works with, and how it is opened from a claim: what was left is ended, the log folded. */
-
-export type RunDeps = {
-  store: Store;
-  workspaces: Workspaces;
-  processes: Processes;
-  squads: Squads;
-  /** Installs what a production made. */
-  manager: Pick<Manager, "install" | "validate">;
-  models: {
-    load(ref: ModelRef): Promise<Model>;
-    /** What to ask instead of a model, without those that were tried; undefined: nothing that can be asked now. */
-    standIn(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
-  };
-  /** The operator's external agents by name. */
-  externals: Readonly<Record<string, ExternalAgent>>;
-  slots: Slots;
-  /** What the operator has run in every new worktree. */
-  setup: Setup | undefined;
-  /** Chromium for checks that look at a page, looked for anew each time. */
-  browser: () => Browser;
-  /** How agents may fetch pages; undefined: not at all. */
-  web: OutboundOptions | undefined;
-  limits: Limits;
-  /** The operator's rules; a project's own are in the Task's fold. */
-  permissions: RuleTexts;
-  sandbox: EventData["run.started"]["sandbox"];
-  worker: string;
-  /** Hears every fact this service recorded, for the metrics. */
-  recorded: (events: readonly Recorded[]) => void;
-  log: Log;
-  now: () => Date;
-};
-
-/** What the steps of one run share. */
-export type Run = RunDeps & {
-  stream: StreamID;
-  signal: AbortSignal;
-  state: () => TaskState;
-  /** The Orchestrator's conversation. */
-  chat: Conversation;
-  chats: Conversations;
-  /** False: others came in between; ask `next` again. */
-  record: RecordFacts;
-  /** The Task's workspace, made or opened once. */
-  workspace: () => Promise<Workspace>;
-  /** Resolves when no workspace is being made; what is made after the end would be nobody's. */
-  workspaceMade: () => Promise<void>;
-  /** Drops the workspace, so that the next use makes it anew. */
-  forgetWorkspace: () => void;
-  /** The files that its checks run on. */
-  checkout: CheckoutOfRun;
-  /** The project's landing turn, held from the first landing attempt until the agent is asked again, or the run ends. */
-  landingTurn: () => Promise<void>;
-  leaveTurn: () => void;
-  slot: (signal?: AbortSignal) => Promise<Disposable>;
-  /** The agent's commands that go on between its calls. */
-  background: Background;
-};
 
 /** Deaths at the same step after which a Task is taken to crash the service. */
 const crashLoop = 3;

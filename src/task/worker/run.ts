@@ -8,10 +8,12 @@ import { baseline, check, feedback } from "../step/check.ts";
 import { createCrew } from "../session/runner.ts";
 import { install } from "../step/install.ts";
 import { land } from "../step/land.ts";
-import { openRun, type Run, type RunDeps } from "./open.ts";
+import { openRun } from "./open.ts";
+import type { Run, RunDeps } from "../run.ts";
 import { renew } from "../workspace/open.ts";
 import { accept, review, revise } from "../step/review.ts";
-import { commitTree, failNow, settle } from "../step/settle.ts";
+import { failNow, settle } from "../step/settle.ts";
+import { commitTree } from "../workspace/commit.ts";
 import { wait } from "../step/wait.ts";
 
 /**

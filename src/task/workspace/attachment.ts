@@ -3,7 +3,7 @@ import { messageOf } from "../../error.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
 import { pruneFolders } from "../../workspace/file/folder.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run } from "../run.ts";
 
 /**
  * The files that came with messages, written into the workspace before the first tool could want them. The folder ignores

@@ -1,16 +1,9 @@
 import type { CheckResult } from "../../check/check.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
-import type { Run } from "../worker/open.ts";
+import type { CheckoutOfRun, Run } from "../run.ts";
 import { reasonOf } from "./setup.ts";
 
 /** Where a run's checks find their files: made with the first of them, moved from commit to commit, gone with the run. */
-
-export interface CheckoutOfRun extends AsyncDisposable {
-  /** undefined: the Task works in place, and so do its checks. */
-  at(commit: string | null): Promise<Checkout | undefined>;
-  /** The operator's setup, once, before the first check that runs a command; its failure, for every check. */
-  setUp(): Promise<CheckResult | undefined>;
-}
 
 export const createCheckoutOfRun = (run: () => Run): CheckoutOfRun => {
   let open: Checkout | undefined;

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { createFingerprint } from "../../workspace/worktree/tamper.ts";
+import type { Snapshot } from "../../protocol/event/workspace.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { keepSnapshot } from "../step/conflict.ts";
-import type { Run } from "../worker/open.ts";
+import { createFingerprint } from "../../workspace/worktree/tamper.ts";
+import type { Run } from "../run.ts";
 import { recordGiven, withSetup } from "./setup.ts";
 
 /** The Task's workspace: opened when it is on record, else made and put on record. */
@@ -56,4 +56,12 @@ export const watched = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspac
 export const renew = async (run: Run): Promise<void> => {
   run.forgetWorkspace();
   await run.workspace();
+};
+
+/** Many untracked paths stand in a blob: no event exceeds 64 KiB. */
+export const keepSnapshot = async (run: Pick<Run, "store">, snapshot: Snapshot): Promise<Snapshot> => {
+  if (!Array.isArray(snapshot.untracked)) return snapshot;
+  const text = JSON.stringify(snapshot.untracked);
+  if (text.length <= 16 * 1024) return snapshot;
+  return { ...snapshot, untracked: { blob: await run.store.blobs.put(Buffer.from(text)) } };
 };

@@ -1,16 +1,13 @@
+import type { Ran } from "../../process/process.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
-import type { Ran } from "../../process/process.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import type { Run } from "../worker/open.ts";
+import type { Run, Setup } from "../run.ts";
 
 /**
  * What a Task's commands need and its tree does not hold: the project's dependency folders, put on record as they were
  * given, and the operator's `workspace.setup`, which runs once in new files, before the first command in them.
  */
-
-/** From the operator's configuration alone: a project cannot name one. */
-export type Setup = { run: string; network: boolean };
 
 /** The last of its output, for the Task's `error`. */
 const tailBytes = 4000;

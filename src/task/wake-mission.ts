@@ -1,0 +1,16 @@
+import type { DomainEvent, StreamID } from "../domain/event.ts";
+import type { TaskState } from "../domain/state/task.ts";
+import { dueNow } from "../engine/due.ts";
+import type { Due } from "../store/store.ts";
+
+/** A Task that ends makes its Mission due, in the same commit. */
+
+/** A Task that ends wakes its Mission: due in the same commit, so that no crash comes in between. */
+export const wokenBy = (
+  { mission }: TaskState,
+  events: readonly DomainEvent[],
+  now: Date,
+): { stream: StreamID; due: Due }[] =>
+  mission !== null && events.some(({ type }) => type === "task.settled")
+    ? [{ stream: mission.sessionID, due: dueNow(now, "normal") }]
+    : [];
