@@ -7,7 +7,7 @@ import type { TaskState } from "../domain/state/task.ts";
 import { mapStrings } from "../redact.ts";
 import type { Store } from "../store/store.ts";
 import { createReads } from "../task/query/read.ts";
-import type { ArchiveDeps } from "./service.ts";
+import type { ArchiveDeps } from "./archive.ts";
 import type { Zip } from "./zip.ts";
 
 /** How a Task went, in an archive: what HTTP answers of it, its events, and their ledger. */

@@ -13,7 +13,7 @@ import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
 import { mapStrings } from "../redact.ts";
 import { messagesIn } from "../task/query/read.ts";
-import type { ArchiveDeps } from "./service.ts";
+import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
 import { type Omitted, roomOf } from "./entry.ts";
 import { addFiles, addFlow, eventsOf, flowFolder } from "./execution-flow.ts";

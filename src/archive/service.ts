@@ -1,15 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Manifest, type MissionManifest, manifestText } from "../domain/view/archive.ts";
-import type { MissionState } from "../domain/state/mission.ts";
-import type { TaskState } from "../domain/state/task.ts";
+import { type Manifest, manifestText, type MissionManifest } from "../domain/view/archive.ts";
 import { ServiceError } from "../error.ts";
-import type { Limits } from "../protocol/limit.ts";
-import type { MissionStatus } from "../protocol/mission/status.ts";
-import type { Store } from "../store/store.ts";
 import type { ArchiveFile } from "../task/tasks.ts";
-import type { Workspaces } from "../workspace/workspace.ts";
+import type { ArchiveDeps, Archiver } from "./archive.ts";
 import { addMission } from "./mission.ts";
 import { addTask } from "./task.ts";
 import { createZip, type Zip } from "./zip.ts";
@@ -18,19 +13,6 @@ import { createZip, type Zip } from "./zip.ts";
  * Project archives: the tracked files of a project and how the work in it went, as one ZIP. The same Task in the same
  * state gives the same bytes. This file has them made, a few at a time; `task.ts` and `mission.ts` say what is in them.
  */
-
-export type ArchiveDeps = {
-  store: Store;
-  workspaces: Workspaces;
-  limits: Limits;
-  /** Takes secrets out of the execution flow once more. */
-  redact: (text: string) => string;
-};
-
-export type Archiver = {
-  ofTask: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
-  ofMission: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
-};
 
 /** Says what is in the archive, all of it but this manifest. */
 type Fill = (zip: Zip, signal: AbortSignal) => Promise<Manifest | MissionManifest>;

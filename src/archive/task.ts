@@ -4,7 +4,7 @@ import { commonOf } from "../domain/view/summary.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { createGit } from "../workspace/git/git.ts";
 import { readerInCommit, trackedInCommit } from "../workspace/object/commit-file.ts";
-import type { ArchiveDeps } from "./service.ts";
+import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
 import { roomOf } from "./entry.ts";
 import { addFlow, flowFolder } from "./execution-flow.ts";

@@ -5,11 +5,13 @@ import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 
 import { StartError } from "../error.ts";
 import { packageRoot } from "../package-root.ts";
 import type { Target } from "./connection.ts";
-import { addMissionCommands, amount, collect } from "./mission/command.ts";
+import { addMissionCommands, collect } from "./mission/command.ts";
+import { amount, count } from "./context.ts";
 import { Exit, exit } from "./terminal/exit.ts";
-import { clean, createScreen } from "./terminal/screen.ts";
+import { createScreen } from "./terminal/screen.ts";
+import { clean } from "./terminal/format.ts";
 import type { RunOptions } from "./task/run.ts";
-import { addTaskCommands, count } from "./task/command.ts";
+import { addTaskCommands } from "./task/command.ts";
 import { addWebhookCommands } from "./webhook/command.ts";
 
 /** The command `sortie`. Parses, loads the command's own file, and turns every outcome into an exit code. */
@@ -38,7 +40,7 @@ type Settings = { dataDir?: string; config?: string; json?: true };
 type Shared = { url?: string; directory: string; json?: true };
 
 /** Loaded by commands alone, so that help and usage errors come at once. */
-const loadCaller = async () => (await import("../config/config.ts")).loadCaller();
+const loadCaller = async () => (await import("../config/caller.ts")).loadCaller();
 
 /** Every command; `finish` takes the exit code. */
 export const createProgram = (finish: (code: number) => void): Command => {

@@ -18,7 +18,8 @@ import { detectServers, type Found, servers } from "../model/local-server.ts";
 import { createRegistry, type Registry } from "../model/registry.ts";
 import { tryModel } from "../model/trial.ts";
 import { Exit, exit } from "./terminal/exit.ts";
-import { clean, during, duration, line, money, type Screen, table } from "./terminal/screen.ts";
+import { during, type Screen } from "./terminal/screen.ts";
+import { clean, duration, line, money, table } from "./terminal/format.ts";
 
 /**
  * `sortie model`: which models a start with these settings would have, which servers are on this machine, and choosing

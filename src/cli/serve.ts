@@ -2,7 +2,7 @@ import { type Flags, isLoopback, loadConfig } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { createService, type Service } from "../service/service.ts";
 import { boundHeap } from "./heap.ts";
-import { present } from "./task/open.ts";
+import { present } from "./terminal/open.ts";
 import type { Screen } from "./terminal/screen.ts";
 
 /** How long a stop may take before the process ends anyway. */

@@ -3,7 +3,8 @@ import { resolve } from "node:path";
 import type { SquadCatalog } from "../protocol/squad.ts";
 import { connect, need, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
-import { clean, during, line, type Screen, table } from "./terminal/screen.ts";
+import { during, type Screen } from "./terminal/screen.ts";
+import { clean, line, table } from "./terminal/format.ts";
 
 /** `sortie squad …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
 

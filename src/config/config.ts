@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { type AgentSettings, type ProviderConfig, readFile } from "./file.ts";
 import { StartError } from "../error.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
+import { type AgentSettings, type ProviderConfig, readFile } from "./file.ts";
 
 /**
  * Everything an operator may set. The only reader of `process.env`. Flags win over the environment, the environment
@@ -101,8 +101,10 @@ export type Flags = {
 /** security.md C5: what no command gets, not even by the operator's own list. */
 const neverGiven =
   /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^SERVICE_|^LD_|^GIT_|^PYTHON|^(NODE_OPTIONS|BASH_ENV|ENV|SSH_AUTH_SOCK)$/i;
+
 /** Lists may be empty. */
 const lists = new Set(["SERVICE_ALLOWED_HOSTS", "SERVICE_ALLOWED_ORIGINS", "SERVICE_PROJECT_ROOTS"]);
+
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
 const bad = (message: string) => new StartError(78, message);
@@ -269,27 +271,3 @@ const agentsOf = (agents: Record<string, AgentSettings>, env: Config["env"]): Re
 
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
-
-/** What the command line takes from the environment when it speaks to a service, or starts one without the user's settings. */
-export const loadCaller = (env: Config["env"] = process.env) => ({
-  username: env["SERVICE_SERVER_USERNAME"] ?? "service",
-  password: env["SERVICE_SERVER_PASSWORD"],
-  /** The service that these variables would start. */
-  url: `http://127.0.0.1:${env["SERVICE_PORT"] || 7878}`,
-  /** No colours, no moving lines. */
-  plain: (env["NO_COLOR"] ?? "") !== "" || (env["CI"] ?? "") !== "" || env["TERM"] === "dumb",
-  /** Somebody sits there who could be shown a page. */
-  display:
-    process.platform === "darwin" || [env["DISPLAY"], env["WAYLAND_DISPLAY"]].some((name) => (name ?? "") !== ""),
-  /** How somebody calls this command again: `sortie` is on nobody's PATH in a clone, nor where npx started it. */
-  self:
-    env["npm_command"] === "exec"
-      ? "npx sortie"
-      : env["npm_package_name"] === "sortie" && env["npm_lifecycle_event"] !== undefined
-        ? "npm run -s sortie --"
-        : "sortie",
-  /** What commands need to run, and nothing that configures the service. */
-  bare: Object.fromEntries(["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"].map((name) => [name, env[name]])),
-});
-
-export type Caller = ReturnType<typeof loadCaller>;

@@ -6,7 +6,7 @@ import type { Route } from "../protocol/route/route.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
-import type { Missions } from "../mission/service.ts";
+import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
 import { createAnswered } from "./request/answered.ts";
 import type { Webhooks } from "../webhook/service.ts";
@@ -34,16 +34,8 @@ import { createRouter } from "./router.ts";
 import { createServe, type Serve } from "./request/serve.ts";
 import { createSquadHandlers, type SquadDeps } from "./handler/squad.ts";
 import { createStreams, type Streams } from "./stream/event-stream.ts";
-import {
-  asset,
-  assetPath,
-  isScreen,
-  page,
-  referencePage,
-  referencePath,
-  referenceScript,
-  screenPaths,
-} from "./page/page.ts";
+import { asset, assetPath, isScreen, page, screenPaths } from "./page/page.ts";
+import { referencePage, referencePath, referenceScript } from "./page/reference.ts";
 import { createMcpFace, mcpPath } from "./mcp/endpoint.ts";
 import { createMissionHandlers } from "./handler/mission.ts";
 import { createTaskHandlers } from "./handler/task.ts";

@@ -1,86 +1,18 @@
-import type { ModelRef } from "../domain/agent.ts";
-import { answer, endedBy } from "../domain/session/ask.ts";
-import type { DomainEvent, StreamID } from "../domain/event.ts";
-import type { MissionState } from "../domain/state/mission.ts";
+import type { DomainEvent } from "../domain/event.ts";
 import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
-import type { Engine } from "../engine/engine.ts";
+import { answer, endedBy } from "../domain/session/ask.ts";
+import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
 import { messageOf, ServiceError } from "../error.ts";
-import type { Log } from "../log.ts";
-import type {
-  MissionAborted,
-  MissionAnswered,
-  MissionStatus,
-  MissionSummary,
-  MissionWoken,
-} from "../protocol/mission/status.ts";
-import type { MissionAbort, MissionWake } from "../protocol/mission/request.ts";
-import type { MessagePage } from "../protocol/task/board.ts";
+import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
-import type { TaskAnswer } from "../protocol/task/request.ts";
-import type { Catalog } from "../squad/catalog/catalog.ts";
-import type { MissionQuery, Store } from "../store/store.ts";
 import { onceOf, replay } from "../task/operation/idempotency.ts";
 import { withQueue } from "../task/query/queue-place.ts";
 import { messagesIn } from "../task/query/read.ts";
-import type { ArchiveFile, Tasks, Accepted, OnceKey } from "../task/tasks.ts";
-import type { Workspaces } from "../workspace/workspace.ts";
-import { mayProduce } from "./worker/open.ts";
+import type { Accepted, OnceKey } from "../task/tasks.ts";
+import type { Missions, MissionsDeps } from "./missions.ts";
 import { createWake } from "./wake.ts";
-
-/**
- * What the service does with Missions; HTTP calls these. Refusals reject with ServiceError and have written nothing. A
- * project and a Mission's id mean one Mission; without a directory the id must mean one in all.
- */
-export interface Missions {
-  wake(directory: string, body: MissionWake, once?: OnceKey): Promise<Accepted<MissionWoken>>;
-  list(directory: string | undefined, query: Omit<MissionQuery, "project">): Promise<MissionSummary[]>;
-  status(directory: string, missionID: string): Promise<MissionStatus>;
-  /** Its stream's id, for whoever follows it. */
-  find(directory: string | undefined, missionID: string): Promise<StreamID>;
-  messages(
-    directory: string | undefined,
-    missionID: string,
-    page: { after: number; limit: number },
-  ): Promise<MessagePage>;
-  update(
-    directory: string | undefined,
-    missionID: string,
-    patch: { title?: string; archived?: boolean },
-  ): Promise<MissionSummary>;
-  /** Stops its agent; nothing wakes it again but a wake. */
-  abort(
-    directory: string | undefined,
-    missionID: string,
-    body: MissionAbort,
-    once?: OnceKey,
-  ): Promise<Accepted<MissionAborted>>;
-  /** Its conversation goes, its Tasks stay. */
-  remove(directory: string | undefined, missionID: string): Promise<void>;
-  answer(
-    directory: string | undefined,
-    missionID: string,
-    askID: string,
-    body: TaskAnswer,
-    once?: OnceKey,
-  ): Promise<Accepted<MissionAnswered>>;
-  archive(directory: string, missionID: string, signal: AbortSignal): Promise<ArchiveFile>;
-}
-
-export type MissionsDeps = {
-  store: Store;
-  engine: Engine;
-  tasks: Tasks;
-  workspaces: Pick<Workspaces, "inspect">;
-  catalog: Pick<Catalog, "find">;
-  resolveModel: (ref: string | undefined) => ModelRef;
-  checkDisk: () => Promise<void>;
-  archive: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
-  /** The server's word on squad production. */
-  production: boolean | undefined;
-  log: Log;
-  now: () => Date;
-};
+import { mayProduce } from "./run.ts";
 
 export const createMissions = (deps: MissionsDeps): Missions => {
   const { store, engine, tasks, now } = deps;

@@ -10,7 +10,7 @@ import { keepText } from "../store/blob/text.ts";
 import { onceOf, replay } from "../task/operation/idempotency.ts";
 import { keepAttachments } from "../task/operation/attachment.ts";
 import { titleOf } from "../domain/task/title.ts";
-import type { Missions, MissionsDeps } from "./service.ts";
+import type { Missions, MissionsDeps } from "./missions.ts";
 
 /**
  * A Mission begins, or goes on with a new direction. Of wakes at the same time one makes the Mission, which the store

@@ -8,7 +8,7 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createRoutes } from "../../src/protocol/route/table.ts";
 import type { TaskStatus } from "../../src/protocol/task/status.ts";
 import type { Store, StoredAnswer } from "../../src/store/store.ts";
-import type { Missions } from "../../src/mission/service.ts";
+import type { Missions } from "../../src/mission/missions.ts";
 import type { Tasks } from "../../src/task/tasks.ts";
 import type { Webhooks } from "../../src/webhook/service.ts";
 

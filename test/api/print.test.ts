@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { exitOf } from "../../src/cli/connection.ts";
-import { bytes, clean, duration, line, money } from "../../src/cli/terminal/screen.ts";
+import { exitOf } from "../../src/cli/resolve-id.ts";
+import { bytes, clean, duration, line, money } from "../../src/cli/terminal/format.ts";
 
 /** What came from a service, made safe for a terminal, figures as people read them, and ends as exit codes. */
 

@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Dispatched } from "../../src/domain/state/mission.ts";
-import type { MissionRun } from "../../src/mission/worker/open.ts";
+import type { MissionRun } from "../../src/mission/run.ts";
 import { reconcile } from "../../src/mission/worker/produced-squad.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { temporary } from "../harness.ts";

@@ -6,8 +6,9 @@ import {
   retainSearchParams,
 } from "@tanstack/react-router";
 import type { TaskSummary } from "../../src/protocol/task/status.ts";
-import { Home } from "./home/home.tsx";
 import { Missing } from "./component/layout/empty.tsx";
+import { Home } from "./home/home.tsx";
+import type { HomeSearch, TaskSearch } from "./search.ts";
 import { Shell } from "./shell/shell.tsx";
 
 /** The screens. Their addresses begin with /ui, so that none of them is ever one of the interface's. */
@@ -21,8 +22,11 @@ const oneOf =
     words.find((word) => word === value);
 
 const lifecycle = oneOf<TaskSummary["lifecycleStatus"]>("active", "completed", "failed", "cancelled");
+
 const priority = oneOf<TaskSummary["priority"]>("critical", "high", "normal", "low");
+
 const pillar = oneOf<TaskSummary["productPillar"]>("code", "work");
+
 const tab = oneOf("conversation", "changes", "checks", "topology", "events");
 
 /** Absent rather than undefined: what is not set does not stand in the address. */
@@ -53,20 +57,6 @@ const homeRoute = createRoute({
     }) as HomeSearch,
 });
 
-export type HomeSearch = {
-  view?: "board";
-  q?: string;
-  state?: TaskSummary["lifecycleStatus"];
-  pillar?: TaskSummary["productPillar"];
-  priority?: TaskSummary["priority"];
-  squad?: string;
-  archived?: boolean;
-};
-
-export const tabs = ["conversation", "changes", "checks", "topology", "events"] as const;
-export type Tab = (typeof tabs)[number];
-export type TaskSearch = { tab?: Tab; session?: string };
-
 const taskRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/task/$taskID",
@@ -80,36 +70,43 @@ const missionsRoute = createRoute({
   path: "/ui/missions",
   component: lazyRouteComponent(() => import("./mission/missions.tsx"), "Missions"),
 });
+
 const missionRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/mission/$missionID",
   component: lazyRouteComponent(() => import("./mission/page.tsx"), "MissionPage"),
 });
+
 const squadsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/squads",
   component: lazyRouteComponent(() => import("./squad/squads.tsx"), "Squads"),
 });
+
 const squadRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/squad/$id",
   component: lazyRouteComponent(() => import("./squad/squad.tsx"), "SquadPage"),
 });
+
 const modelsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/models",
   component: lazyRouteComponent(() => import("./service/models.tsx"), "Models"),
 });
+
 const usageRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/usage",
   component: lazyRouteComponent(() => import("./service/usage.tsx"), "Usage"),
 });
+
 const webhooksRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/webhooks",
   component: lazyRouteComponent(() => import("./webhook/webhooks.tsx"), "Webhooks"),
 });
+
 const doctorRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/doctor",

@@ -1,24 +1,10 @@
 import type { Command, Option } from "commander";
 import { bash, fish, zsh } from "./script.ts";
+import type { Source, Table, Word } from "./table.ts";
 
 /** `sortie completion <shell>`: what a shell needs to complete the command, made from the command table itself. */
 
 export const shells = { bash, zsh, fish };
-
-/** What comes in a place: words with what they mean, or something that only the moment of typing can tell. */
-export type Source = "files" | "folders" | "tasks" | "missions" | "squads" | readonly Word[];
-export type Word = readonly [name: string, meaning: string];
-
-export type Table = {
-  /** Paths of commands as they are typed, such as `task show`; the program itself is not among them. */
-  commands: readonly string[];
-  /** Options that take a value, each with what it can be; null: anything. */
-  values: readonly { flags: readonly string[]; source: Source | null }[];
-  /** Of each command, "" being the program. */
-  options: readonly { at: string; words: readonly Word[] }[];
-  /** The n-th word of a command that is no option, from 0. */
-  places: readonly { at: string; n: number; source: Source }[];
-};
 
 /** By the name in the angle brackets, which is the same all over the command. */
 const named: Readonly<Record<string, Source>> = {
@@ -28,9 +14,11 @@ const named: Readonly<Record<string, Source>> = {
   package: "files",
   folder: "folders",
 };
+
 const squadsOf = new Set(["--squad"]);
 
 const flagsOf = ({ short, long }: Option): string[] => [short, long].flatMap((flag) => flag ?? []);
+
 const words = (values: readonly string[]): Word[] => values.map((value) => [value, ""]);
 
 /** Subcommands of a group have ids of one kind. */

@@ -1,5 +1,5 @@
 import { connect, type Target } from "../connection.ts";
-import { line as flat } from "../terminal/screen.ts";
+import { line as flat } from "../terminal/format.ts";
 
 /** Ids that a completion script offers: one a line, a tab, and what it is. Whatever goes wrong, there are none. */
 

@@ -1,5 +1,5 @@
 import { shellQuote } from "../../shell-quote.ts";
-import type { Source, Table, Word } from "./completion.ts";
+import type { Source, Table, Word } from "./table.ts";
 
 /**
  * The completion scripts. Each walks the words before the cursor to find the command (`at`) and how many of its words

@@ -1,10 +1,11 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Caller } from "../../config/config.ts";
+import type { Caller } from "../../config/caller.ts";
 import { need } from "../connection.ts";
 import { hold, onStage, patch, type Stage } from "./stage.ts";
 import { show } from "../mission/action.ts";
-import { bytes, clean, type Screen } from "../terminal/screen.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { bytes, clean } from "../terminal/format.ts";
 import { openZip } from "../verify/unzip.ts";
 
 /**

@@ -2,13 +2,15 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Caller, loadConfig } from "../../config/config.ts";
+import { loadConfig } from "../../config/config.ts";
+import type { Caller } from "../../config/caller.ts";
 import { silent } from "../../log.ts";
 import { packageRoot } from "../../package-root.ts";
 import { createService } from "../../service/service.ts";
 import { connect, type Service as Client, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
-import { clean, duration, type Screen } from "../terminal/screen.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { clean, duration } from "../terminal/format.ts";
 
 /** What every demo stands on: a small real project and a service of its own, in a temporary folder that is gone afterwards. */
 

@@ -8,7 +8,8 @@ import { silent } from "../../log.ts";
 import { exit } from "../terminal/exit.ts";
 import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import { clockAgainst, dataFolder, disk, exists, git, orphans, ripgrep } from "./machine.ts";
-import { bytes, clean, during, line, type Screen } from "../terminal/screen.ts";
+import { during, type Screen } from "../terminal/screen.ts";
+import { bytes, clean, line } from "../terminal/format.ts";
 import { told } from "./webhook.ts";
 
 /** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { messageOf } from "../../error.ts";
 import { bad, type Finding, note, ok } from "../terminal/finding.ts";
-import { bytes, line } from "../terminal/screen.ts";
+import { bytes, line } from "../terminal/format.ts";
 
 /** What `sortie doctor` looks at of the machine itself: programs, folders, disk, clock, processes. */
 

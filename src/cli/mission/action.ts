@@ -1,16 +1,17 @@
 import { text as readAll } from "node:stream/consumers";
 import { messageOf } from "../../error.ts";
 import type { MissionStatus } from "../../protocol/mission/status.ts";
-import { connect, need, resolveMission, type Service, type Target } from "../connection.ts";
-import { Exit, exit } from "../terminal/exit.ts";
-import { bytes, clean, during, duration, line, money, type Screen, table } from "../terminal/screen.ts";
+import { connect, need, type Service } from "../connection.ts";
+import type { Context } from "../context.ts";
+import { resolveMission } from "../resolve-id.ts";
 import { writeBlob } from "../task/action.ts";
-import { attachment } from "../task/run.ts";
 import { createWords } from "../task/event-line.ts";
+import { attachment } from "../task/run.ts";
+import { Exit, exit } from "../terminal/exit.ts";
+import { bytes, clean, duration, line, money, table } from "../terminal/format.ts";
+import { during, type Screen } from "../terminal/screen.ts";
 
 /** `sortie mission …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
-
-export type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };
 
 export type WakeOptions = {
   id?: string;

@@ -1,23 +1,8 @@
-import type { Command } from "commander";
-import { InvalidArgumentError, Option } from "commander";
-import type { Context, WakeOptions } from "./action.ts";
-import { count } from "../task/command.ts";
+import { type Command, Option } from "commander";
+import { amount, type Parts, type Shared, count } from "../context.ts";
+import type { WakeOptions } from "./action.ts";
 
 /** `sortie mission …`: what each command understands. What it does is loaded with it. */
-
-export type Shared = { url: string; directory: string; json?: true };
-
-export type Parts = {
-  speaking: (command: Command) => Command;
-  context: (options: Shared) => Promise<Context & { display: boolean }>;
-  finish: (code: number) => void;
-};
-
-export const amount = (text: string): number => {
-  const value = Number(text);
-  if (!(value > 0)) throw new InvalidArgumentError("Expected a number above 0.");
-  return value;
-};
 
 export const collect = (value: string, before: string[] = []) => [...before, value];
 

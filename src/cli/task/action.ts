@@ -3,10 +3,12 @@ import { rename, rm, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Artifact, TaskStatus } from "../../protocol/task/status.ts";
-import { connect, exitOf, need, resolveID, type Target } from "../connection.ts";
+import { connect, need, type Target } from "../connection.ts";
+import { exitOf, resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { closing, follow, show, watch } from "./follow.ts";
-import { bytes, clean, during, line, money, type Screen, table } from "../terminal/screen.ts";
+import { during, type Screen } from "../terminal/screen.ts";
+import { bytes, clean, line, money, table } from "../terminal/format.ts";
 import { headOf } from "../verify/verify.ts";
 
 /** `sortie task …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */

@@ -1,6 +1,8 @@
-import { need, resolveID, connect, type Target } from "../connection.ts";
+import { need, connect, type Target } from "../connection.ts";
+import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
-import { line, type Screen, table } from "../terminal/screen.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { line, table } from "../terminal/format.ts";
 import { bodyOf } from "./prompt.ts";
 import { writable } from "./action.ts";
 

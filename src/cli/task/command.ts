@@ -1,15 +1,7 @@
-import { type Command, InvalidArgumentError } from "commander";
-import type { Parts, Shared } from "../mission/command.ts";
+import type { Command } from "commander";
+import { count, type Parts, type Shared } from "../context.ts";
 
 /** `sortie task …`: what each command understands. What it does is loaded with it. */
-
-/** How many of a list. */
-export const count = (text: string): number => {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value < 1 || value > 200)
-    throw new InvalidArgumentError("Expected a whole number from 1 to 200.");
-  return value;
-};
 
 export const addTaskCommands = (program: Command, { speaking, context, finish }: Parts): void => {
   const task = program.command("task").description("see and steer Tasks; <id> is an id, its beginning, or @last");

@@ -1,7 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 import type { Screen } from "../terminal/screen.ts";
-import { duration, firstLine, lastLine, line, textOf } from "../terminal/screen.ts";
+import { duration, firstLine, lastLine, line, textOf } from "../terminal/format.ts";
 
 /**
  * The events of one Task as lines for people. Reads them in order from the first one: later events name checks and

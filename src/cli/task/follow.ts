@@ -1,9 +1,11 @@
 import { messageOf } from "../../error.ts";
 import type { TaskStatus } from "../../protocol/task/status.ts";
-import { exitOf, need, type Service, type Target } from "../connection.ts";
+import { need, type Service, type Target } from "../connection.ts";
+import { exitOf } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { watchInterrupts } from "../terminal/interrupt.ts";
-import { clean, duration, lastLine, line, money, type Screen } from "../terminal/screen.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { clean, duration, lastLine, line, money } from "../terminal/format.ts";
 import { createPrompter, type Prompter } from "./prompt.ts";
 import { createWords } from "./event-line.ts";
 

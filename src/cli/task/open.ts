@@ -1,15 +1,17 @@
-import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
-import { connect, need, resolveID, type Target } from "../connection.ts";
+import { connect, need, type Target } from "../connection.ts";
+import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
+import { present } from "../terminal/open.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 
 /** `sortie task open`: the Task's page in the browser, or the pictures of its checks and previews in a viewer. */
 
 type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined; display: boolean };
+
 type Options = { pictures?: true; output?: string; print?: true };
 
 export const open = async (given: string, options: Options, { target, screen, emit, display }: Context) => {
@@ -51,17 +53,3 @@ export const open = async (given: string, options: Options, { target, screen, em
   if (shows) await present(folder);
   return exit.completed;
 };
-
-/** Hands an address or a folder to the desktop; resolves when it has taken it. It has been printed before. */
-export const present = (what: string): Promise<void> =>
-  new Promise((resolve) => {
-    const child = spawn(process.platform === "darwin" ? "open" : "xdg-open", [what], {
-      detached: true,
-      stdio: "ignore",
-    });
-    child.once("error", () => resolve());
-    child.once("spawn", () => {
-      child.unref();
-      resolve();
-    });
-  });

@@ -1,5 +1,6 @@
 import { need, type Service, type Target } from "../connection.ts";
-import { line, type Screen } from "../terminal/screen.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { line } from "../terminal/format.ts";
 
 /** Answers typed at a terminal while a Task is followed; the oldest open ask is the one that is answered. */
 

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { type Entry, entryOf, hashOf, startOf } from "../../domain/evidence/ledger.ts";
 import { bad, type Finding, ok } from "../terminal/finding.ts";
-import { line } from "../terminal/screen.ts";
+import { line } from "../terminal/format.ts";
 import { faultOf, flow, ledgerLine, type ManifestFile, parseFrame, type Story, tell } from "./archive-record.ts";
 import type { Unzip } from "./unzip.ts";
 

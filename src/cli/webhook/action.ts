@@ -1,8 +1,9 @@
 import type { MessageType, WebhookRecord } from "../../protocol/webhook.ts";
 import { connect, need, type Service, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
-import type { Context } from "../mission/action.ts";
-import { during, line, type Screen, table } from "../terminal/screen.ts";
+import type { Context } from "../context.ts";
+import { during, type Screen } from "../terminal/screen.ts";
+import { line, table } from "../terminal/format.ts";
 
 /** `sortie webhook …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
 

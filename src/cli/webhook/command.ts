@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
-import type { Parts, Shared } from "../mission/command.ts";
-import { count } from "../task/command.ts";
+import { type Parts, type Shared, count } from "../context.ts";
 import type { AddOptions, LogOptions, RedeliverOptions, SecretOptions } from "./action.ts";
 
 /** `sortie webhook …`: what each command understands. What it does is loaded with it. */

@@ -1,7 +1,7 @@
 import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import type { Log } from "../../log.ts";
-import type { Missions } from "../../mission/service.ts";
+import type { Missions } from "../../mission/missions.ts";
 import { checkAttachments } from "../../protocol/attachment.ts";
 import { quote } from "../../protocol/issue.ts";
 import type { Limits } from "../../protocol/limit.ts";
@@ -11,7 +11,7 @@ import type { Call, Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
 import { type Answer, empty, json } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
-import { accepted, sendArchive } from "./task.ts";
+import { accepted, sendArchive } from "./answer.ts";
 
 /** The Mission routes: from a parsed call to `Missions` and back. Ill-formed ids were refused before (serve.ts). */
 

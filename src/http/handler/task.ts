@@ -1,21 +1,19 @@
-import { createReadStream } from "node:fs";
-import type { ServerResponse } from "node:http";
-import { pipeline } from "node:stream/promises";
 import type { TaskState } from "../../domain/state/task.ts";
 import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import type { Log } from "../../log.ts";
 import { checkAttachments } from "../../protocol/attachment.ts";
+import { quote } from "../../protocol/issue.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
-import type { ArchiveFile, Tasks, Accepted } from "../../task/tasks.ts";
+import type { Tasks } from "../../task/tasks.ts";
 import type { Handler } from "../request/call.ts";
-import { quote } from "../../protocol/issue.ts";
 import type { RunOnce } from "../request/idempotency.ts";
-import { asciiName, attachmentNamed, servedType } from "../response/file.ts";
-import { type Answer, answer, type Entry, empty, json, jsonType, taken } from "../response/response.ts";
+import { attachmentNamed, servedType } from "../response/file.ts";
+import { answer, empty, json, jsonType } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
+import { accepted, sendArchive } from "./answer.ts";
 
 /** The Task routes: from a parsed call to `Tasks` and back. Ill-formed ids were refused before (app.ts). */
 
@@ -31,6 +29,7 @@ export type TaskDeps = {
 type TaskRoute = Extract<OperationID, `task.${string}`>;
 
 const listSize = 50;
+
 const messagesSize = 200;
 
 export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler<Routes[ID]> } => {
@@ -157,29 +156,6 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     },
   };
 };
-
-/** The file as the answer. */
-export const sendArchive = (entry: Entry, outgoing: ServerResponse, archive: ArchiveFile, log: Log): Answer => {
-  outgoing.writeHead(200, {
-    ...entry.headers,
-    "content-type": "application/zip",
-    "content-length": archive.bytes,
-    "content-disposition": `attachment; filename="${asciiName(archive.filename)}"`,
-  });
-  void hand(archive, outgoing).catch((error: unknown) =>
-    log.debug({ requestID: entry.requestID, err: error }, "archive not taken whole"),
-  );
-  return taken;
-};
-
-/** Sends the file and removes it, also when the caller leaves half-way. */
-const hand = async (archive: ArchiveFile, outgoing: ServerResponse): Promise<void> => {
-  await using file = archive;
-  await pipeline(createReadStream(file.path), outgoing);
-};
-
-export const accepted = <T>(entry: Entry, { status, body, replayed }: Accepted<T>): Answer =>
-  json(entry, status, body, replayed ? { "idempotent-replayed": "true" } : undefined);
 
 const cursorOf = (updated: string | undefined, taskID: string | undefined): ListQuery["cursor"] => {
   if (updated === undefined && taskID === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
-import type { Missions } from "../../mission/service.ts";
+import type { Missions } from "../../mission/missions.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Routes } from "../../protocol/route/table.ts";
 import type { Store } from "../../store/store.ts";

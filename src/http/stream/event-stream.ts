@@ -5,7 +5,7 @@ import type { Log } from "../../log.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Routes } from "../../protocol/route/table.ts";
 import type { Filter, Store } from "../../store/store.ts";
-import type { Missions } from "../../mission/service.ts";
+import type { Missions } from "../../mission/missions.ts";
 import type { Tasks } from "../../task/tasks.ts";
 import type { Call } from "../request/call.ts";
 import { type Channel, openChannel, type Timing } from "./channel.ts";

@@ -8,7 +8,7 @@ import { type Recommendation, recommend } from "../../squad/catalog/recommend.ts
 import type { Found } from "../../squad/catalog/scope.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
-import { mayProduce, type MissionRun } from "../worker/open.ts";
+import { mayProduce, type MissionRun } from "../run.ts";
 
 /**
  * Which squad does a phase. From a healthy, complete catalog only: a squad that owns it; else, where the operator has

@@ -15,7 +15,7 @@ import { type Origin, Overtaken } from "../../task/tasks.ts";
 import { asData, failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { choose } from "./choose-squad.ts";
-import type { MissionRun } from "../worker/open.ts";
+import type { MissionRun } from "../run.ts";
 
 /**
  * A phase becomes a Task. The Task, the Mission's record of it and the budget that is reserved for it are one commit,

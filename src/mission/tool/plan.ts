@@ -4,7 +4,7 @@ import { phaseState, planProblem } from "../../domain/mission/plan.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool } from "../../tool/tool.ts";
-import type { MissionRun } from "../worker/open.ts";
+import type { MissionRun } from "../run.ts";
 import { standing } from "./task.ts";
 
 /** The plan, and the agent's word on the whole. */

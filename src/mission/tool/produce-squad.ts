@@ -9,7 +9,7 @@ import { failed } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { productionBar, recommended } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
-import type { MissionRun } from "../worker/open.ts";
+import type { MissionRun } from "../run.ts";
 
 /** A phase that no squad owns: one visible Task that makes one squad for it, one at a time for a project and phase. */
 

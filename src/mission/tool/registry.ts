@@ -2,7 +2,7 @@ import { ask } from "../../tool/task/ask.ts";
 import { note } from "../../tool/task/note.ts";
 import type { Tool } from "../../tool/tool.ts";
 import { dispatchTool } from "./dispatch.ts";
-import type { MissionRun } from "../worker/open.ts";
+import type { MissionRun } from "../run.ts";
 import { finishTool, planTool } from "./plan.ts";
 import { produceTool } from "./produce-squad.ts";
 import { recommendTool } from "./choose-squad.ts";

@@ -6,7 +6,7 @@ import { planOf } from "../../domain/mission/status.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { asData, failed, fit, maxOutput, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
-import type { MissionRun } from "../worker/open.ts";
+import type { MissionRun } from "../run.ts";
 
 /** How the Mission looks at its Tasks, and speaks to them. */
 

@@ -2,7 +2,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import type { Dispatched } from "../../domain/state/mission.ts";
 import type { Scan } from "../../squad/catalog/catalog.ts";
 import { productionProblems } from "../../squad/production.ts";
-import type { MissionRun } from "./open.ts";
+import type { MissionRun } from "../run.ts";
 
 /**
  * A squad was made: the catalog is read again, and the squad is used only when it stands there as it was staged, by

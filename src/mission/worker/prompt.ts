@@ -1,5 +1,5 @@
 import type { MissionState } from "../../domain/state/mission.ts";
-import { mayProduce, type MissionRun } from "./open.ts";
+import { mayProduce, type MissionRun } from "../run.ts";
 
 /** What a Mission's agent is told beside its conversation. It changes with a wake that changes it, and else never. */
 

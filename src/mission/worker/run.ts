@@ -19,7 +19,8 @@ import { createBackground } from "../../tool/command/background.ts";
 import { toolSpecs } from "../../tool/registry.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { hearEnds } from "./task-end.ts";
-import { type MissionDeps, type MissionRun, openMission } from "./open.ts";
+import { openMission } from "./open.ts";
+import type { MissionDeps, MissionRun } from "../run.ts";
 import { systemOf } from "./prompt.ts";
 import { createMissionTools } from "../tool/registry.ts";
 

@@ -5,7 +5,7 @@ import { type Dispatched, endedOf, outcomeOf } from "../../domain/state/mission.
 import { noUsage } from "../../domain/state/stream.ts";
 import type { TaskSummary } from "../../protocol/task/status.ts";
 import { loadText } from "../../store/blob/text.ts";
-import type { MissionRun } from "./open.ts";
+import type { MissionRun } from "../run.ts";
 import { reconcile } from "./produced-squad.ts";
 
 /**

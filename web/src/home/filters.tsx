@@ -4,7 +4,7 @@ import { Columns3, Rows3, Search } from "lucide-react";
 import { useEffect, useState } from "react";
 import { squadsOf } from "../api.ts";
 import { useLate } from "../component/text/time.tsx";
-import type { HomeSearch } from "../router.tsx";
+import type { HomeSearch } from "../search.ts";
 import { count } from "../format.ts";
 
 const Choice = <T extends string>({

@@ -10,7 +10,7 @@ import { Screen } from "../component/layout/screen.tsx";
 import { StateMark } from "../component/text/state.tsx";
 import { Ago, useLate } from "../component/text/time.tsx";
 import { useRows } from "../component/row-keys.ts";
-import { useProject } from "../squad/squads.tsx";
+import { useProject } from "../project.ts";
 import { count, nameOf } from "../format.ts";
 import { missionState } from "./state.ts";
 

@@ -9,7 +9,7 @@ import { Gone, Waiting } from "../component/layout/empty.tsx";
 import { StateMark } from "../component/text/state.tsx";
 import { copy, say } from "../component/layout/toast.tsx";
 import { useKeys } from "../component/keyboard.ts";
-import { useProject } from "../squad/squads.tsx";
+import { useProject } from "../project.ts";
 import { Asks } from "../task/asks.tsx";
 import { Conversation } from "../task/conversation/tab.tsx";
 import { MessageBox } from "../task/message-box.tsx";

@@ -5,7 +5,7 @@ import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
-import { useProject } from "../squad/squads.tsx";
+import { useProject } from "../project.ts";
 import { cost, count, nameOf, tokens } from "../format.ts";
 
 /** What the Tasks of a project have used, added up from their own records. */

@@ -7,7 +7,7 @@ import { Markdown } from "../component/text/markdown.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
 import { copy } from "../component/layout/toast.tsx";
 import { bytes } from "../format.ts";
-import { useProject } from "./squads.tsx";
+import { useProject } from "../project.ts";
 
 const Text = ({ name, about, text, more }: { name: string; about: string; text: string; more?: string }) => (
   <li>

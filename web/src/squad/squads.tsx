@@ -1,16 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useSearch } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { CircleAlert, CircleCheck } from "lucide-react";
 import { squadsOf, wordsOf } from "../api.ts";
 import { Failure, Waiting } from "../component/layout/empty.tsx";
 import { Screen } from "../component/layout/screen.tsx";
-import { recentProjects } from "../settings.ts";
 import { count, nameOf } from "../format.ts";
-
-export const useProject = (): string | undefined => {
-  const { project } = useSearch({ from: "__root__" });
-  return project ?? recentProjects()[0];
-};
+import { useProject } from "../project.ts";
 
 const scopes = { builtin: "Built in", user: "Yours", project: "Of this project" } as const;
 

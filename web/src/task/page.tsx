@@ -3,7 +3,7 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useMemo } from "react";
 import { ask, boardOf, client, wordsOf } from "../api.ts";
 import { Gone, Waiting } from "../component/layout/empty.tsx";
-import { type Tab, tabs } from "../router.tsx";
+import { type Tab, tabs } from "../search.ts";
 import { useKeys } from "../component/keyboard.ts";
 import { stateWord } from "../format.ts";
 import { Asks } from "./asks.tsx";

@@ -1,6 +1,6 @@
 import { Tabs } from "radix-ui";
 import type { ReactNode } from "react";
-import { type Tab, tabs } from "../router.tsx";
+import { type Tab, tabs } from "../search.ts";
 
 const words: Record<Tab, string> = {
   conversation: "Conversation",

@@ -9,7 +9,7 @@ import { Screen } from "../component/layout/screen.tsx";
 import { StateMark } from "../component/text/state.tsx";
 import { Ago } from "../component/text/time.tsx";
 import { say } from "../component/layout/toast.tsx";
-import { useProject } from "../squad/squads.tsx";
+import { useProject } from "../project.ts";
 import { duration, nameOf, type State } from "../format.ts";
 import { Create } from "./create.tsx";
 import { Deliveries, deliveriesOf, lastWords } from "./deliveries.tsx";

@@ -1,0 +1,29 @@
+import { type Command, InvalidArgumentError } from "commander";
+import type { Target } from "./connection.ts";
+import type { Screen } from "./terminal/screen.ts";
+
+/** What every command works with: service, project, screen, JSON output; the options for them. */
+
+export type Shared = { url: string; directory: string; json?: true };
+
+export type Parts = {
+  speaking: (command: Command) => Command;
+  context: (options: Shared) => Promise<Context & { display: boolean }>;
+  finish: (code: number) => void;
+};
+
+export const amount = (text: string): number => {
+  const value = Number(text);
+  if (!(value > 0)) throw new InvalidArgumentError("Expected a number above 0.");
+  return value;
+};
+
+/** How many of a list. */
+export const count = (text: string): number => {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < 1 || value > 200)
+    throw new InvalidArgumentError("Expected a whole number from 1 to 200.");
+  return value;
+};
+
+export type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };

@@ -1,0 +1,32 @@
+import { createReadStream } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { pipeline } from "node:stream/promises";
+import type { Log } from "../../log.ts";
+import type { Accepted, ArchiveFile } from "../../task/tasks.ts";
+import { asciiName } from "../response/file.ts";
+import { type Answer, type Entry, json, taken } from "../response/response.ts";
+
+/** An accepted change, or a ZIP, as the answer. */
+
+/** The file as the answer. */
+export const sendArchive = (entry: Entry, outgoing: ServerResponse, archive: ArchiveFile, log: Log): Answer => {
+  outgoing.writeHead(200, {
+    ...entry.headers,
+    "content-type": "application/zip",
+    "content-length": archive.bytes,
+    "content-disposition": `attachment; filename="${asciiName(archive.filename)}"`,
+  });
+  void hand(archive, outgoing).catch((error: unknown) =>
+    log.debug({ requestID: entry.requestID, err: error }, "archive not taken whole"),
+  );
+  return taken;
+};
+
+/** Sends the file and removes it, also when the caller leaves half-way. */
+const hand = async (archive: ArchiveFile, outgoing: ServerResponse): Promise<void> => {
+  await using file = archive;
+  await pipeline(createReadStream(file.path), outgoing);
+};
+
+export const accepted = <T>(entry: Entry, { status, body, replayed }: Accepted<T>): Answer =>
+  json(entry, status, body, replayed ? { "idempotent-replayed": "true" } : undefined);

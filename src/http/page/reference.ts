@@ -1,0 +1,73 @@
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { type Answer, answer, type Entry } from "../response/response.ts";
+import { readBuilt } from "./page.ts";
+
+/** The API reference at `/doc`. */
+
+/**
+ * The reference page. Everything it needs comes from this service: the standalone file of @scalar/api-reference is
+ * copied beside the compiled code by the build, and read from node_modules when the source runs. Nothing is fetched
+ * from outside: no fonts, no telemetry, no agent.
+ */
+
+export const referencePath = "/doc/reference.js";
+
+const configuration = {
+  url: "/openapi.json",
+  withDefaultFonts: false,
+  telemetry: false,
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  hideClientButton: true,
+  showDeveloperTools: "never",
+  theme: "default",
+};
+
+const attribute = (text: string) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
+
+const reference = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Sortie: API reference</title>
+</head>
+<body>
+<noscript>The interface is described in <a href="/openapi.json">/openapi.json</a>.</noscript>
+<script id="api-reference" data-url="/openapi.json" data-configuration="${attribute(JSON.stringify(configuration))}"></script>
+<script src="${referencePath}"></script>
+</body>
+</html>
+`;
+
+/** Styles are written by the page's script; everything else is our own origin. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'unsafe-inline'",
+  "img-src 'self' data:",
+  "font-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+export const referencePage = (entry: Entry): Answer =>
+  answer(entry, 200, reference, "text/html; charset=utf-8", {
+    "content-security-policy": policy,
+    "x-frame-options": "DENY",
+  });
+
+export const referenceScript = async (entry: Entry): Promise<Answer> =>
+  answer(entry, 200, await readScript(), "text/javascript; charset=utf-8");
+
+const readScript = async (): Promise<Uint8Array<ArrayBuffer>> =>
+  (await readBuilt("static/reference.js")) ?? new Uint8Array(await readFile(standalonePath()));
+
+/** Where the package's one-file build lies; scripts/openapi.ts copies it from there. */
+export const standalonePath = (): string =>
+  createRequire(import.meta.url)
+    .resolve("@scalar/api-reference")
+    .replace(/dist\/.*$/, "dist/browser/standalone.js");
