@@ -1,0 +1,70 @@
+import { openAsks } from "../../domain/state/stream.ts";
+import { isActive, type TaskState } from "../../domain/state/task.ts";
+import { cancel } from "../../domain/task/cancel.ts";
+import { dueNow } from "../../engine/due.ts";
+import { ServiceError } from "../../error.ts";
+import type { CancelAccepted } from "../../protocol/task/accepted.ts";
+import type { Tasks, TasksDeps } from "../tasks.ts";
+import type { Accept } from "./change.ts";
+
+/** Cancels a Task; one that is landing or has ended is refused with what it ended as. */
+export const createCancel =
+  (
+    { now }: Pick<TasksDeps, "now">,
+    { own, change }: Accept,
+    stateOf: (taskID: string) => Promise<TaskState>,
+  ): Tasks["cancel"] =>
+  async (directory, taskID, body, once) => {
+    await own(directory, taskID);
+    const request = { surface: body.surface ?? "api", reason: body.reason ?? "", mode: body.mode ?? "stop" };
+    return change<CancelAccepted>(taskID, once, async (state) => {
+      const decision = cancel(state, request, now().toISOString());
+      const accepted = (lifecycleStatus: "active" | "cancelled") => ({
+        taskID,
+        accepted: true as const,
+        status: lifecycleStatus === "active" ? ("running" as const) : ("inactive" as const),
+        lifecycleStatus,
+        eventID: 0,
+      });
+      switch (decision.kind) {
+        case "landing":
+        case "settled": {
+          const found = decision.kind === "landing" ? await landed(stateOf, taskID) : state;
+          throw new ServiceError(
+            "task_settled",
+            `Expected ${taskID} to be active, it is ${found.lifecycle === "active" ? "landing" : found.lifecycle}.`,
+            { details: { taskID, lifecycleStatus: found.lifecycle } },
+          );
+        }
+        case "nothing": {
+          const active = isActive(state);
+          return { status: active ? 202 : 200, body: accepted(active ? "active" : "cancelled"), events: [] };
+        }
+        case "events": {
+          const ends = decision.events.some((event) => event.type === "task.settled");
+          return {
+            status: ends ? 200 : 202,
+            body: accepted(ends ? "cancelled" : "active"),
+            events: decision.events,
+            // Whoever waited for an answer is to hear of it too.
+            ...(ends
+              ? { due: null }
+              : decision.stops || openAsks(state).length > 0
+                ? { due: dueNow(now(), "critical") }
+                : {}),
+            revoke: decision.stops,
+          };
+        }
+      }
+    });
+  };
+
+/** A landing under way ends within moments; the answer names what it ended as. */
+const landed = async (stateOf: (taskID: string) => Promise<TaskState>, taskID: string): Promise<TaskState> => {
+  for (let tries = 0; tries < 100; tries++) {
+    const state = await stateOf(taskID);
+    if (!isActive(state)) return state;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return stateOf(taskID);
+};

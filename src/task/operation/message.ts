@@ -1,0 +1,73 @@
+import { endedBy } from "../../domain/session/ask.ts";
+import { rootOf } from "../../domain/state/stream.ts";
+import { isActive, type TaskState } from "../../domain/state/task.ts";
+import { dueNow } from "../../engine/due.ts";
+import { ServiceError } from "../../error.ts";
+import { newID } from "../../id.ts";
+import type { MessageAccepted } from "../../protocol/task/accepted.ts";
+import type { TaskMessage } from "../../protocol/task/request.ts";
+import { keepText } from "../../store/blob/text.ts";
+import type { Tasks, TasksDeps } from "../tasks.ts";
+import { keepAttachments } from "./attachment.ts";
+import type { Accept } from "./change.ts";
+import { interruptAll } from "./interrupt.ts";
+
+/** Adds an instruction to a Task; one that has ended is taken up again. `restarted` hears of that. */
+export const createMessage =
+  (
+    { store, now }: Pick<TasksDeps, "store" | "now">,
+    { own, change }: Accept,
+    restarted: (taskID: string) => void,
+  ): Tasks["message"] =>
+  async (directory, taskID, body, once) => {
+    refuseBusy(await own(directory, taskID), body);
+    const messageID = newID("msg");
+    const text = await keepText(store.blobs, body.text);
+    const attachments = await keepAttachments(store.blobs, body.attachments ?? []);
+    const accepted = await change<MessageAccepted>(taskID, once, (state) => {
+      refuseBusy(state, body);
+      const active = isActive(state);
+      const interrupt = active && body.onBusy === "interrupt" && state.landingStarted === null;
+      const disposition = !active
+        ? "restarted"
+        : interrupt
+          ? "interrupted"
+          : body.onBusy === "queue" || state.landingStarted !== null
+            ? "queued"
+            : "steered";
+      const sessionID = rootOf(state);
+      const ended = endedBy(state, disposition);
+      return {
+        status: 202,
+        body: {
+          taskID,
+          messageID,
+          accepted: true,
+          disposition,
+          status: "running",
+          lifecycleStatus: "active",
+          eventID: 0,
+        },
+        events: [
+          {
+            type: "message.received",
+            data: { messageID, sessionID, source: body.source, text, attachments, disposition },
+          },
+          // Whoever delegated reads it only when what it waits for has ended.
+          ...(interrupt ? interruptAll(state, body.source) : []),
+          ...ended,
+        ],
+        ...(active && !interrupt && ended.length === 0 && (state.deferred === null || disposition === "queued")
+          ? {}
+          : { due: dueNow(now(), state.priority) }),
+        revoke: interrupt,
+      };
+    });
+    if (accepted.body.disposition === "restarted") restarted(taskID);
+    return accepted;
+  };
+
+const refuseBusy = (state: TaskState, body: TaskMessage): void => {
+  if (isActive(state) && body.onBusy === "reject")
+    throw new ServiceError("task_busy", `Expected ${state.taskID} to be inactive (onBusy: reject), it is running.`);
+};

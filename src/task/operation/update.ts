@@ -1,0 +1,28 @@
+import { isActive } from "../../domain/state/task.ts";
+import { dueNow } from "../../engine/due.ts";
+import type { TaskStatus } from "../../protocol/task/status.ts";
+import type { Tasks } from "../tasks.ts";
+import type { Accept } from "./change.ts";
+
+/** Changes a Task's title, priority, budget, or whether it is archived. */
+export const createUpdate =
+  ({ own, change }: Accept, status: (taskID: string) => Promise<TaskStatus>): Tasks["update"] =>
+  async (directory, taskID, patch) => {
+    await own(directory, taskID);
+    const { title, priority, archived, budget } = patch;
+    const data = {
+      ...(title === undefined ? {} : { title }),
+      ...(priority === undefined ? {} : { priority }),
+      ...(archived === undefined ? {} : { archived }),
+      ...(budget === undefined ? {} : { budget }),
+    };
+    await change(taskID, undefined, (state) => ({
+      status: 200,
+      body: {},
+      events: [{ type: "task.updated", data }],
+      ...(priority !== undefined && isActive(state) && state.attemptStartedAt === null
+        ? { due: dueNow(new Date(state.createdAt), priority) }
+        : {}),
+    }));
+    return status(taskID);
+  };
