@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { silent } from "../src/log.ts";
 import { defaultLimits } from "../src/protocol/limit.ts";
 import { createProcesses } from "../src/process/service.ts";
-import { weaknessesOf } from "../src/process/sandbox/self-test.ts";
-import { bare, bubblewrapSandbox, findProgram, type Sandbox } from "../src/process/sandbox/sandbox.ts";
+import { selfTest } from "../src/process/sandbox/self-test.ts";
+import { processGroupSandbox, bubblewrapSandbox, findProgram, type Sandbox } from "../src/process/sandbox/sandbox.ts";
 import { createWorkspaces } from "../src/workspace/service.ts";
 import type { Figure } from "./figure.ts";
 import { type Round, type Row, rowOf } from "./table.ts";
@@ -35,7 +35,7 @@ export const dependencies: Figure = async (bench) => {
   const bwrap = findProgram("bwrap", path);
   const options = { path, home: process.env["HOME"] ?? "/root", paths: [], dataDir };
   const boxed = bwrap === undefined ? undefined : bubblewrapSandbox(options, false, bwrap);
-  const works = boxed !== undefined && (await weaknessesOf(boxed, path)).ok;
+  const works = boxed !== undefined && (await selfTest(boxed, path)).ok;
   let serial = 0;
   /** From the request for a workspace to the end of its first command, for new Tasks of one service. */
   const starter = (sandbox: Sandbox, names: string[]) => {
@@ -70,7 +70,7 @@ export const dependencies: Figure = async (bench) => {
       const ran = await workspace.run({ run, cwd: workspace.root, timeoutMs: 60_000, keepBytes: 1000, signal });
       if (ran.exitCode !== 0) throw new Error(`Expected the folder, got ${ran.output}`);
       const ms = performance.now() - begun;
-      await processes.rest(taskID);
+      await processes.closeSandboxes(taskID);
       await workspaces.remove(taskID);
       return ms;
     };
@@ -93,7 +93,7 @@ export const dependencies: Figure = async (bench) => {
     rows.push(rowOf(`node_modules of ${packages * files} files ${what}`, "ms", rounds, { note }));
   };
   if (boxed !== undefined && works) await measure("mounted", boxed, bench.quick ? 3 : 20);
-  await measure("copied", bare, bench.quick ? 1 : 3);
+  await measure("copied", processGroupSandbox, bench.quick ? 1 : 3);
   rmSync(folder, { recursive: true, force: true });
   return rows;
 };

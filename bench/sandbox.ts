@@ -2,11 +2,11 @@ import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../src/log.ts";
-import type { Place } from "../src/process/sandbox/place.ts";
+import type { SandboxPlace } from "../src/process/sandbox/place.ts";
 import { createProcesses } from "../src/process/service.ts";
-import { weaknessesOf } from "../src/process/sandbox/self-test.ts";
+import { selfTest } from "../src/process/sandbox/self-test.ts";
 import {
-  bare,
+  processGroupSandbox,
   bubblewrapSandbox,
   findProgram,
   namespaceSandbox,
@@ -41,15 +41,15 @@ const sandboxes = async (dataDir: string): Promise<Sandbox[]> => {
     ...(bwrap === undefined ? [] : [bubblewrapSandbox(options, false, bwrap)]),
     ...(findProgram("unshare", path) === undefined ? [] : [namespaceSandbox(path, true)]),
   ];
-  const works = await Promise.all(candidates.map((sandbox) => weaknessesOf(sandbox, path)));
-  return [...candidates.filter((_sandbox, at) => works[at]?.ok === true), bare];
+  const works = await Promise.all(candidates.map((sandbox) => selfTest(sandbox, path)));
+  return [...candidates.filter((_sandbox, at) => works[at]?.ok === true), processGroupSandbox];
 };
 
 export const sandbox: Figure = async (bench) => {
   const folder = join(bench.root, "sandbox");
   const tree = join(folder, "tree");
   mkdirSync(tree, { recursive: true });
-  const place: Place = { tree, at: tree, under: () => [], over: () => [] };
+  const place: SandboxPlace = { tree, at: tree, under: () => [], over: () => [] };
   const command = { run: "true", cwd: tree, timeoutMs: 60_000, keepBytes: 1000, signal };
   const found = await sandboxes(join(folder, "data"));
   const tiers = found.map((each) => ({

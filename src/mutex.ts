@@ -1,5 +1,5 @@
 /** One landing at a time for a project, in the order asked. Rejects with the signal's reason when it aborts first. */
-export const createTurns = () => {
+export const createKeyedMutex = () => {
   const last = new Map<string, Promise<void>>();
 
   return async (project: string, signal: AbortSignal): Promise<Disposable> => {

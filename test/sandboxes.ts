@@ -1,9 +1,9 @@
 import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { weaknessesOf } from "../src/process/sandbox/self-test.ts";
+import { selfTest } from "../src/process/sandbox/self-test.ts";
 import {
-  bare,
+  processGroupSandbox,
   bubblewrapSandbox,
   findProgram,
   namespaceSandbox,
@@ -31,9 +31,9 @@ const candidates = (): Sandbox[] => {
 /** Tier 1 and 2 as far as they work here, then tier 3. */
 export const sandboxesHere = async (): Promise<Sandbox[]> => {
   const found: Sandbox[] = [];
-  for (const sandbox of candidates()) if ((await weaknessesOf(sandbox, path)).ok) found.push(sandbox);
+  for (const sandbox of candidates()) if ((await selfTest(sandbox, path)).ok) found.push(sandbox);
   for (const tier of [1, 2]) if (!found.some((sandbox) => sandbox.tier === tier)) noteMissing(tier);
-  return [...found, bare];
+  return [...found, processGroupSandbox];
 };
 
 const noteMissing = (tier: number): void => {

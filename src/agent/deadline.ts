@@ -1,13 +1,13 @@
 import { budgetWarnings, timeLeft } from "../domain/session/budget.ts";
 import { messageOf } from "../error.ts";
-import type { ExternalTurn } from "./session.ts";
+import type { SessionContext } from "./session.ts";
 
 /** The longest wait of a timer. */
 const longest = 2 ** 31 - 1;
 const tryAgainMs = 1_000;
 
 /** Lets an agent work until the Task's time is used up. What is under way then is cut, and `next` ends the Task. */
-export const withinTime = async (turn: ExternalTurn, work: (signal: AbortSignal) => Promise<void>): Promise<void> => {
+export const withinTime = async (turn: SessionContext, work: (signal: AbortSignal) => Promise<void>): Promise<void> => {
   await using time = watchTime(turn);
   try {
     await work(time.signal);
@@ -21,7 +21,7 @@ export const withinTime = async (turn: ExternalTurn, work: (signal: AbortSignal)
  * Keeps an eye on `maxMinutes` while a model or a command is busy: warns in time, and aborts the signal (which also
  * follows the run's) when the time is used up. A budget that was raised meanwhile counts.
  */
-const watchTime = (turn: ExternalTurn): AsyncDisposable & { signal: AbortSignal } => {
+const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSignal } => {
   const over = new AbortController();
   let stopped = false;
   let timer: NodeJS.Timeout | undefined;

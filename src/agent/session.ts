@@ -16,7 +16,7 @@ import type { Workspace } from "../workspace/workspace.ts";
 /** `AgentSession`: all that an agent works with in one session; types only. */
 
 /** What an agent works with. Facts go out by `record`, bound to the claim, so none waits for another. */
-export type Turn = {
+export type AgentSession = {
   agent: AgentSpec;
   sessionID: string;
   model: Model;
@@ -24,7 +24,7 @@ export type Turn = {
   specs: readonly ToolSpec[];
   facts: Facts;
   /** Those that it may delegate to. */
-  colleagues: readonly Colleague[];
+  teammates: readonly Teammate[];
   /** All that it is told beside its conversation, instead of the handbook with the Task's standing facts. */
   system?: string;
   limits: Limits;
@@ -60,18 +60,18 @@ export type Turn = {
   live: (type: LiveFrame["type"], id: string, text: string) => void;
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   /** What the `delegate` tool does. */
-  delegate: (callID: string, work: Delegated, cut: AbortSignal) => Promise<ToolResult>;
+  delegate: (callID: string, work: DelegatedWork, cut: AbortSignal) => Promise<ToolResult>;
   /** Another model to ask instead of this one, if the operator listed one that can be asked now. */
-  standIn: () => Promise<ModelRef | undefined>;
+  fallbackModel: () => Promise<ModelRef | undefined>;
   /** Ends the run until then, unless something came in meanwhile. */
   defer: (event: DomainEvent, until: Date) => Promise<void>;
   now: () => Date;
 };
 
 /** What is shared with agents that bring a model and tools of their own. */
-export type ExternalTurn = Omit<Turn, "model" | "tools" | "specs" | "delegate">;
+export type SessionContext = Omit<AgentSession, "model" | "tools" | "specs" | "delegate">;
 
-export type Delegated = Parameters<ToolContext["delegate"]>[0];
+export type DelegatedWork = Parameters<ToolContext["delegate"]>[0];
 
 /** An agent that another one may delegate to. */
-export type Colleague = { name: string; description: string };
+export type Teammate = { name: string; description: string };

@@ -20,7 +20,7 @@ export const addTask = async (
   deps: ArchiveDeps,
   signal: AbortSignal,
 ): Promise<Manifest> => {
-  using _held = deps.workspaces.hold(state.taskID);
+  using _held = deps.workspaces.keepWhileRead(state.taskID);
   const source = await sourceOf(state, deps, signal);
   using _reader = source.reader;
   const { files: flow, head, events } = await addFlow(zip, state, flowFolder, deps);

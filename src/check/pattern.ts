@@ -7,7 +7,7 @@ export const searchMs = 2000;
  * Whether a caller's regular expression is found in a text, within a time: some take longer than anybody lives, and
  * would stop the whole service. So it is tried in a thread that can be ended. A string says why there is no answer.
  */
-export const isFound = (pattern: string, text: string, timeoutMs = searchMs): Promise<boolean | string> =>
+export const matchesPattern = (pattern: string, text: string, timeoutMs = searchMs): Promise<boolean | string> =>
   new Promise((resolve) => {
     const worker = new Worker(thread, {
       eval: true,

@@ -1,10 +1,10 @@
-import { createTurns } from "../mutex.ts";
+import { createKeyedMutex } from "../mutex.ts";
 import { shellQuote } from "../shell-quote.ts";
 
 /** Where a check's server listens: nobody else may answer there in its place. */
 
 /** Where servers share this machine's network, those on one port run one after another. */
-export const ports = createTurns();
+export const ports = createKeyedMutex();
 
 export const portOf = (url: URL): string => (url.port === "" ? "80" : url.port);
 const hostOf = (url: URL): string => url.hostname.replace(/^\[(.*)\]$/, "$1");

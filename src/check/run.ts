@@ -1,5 +1,5 @@
 import type { RunCheck } from "../protocol/check.ts";
-import type { CheckPlace } from "../workspace/workspace.ts";
+import type { CheckEnvironment } from "../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "./check.ts";
 import { runCommandCheck } from "./kind/command.ts";
 import { runFileCheck } from "./kind/file.ts";
@@ -7,7 +7,11 @@ import { runHttpCheck } from "./kind/http.ts";
 
 /** Runs a check where its files are, by its kind. One that fails or cannot run is a result, not an error. */
 
-export const runCheck = async (check: RunCheck, place: CheckPlace, options: CheckOptions): Promise<CheckResult> => {
+export const runCheck = async (
+  check: RunCheck,
+  place: CheckEnvironment,
+  options: CheckOptions,
+): Promise<CheckResult> => {
   switch (check.kind) {
     case "command":
     case "build":

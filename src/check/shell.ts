@@ -1,15 +1,15 @@
 import { join } from "node:path";
-import type { Ran } from "../process/process.ts";
+import type { CommandResult } from "../process/process.ts";
 import { shellQuote } from "../shell-quote.ts";
-import type { CheckPlace } from "../workspace/workspace.ts";
+import type { CheckEnvironment } from "../workspace/workspace.ts";
 
 /** What checks of every kind need to run a command of the project. */
 
-export const folderOf = ({ root }: CheckPlace, cwd: string | undefined): string =>
+export const folderOf = ({ root }: CheckEnvironment, cwd: string | undefined): string =>
   cwd === undefined ? root : join(root, cwd);
 
 /** What a shell says of a command that is not there; undefined: it did not end for that. */
-export const missingProgram = (ran: Ran): string | undefined => {
+export const missingProgram = (ran: CommandResult): string | undefined => {
   if (ran.ended !== "exit" || ran.exitCode !== 127) return undefined;
   const line = ran.output.slice(-1000).trimEnd().split("\n").at(-1) ?? "";
   const end = [": command not found", ": not found"].find((text) => line.endsWith(text));

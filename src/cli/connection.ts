@@ -24,7 +24,7 @@ export const connect = ({ url, directory, username, password }: Target): Service
 type Result = { data?: unknown; error?: unknown; response?: Response | undefined };
 
 /** The answer, or an Exit that says why there is none and what to do. */
-export const need = <R extends Result>(result: R, url: string): NonNullable<R["data"]> => {
+export const expectData = <R extends Result>(result: R, url: string): NonNullable<R["data"]> => {
   const { data, error } = result;
   if (error !== undefined || data === undefined || data === null) throw refusal(result, url);
   return data;

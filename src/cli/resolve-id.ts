@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { TaskStatus } from "../protocol/task/status.ts";
-import { need, type Service, type Target } from "./connection.ts";
+import { expectData, type Service, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 
 /** `@last`, the beginning of an id. */
@@ -24,7 +24,7 @@ export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "err
 
 /** The same for a Mission, whose id its caller chose: a whole id is never taken for the beginning of another. */
 export const resolveMission = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
-  const missions = need(await service.mission.list({ query: { archived: true, limit: 200 } }), url);
+  const missions = expectData(await service.mission.list({ query: { archived: true, limit: 200 } }), url);
   if (missions.some(({ missionID }) => missionID === given)) return given;
   const folder = resolve(directory);
   if (given === "@last") {
@@ -45,7 +45,7 @@ export const resolveMission = async (service: Service, { url, directory }: Targe
 /** A whole id, its unique beginning among the project's Tasks, or `@last` for the newest of them. */
 export const resolveID = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;
-  const tasks = need(await service.task.list({ query: { archived: true, limit: 200 } }), url);
+  const tasks = expectData(await service.task.list({ query: { archived: true, limit: 200 } }), url);
   if (given === "@last") {
     const newest = tasks.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
     if (newest === undefined) throw new Exit(exit.usage, `There is no Task yet in ${resolve(directory)}.`);

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { SquadCatalog } from "../protocol/squad.ts";
-import { connect, need, type Target } from "./connection.ts";
+import { connect, expectData, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { during, type Screen } from "./terminal/screen.ts";
 import { clean, line, table } from "./terminal/format.ts";
@@ -12,7 +12,7 @@ type Context = { target: Target; screen: Screen; emit: ((value: object) => void)
 type Where = { scope?: "user" | "project" };
 
 export const list = async ({ target, screen, emit }: Context) => {
-  const catalog = need(await connect(target).squad.list(), target.url);
+  const catalog = expectData(await connect(target).squad.list(), target.url);
   if (emit !== undefined) emit(catalog);
   else {
     const { squads } = catalog;
@@ -52,7 +52,7 @@ const placeOf = ({ file, line: row, column, message, ...of }: Problem & { scope?
 };
 
 export const show = async (id: string, { target, screen, emit }: Context) => {
-  const squad = need(await connect(target).squad.get({ path: { id } }), target.url);
+  const squad = expectData(await connect(target).squad.get({ path: { id } }), target.url);
   if (emit !== undefined) {
     emit(squad);
     return exit.completed;
@@ -93,7 +93,7 @@ const sourceOf = (given: string, ref: string | undefined) => {
 
 export const validate = async (given: string, options: Where & { ref?: string }, { target, screen, emit }: Context) => {
   const body = { ...sourceOf(given, options.ref), ...(options.scope === undefined ? {} : { scope: options.scope }) };
-  const checked = need(
+  const checked = expectData(
     await during(screen, "Reading the package", connect(target).squad.validate({ body })),
     target.url,
   );
@@ -114,7 +114,7 @@ export const install = async (
     scope: options.scope ?? "user",
     ...(options.expect === undefined ? {} : { expectedDigest: options.expect }),
   };
-  const installed = need(await during(screen, "Installing", connect(target).squad.install({ body })), target.url);
+  const installed = expectData(await during(screen, "Installing", connect(target).squad.install({ body })), target.url);
   if (emit !== undefined) emit(installed);
   else {
     const { squad, replaced } = installed;
@@ -130,7 +130,7 @@ export const remove = async (id: string, options: Where & { expect?: string }, {
     ...(options.scope === undefined ? {} : { scope: options.scope }),
     ...(options.expect === undefined ? {} : { expectedDigest: options.expect }),
   };
-  const removed = need(await connect(target).squad.remove({ path: { id }, query }), target.url);
+  const removed = expectData(await connect(target).squad.remove({ path: { id }, query }), target.url);
   if (emit !== undefined) emit(removed);
   else screen.say(`${line(removed.id)} is removed from the scope ${removed.scope}. Tasks that began with it keep it.`);
   return exit.completed;
@@ -142,7 +142,7 @@ export const recommend = async (
   { target, screen, emit }: Context,
 ) => {
   const query = { phase, productPillar: options.pillar };
-  const found = need(await connect(target).squad.recommend({ query }), target.url);
+  const found = expectData(await connect(target).squad.recommend({ query }), target.url);
   if (emit !== undefined) emit(found);
   else {
     const rows = (kind: string, squads: typeof found.owners) =>

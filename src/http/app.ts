@@ -8,7 +8,7 @@ import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
-import { createAnswered } from "./request/answered.ts";
+import { createAnswerOnce } from "./request/answered.ts";
 import type { Webhooks } from "../webhook/service.ts";
 import { type Auth, createAuth, unauthorized } from "./guard/auth.ts";
 import { createBodies } from "./request/body.ts";
@@ -19,10 +19,10 @@ import { createRunOnce, type RunOnce } from "./request/idempotency.ts";
 import { createDocument } from "./openapi.ts";
 import { createRates } from "./guard/rate-limit.ts";
 import {
-  type Answer,
+  type HttpAnswer,
   answer,
   drain,
-  type Entry,
+  type RequestContext,
   failureOf,
   json,
   openEntry,
@@ -36,7 +36,7 @@ import { createSquadHandlers, type SquadDeps } from "./handler/squad.ts";
 import { createStreams, type Streams } from "./stream/event-stream.ts";
 import { asset, assetPath, isScreen, page, screenPaths } from "./page/page.ts";
 import { referencePage, referencePath, referenceScript } from "./page/reference.ts";
-import { createMcpFace, mcpPath } from "./mcp/endpoint.ts";
+import { createMcpEndpoint, mcpPath } from "./mcp/endpoint.ts";
 import { createMissionHandlers } from "./handler/mission.ts";
 import { createTaskHandlers } from "./handler/task.ts";
 import { createWebhookHandlers } from "./handler/webhook.ts";
@@ -109,7 +109,7 @@ export type Models = {
   }[];
 };
 
-type Answering<T> = (incoming: IncomingMessage, outgoing: ServerResponse, entry: Entry) => T;
+type Answering<T> = (incoming: IncomingMessage, outgoing: ServerResponse, entry: RequestContext) => T;
 
 /** What begins work: fewer a minute than other requests. */
 const begins: ReadonlySet<string> = new Set(["/task", "/mission/wake"]);
@@ -121,7 +121,7 @@ export const createApp = (deps: AppDeps): App => {
   const runOnce = createRunOnce(deps.store);
   const handlers = createHandlers(deps, streams, runOnce);
   const rates = deps.loopback ? undefined : createRates(limits, deps.now ?? Date.now);
-  const mcp = createMcpFace({
+  const mcp = createMcpEndpoint({
     ...deps,
     user: deps.auth.username,
     bodies,
@@ -147,7 +147,7 @@ export const createApp = (deps: AppDeps): App => {
     { method: "POST", path: mcpPath, value: mcp.serve },
   ]);
 
-  const answerTo: Answering<Promise<Answer>> = async (incoming, outgoing, entry) => {
+  const answerTo: Answering<Promise<HttpAnswer>> = async (incoming, outgoing, entry) => {
     const path = pathOf(incoming.url ?? "");
     const found = find(incoming.method ?? "", path);
     switch (found.kind) {
@@ -192,7 +192,7 @@ export const createApp = (deps: AppDeps): App => {
   };
   const authenticated = createAuth(deps.auth);
 
-  const enter = (incoming: IncomingMessage, entry: Entry): "preflight" | undefined => {
+  const enter = (incoming: IncomingMessage, entry: RequestContext): "preflight" | undefined => {
     const { cors, preflight } = guard(incoming, policy);
     if (cors !== undefined) Object.assign(entry.headers, cors);
     if (preflight) return "preflight";
@@ -244,7 +244,7 @@ const createHandlers = (
   runOnce: RunOnce,
 ): { [ID in OperationID]: Handler<Routes[ID]> } => {
   const { tasks, store, limits, log } = deps;
-  const answered = createAnswered(store, runOnce);
+  const answered = createAnswerOnce(store, runOnce);
   let document: Promise<string> | undefined;
   return {
     ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),

@@ -15,7 +15,7 @@ import type { MessagePage } from "../protocol/task/board.ts";
 import type { TaskAnswer } from "../protocol/task/request.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
-import type { Accepted, ArchiveFile, OnceKey, Tasks } from "../task/tasks.ts";
+import type { Accepted, ArchiveFile, IdempotencyKey, Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /** The port that HTTP calls; types only. */
@@ -25,7 +25,7 @@ import type { Workspaces } from "../workspace/workspace.ts";
  * project and a Mission's id mean one Mission; without a directory the id must mean one in all.
  */
 export interface Missions {
-  wake(directory: string, body: MissionWake, once?: OnceKey): Promise<Accepted<MissionWoken>>;
+  wake(directory: string, body: MissionWake, once?: IdempotencyKey): Promise<Accepted<MissionWoken>>;
   list(directory: string | undefined, query: Omit<MissionQuery, "project">): Promise<MissionSummary[]>;
   status(directory: string, missionID: string): Promise<MissionStatus>;
   /** Its stream's id, for whoever follows it. */
@@ -45,7 +45,7 @@ export interface Missions {
     directory: string | undefined,
     missionID: string,
     body: MissionAbort,
-    once?: OnceKey,
+    once?: IdempotencyKey,
   ): Promise<Accepted<MissionAborted>>;
   /** Its conversation goes, its Tasks stay. */
   remove(directory: string | undefined, missionID: string): Promise<void>;
@@ -54,7 +54,7 @@ export interface Missions {
     missionID: string,
     askID: string,
     body: TaskAnswer,
-    once?: OnceKey,
+    once?: IdempotencyKey,
   ): Promise<Accepted<MissionAnswered>>;
   archive(directory: string, missionID: string, signal: AbortSignal): Promise<ArchiveFile>;
 }

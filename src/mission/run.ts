@@ -9,7 +9,7 @@ import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
-import type { RecordFacts } from "../store/claimed-stream.ts";
+import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Fence, Store } from "../store/store.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
@@ -24,7 +24,7 @@ export type MissionDeps = {
   catalog: Pick<Catalog, "scan">;
   models: {
     load(ref: ModelRef): Promise<Model>;
-    standIn(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
+    fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   };
   slots: Slots;
   limits: Limits;
@@ -47,7 +47,7 @@ export type MissionRun = MissionDeps & {
   state: () => MissionState;
   chat: Conversation;
   /** False: others came in between; ask `nextStep` again. */
-  record: RecordFacts;
+  record: CommitEvents;
   /** One after another, in the order of the calls: each sees what those before it did. */
   inOrder: <T>(work: () => Promise<T>) => Promise<T>;
 };

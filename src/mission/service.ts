@@ -1,15 +1,15 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
-import { answer, endedBy } from "../domain/session/ask.ts";
+import { answer, asksClosedBy } from "../domain/session/ask.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
-import { onceOf, replay } from "../task/operation/idempotency.ts";
+import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { withQueue } from "../task/query/queue-place.ts";
 import { messagesIn } from "../task/query/read.ts";
-import type { Accepted, OnceKey } from "../task/tasks.ts";
+import type { Accepted, IdempotencyKey } from "../task/tasks.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 import { createWake } from "./wake.ts";
 import { mayProduce } from "./run.ts";
@@ -50,7 +50,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
   const change = async <T extends object>(
     directory: string | undefined,
     missionID: string,
-    once: OnceKey | undefined,
+    once: IdempotencyKey | undefined,
     decide: (state: MissionState) => { events: DomainEvent[]; wakes?: boolean; revokes?: boolean; body: T },
   ): Promise<Accepted<T>> => {
     for (;;) {
@@ -63,7 +63,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
         appends: [{ stream, expected: state.version, events }],
         ...(wakes ? { due: [{ stream, due }] } : revokes ? { due: [{ stream, due: null }] } : {}),
         ...(revokes ? { revoke: [stream] } : {}),
-        ...(once === undefined ? {} : { once: onceOf(once, 200, body, "eventID" in body) }),
+        ...(once === undefined ? {} : { once: idempotencyRecord(once, 200, body, "eventID" in body) }),
       });
       if (done.ok) {
         if (revokes) void engine.interrupt(stream);
@@ -127,7 +127,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
         events:
           state.aborted === null || (cascade && !state.aborted.cascade)
             ? [
-                ...endedBy(state, "interrupted"),
+                ...asksClosedBy(state, "interrupted"),
                 { type: "mission.aborted", data: { sessionID, surface, reason, cascade } },
               ]
             : [],
@@ -145,7 +145,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       };
       // The effect stands and can be repeated: the key is committed after it.
       if (once !== undefined) {
-        const done = await store.commit({ appends: [], once: onceOf(once, 200, answered, false) });
+        const done = await store.commit({ appends: [], once: idempotencyRecord(once, 200, answered, false) });
         if (!done.ok && done.reason === "once") return replay(done.bodyHash, done.stored, once);
       }
       return { status: 200, body: answered, replayed };

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { endedBy } from "../domain/session/ask.ts";
+import { asksClosedBy } from "../domain/session/ask.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
@@ -7,7 +7,7 @@ import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
 import { keepText } from "../store/blob/text.ts";
-import { onceOf, replay } from "../task/operation/idempotency.ts";
+import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { keepAttachments } from "../task/operation/attachment.ts";
 import { titleOf } from "../domain/task/title.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
@@ -79,13 +79,13 @@ export const createWake =
       const state = known === undefined ? undefined : await stateOf(place.directory, missionID).catch(gone);
       if (known !== undefined && state === undefined) continue;
       const stream = state?.sessionID ?? newID("ses");
-      const first = state === undefined ? [await begun(stream)] : endedBy(state, "steered");
+      const first = state === undefined ? [await begun(stream)] : asksClosedBy(state, "steered");
       const answer: MissionWoken = { missionID, sessionID: stream, created: state === undefined };
       const due = dueNow(now(), "normal");
       const done = await store.commit({
         appends: [{ stream, expected: state?.version ?? 0, events: [...first, ...woken(stream)] }],
         due: [{ stream, due }],
-        ...(once === undefined ? {} : { once: onceOf(once, 200, answer, false) }),
+        ...(once === undefined ? {} : { once: idempotencyRecord(once, 200, answer, false) }),
       });
       if (done.ok) {
         engine.nudge(stream, due);

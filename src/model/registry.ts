@@ -45,7 +45,7 @@ export interface Registry {
   /** The model, ready to be called. @throws as `resolve` */
   load(ref: ModelRef): Promise<Model>;
   /** The next model of the operator's list to ask instead of `ref`; undefined: none that can be asked now. */
-  standIn(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
+  fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   /** Of the providers called so far. */
   breakers(): [provider: string, state: BreakerState][];
   list(): ListedProvider[];
@@ -155,7 +155,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       return find(text).ref;
     },
     load,
-    async standIn(ref, tried) {
+    async fallbackModel(ref, tried) {
       // A Task that asked for another model wants that one; it is replaced only where the operator listed it.
       if (ref !== active.ref && !failover.includes(ref)) return undefined;
       for (const candidate of failover.length === 0 ? [] : [...failover, active.ref]) {

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import type { Place } from "./sandbox/place.ts";
+import type { SandboxPlace } from "./sandbox/place.ts";
 
 /** The port: `Command`, `CommandResult`, `InteractiveCommand`, `Processes`; types only. */
 
@@ -20,7 +20,7 @@ export type Command = {
   apart?: string;
 };
 
-export type Ran = {
+export type CommandResult = {
   /** null when a signal ended it. */
   exitCode: number | null;
   /** Standard output and error as they came; head and tail when longer than `keepBytes`. */
@@ -35,24 +35,24 @@ export type Ran = {
 
 export interface Processes {
   /** Resolves when the shell has exited and nothing it started is left; never rejects for what the command does. */
-  run(taskID: string, command: Command, place?: Place): Promise<Ran>;
+  run(taskID: string, command: Command, place?: SandboxPlace): Promise<CommandResult>;
   /** A program in `root` that is talked with, until it ends or is ended. */
-  talk(taskID: string, root: string, talk: Talk, place?: Place): Promise<Talking>;
+  talk(taskID: string, root: string, talk: InteractiveCommand, place?: SandboxPlace): Promise<InteractiveProcess>;
   /** Makes a Task's sandbox before its first command, which then need not wait for it. */
-  warm(taskID: string, place: Place): void;
+  prepareSandbox(taskID: string, place: SandboxPlace): void;
   /** A path of this machine as a Task's commands see it. */
-  inside(place: Place, path: string): string;
+  pathInSandbox(place: SandboxPlace, path: string): string;
   /** Gives up what is kept open for a Task whose run ends. */
-  rest(taskID: string): Promise<void>;
+  closeSandboxes(taskID: string): Promise<void>;
   /** Ends every process of a Task, those that left their group too; the ids of what was still alive. */
   killAll(taskID: string): Promise<number[]>;
   /** At start, before anything runs: ends what an earlier service process left; by Task, the ids that were ended. */
-  reap(): Promise<Map<string, number[]>>;
+  endLeftovers(): Promise<Map<string, number[]>>;
   /** Ends everything that runs now: the service stops. */
   stop(): Promise<void>;
 }
 
-export type Talk = {
+export type InteractiveCommand = {
   /** Run by `bash -c`. */
   run: string;
   /** Added to the allow-listed environment. */
@@ -64,7 +64,7 @@ export type Talk = {
   signal: AbortSignal;
 };
 
-export type Talking = {
+export type InteractiveProcess = {
   stdin: Writable;
   stdout: Readable;
   /** The end of what it wrote to standard error. */

@@ -7,13 +7,13 @@ import { talkWith } from "./command/interactive.ts";
 import { killMarked, wait } from "./command/kill.ts";
 import { createRecord, reapRecords } from "./command/group-record.ts";
 import { type Entry, runCommand } from "./command/run.ts";
-import type { Command, Processes, Ran, Talk, Talking } from "./process.ts";
-import { createSpawner } from "./runner/client.ts";
+import type { Command, Processes, CommandResult, InteractiveCommand, InteractiveProcess } from "./process.ts";
+import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
 import { createBoxes } from "./runner/pool.ts";
 import { type CommandLimits, limitsOf, memoryOf } from "./runner/ulimit.ts";
-import { insideOf, type Place } from "./sandbox/place.ts";
-import { bare, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
+import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
+import { processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
 
 /** Commands in their own process group, on record from spawn to death, in the sandbox that the service has. */
 
@@ -46,9 +46,9 @@ const findBash = (path: string): string => {
 };
 
 export const createProcesses = (options: ProcessOptions): Processes => {
-  const { folder, runID = folder, keepEnv, sandbox = bare, envNames = [], limits, log } = options;
+  const { folder, runID = folder, keepEnv, sandbox = processGroupSandbox, envNames = [], limits, log } = options;
   const record = createRecord(folder, log);
-  const spawner = createSpawner(log, limits === undefined ? "" : limitsOf(limits));
+  const spawner = createRunnerClient(log, limits === undefined ? "" : limitsOf(limits));
   const memory = memoryOf(limits?.commandMemoryBytes ?? 0);
   const baseEnv: Record<string, string> = {
     PATH: "/usr/local/bin:/usr/bin:/bin",
@@ -84,7 +84,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   });
 
   /** What to start, and where; a text says why it cannot be. Without the sandbox nothing is. */
-  const startOf = (taskID: string, command: Command, mark: string, place: Place | undefined) => {
+  const startOf = (taskID: string, command: Command, mark: string, place: SandboxPlace | undefined) => {
     const env = { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark };
     const start = { file: bash, args: ["-c", command.run], cwd: command.cwd, env };
     if (sandbox.wrap === undefined)
@@ -100,7 +100,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     }
   };
 
-  const run = async (taskID: string, command: Command, place?: Place): Promise<Ran> => {
+  const run = async (taskID: string, command: Command, place?: SandboxPlace): Promise<CommandResult> => {
     const mark = `${markOf(taskID)}${(serial += 1)}`;
     used.add(taskID);
     const ran = await runCommand(
@@ -121,9 +121,9 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const talk = async (
     taskID: string,
     root: string,
-    { run: command, env, home, network, signal }: Talk,
-    place?: Place,
-  ): Promise<Talking> => {
+    { run: command, env, home, network, signal }: InteractiveCommand,
+    place?: SandboxPlace,
+  ): Promise<InteractiveProcess> => {
     const mark = `${markOf(taskID)}${(serial += 1)}`;
     const passing = join(folder, "..", "tmp", mark.slice(runID.length + 1).replaceAll("/", "-"));
     const ownHome = home === "passing" ? passing : (home ?? join(folder, "..", "homes", taskID));
@@ -175,7 +175,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   return {
     run,
     talk,
-    warm(taskID, place) {
+    prepareSandbox(taskID, place) {
       if (sandbox.wrap === undefined) return;
       used.add(taskID);
       try {
@@ -185,10 +185,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
       }
     },
-    inside: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
-    rest: (taskID) => boxes.shut(taskID),
+    pathInSandbox: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
+    closeSandboxes: (taskID) => boxes.shut(taskID),
     killAll,
-    async reap() {
+    async endLeftovers() {
       const killed = await reapRecords(folder, record.name, log);
       const own = new Set([...live].map(({ mark }) => mark));
       const taskOf = (mark: string) => mark.slice(runID.length + 1).split("/")[0] ?? "";

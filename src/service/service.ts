@@ -27,16 +27,16 @@ import { createSecrets } from "../redact.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
 import { createManager } from "../squad/install/manager.ts";
 import { createSquads } from "../squad/revision.ts";
-import { distrust, openData } from "../store/open.ts";
+import { watchIntegrity, openData } from "../store/open.ts";
 import { diskGuard } from "../store/disk-space.ts";
-import { guardStore } from "../store/redacted-store.ts";
+import { redactStore } from "../store/redacted-store.ts";
 import { createRetainer } from "../task/workspace/retention.ts";
 import { problemIn } from "../task/worker/project-rules.ts";
 import { createRunTask } from "../task/worker/run.ts";
 import { createTasks } from "../task/service.ts";
 import type { Tasks } from "../task/tasks.ts";
 import { parseAllowed } from "../webhook/target.ts";
-import { callbackTo, createWebhooks, hearing, type Webhooks } from "../webhook/service.ts";
+import { callbackTo, createWebhooks, onCommit, type Webhooks } from "../webhook/service.ts";
 import { createWorkspaces } from "../workspace/service.ts";
 
 /** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
@@ -81,7 +81,7 @@ export const createService = async (
     const worker = `${data.instance}/${randomUUID()}`;
     /** Made once the projects can be read; nothing is committed before. */
     let webhooks: Webhooks | undefined;
-    const store = hearing(guardStore(data.store, secrets), (events) => webhooks?.heard(events));
+    const store = onCommit(redactStore(data.store, secrets), (events) => webhooks?.heard(events));
     const sandbox = await sandboxOf(config);
     const processes = createProcesses({
       folder: join(dataDir, "processes"),
@@ -93,7 +93,7 @@ export const createService = async (
       log,
     });
     scope.defer(() => processes.stop());
-    const reaped = await processes.reap();
+    const reaped = await processes.endLeftovers();
     for (const [task, pids] of reaped) log.warn({ task, pids }, "ended processes that an earlier run left");
 
     const workspaces = createWorkspaces({
@@ -296,7 +296,7 @@ export const createService = async (
       store: store.kind,
       tasks,
       missions,
-      failure: distrust(store, log),
+      failure: watchIntegrity(store, log),
       async close() {
         draining = true;
         tasks.stop();

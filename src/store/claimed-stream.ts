@@ -10,7 +10,7 @@ export class ClaimLost extends Error {}
  * Works at a stream while the claim is held and `signal` wants it; what `work` puts into `scope` ends before the claim
  * goes. A stream that somebody else has is theirs.
  */
-export const moveClaimed = async (
+export const withClaim = async (
   { store, worker }: { store: Store; worker: string },
   stream: StreamID,
   signal: AbortSignal,
@@ -34,7 +34,7 @@ export const moveClaimed = async (
  * Commits facts and folds them in. `judged`: the version they were judged at; false = others came in between, their facts
  * are folded in now: judge again. Throws `ClaimLost`.
  */
-export type RecordFacts = (
+export type CommitEvents = (
   events: readonly DomainEvent[],
   options?: { judged?: number; due?: Due | null },
 ) => Promise<boolean>;
@@ -51,7 +51,7 @@ export type Fold = {
   missed?: (events: readonly Recorded[]) => void;
 };
 
-export const recordThrough = (store: Store, { stream, fence }: Claim, fold: Fold): RecordFacts => {
+export const commitThroughClaim = (store: Store, { stream, fence }: Claim, fold: Fold): CommitEvents => {
   let folding: Promise<void> = Promise.resolve();
   const catchUp = (recorded: readonly Recorded[]): Promise<void> => {
     folding = folding.then(async () => {

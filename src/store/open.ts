@@ -42,7 +42,7 @@ const openStore = async (url: string | undefined, dataDir: string, instance: str
 };
 
 /** Resolves when the store finds, while the service works, that what it holds cannot be trusted. */
-export const distrust = (store: Data["store"], log: Log): Promise<StartError> =>
+export const watchIntegrity = (store: Data["store"], log: Log): Promise<StartError> =>
   new Promise((resolve) => {
     store.verify?.().catch((error: unknown) => {
       if (error instanceof StartError) resolve(error);

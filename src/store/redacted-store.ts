@@ -8,7 +8,7 @@ import type { Live, Store, Write } from "./store.ts";
  * live frames also where a piece ends in the middle of one. The one place for it: whatever people or models are shown
  * later was written here first. What stays as it is: the caller's `metadata`, and what the service itself goes by.
  */
-export const guardStore = <S extends Store>(store: S, secrets: Secrets): S => {
+export const redactStore = <S extends Store>(store: S, secrets: Secrets): S => {
   const live = guardLive(store.live, secrets);
   const clean = (event: DomainEvent): DomainEvent => {
     live.finish(event);

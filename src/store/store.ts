@@ -21,7 +21,7 @@ export type Due = { at: Date; rank: number };
 /** The right to write as the mover of a stream, checked in the commit. */
 export type Fence = { stream: StreamID; epoch: number };
 
-export type Once = {
+export type IdempotencyRecord = {
   scope: string;
   key: string;
   bodyHash: string;
@@ -42,7 +42,7 @@ export type Write = {
   /** null = nothing to do until something else makes it due. */
   due?: readonly { stream: StreamID; due: Due | null }[];
   /** An idempotency answer, stored with the effect it belongs to. */
-  once?: Once;
+  once?: IdempotencyRecord;
   /** Refused with `fence` unless the claim still holds. */
   fence?: Fence;
   /** Takes the stream from its holder: raises the epoch, so that every later write of that claim is refused. */

@@ -14,7 +14,7 @@ import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Manager } from "../squad/install/manager.ts";
 import type { Squads } from "../squad/squad.ts";
-import type { RecordFacts } from "../store/claimed-stream.ts";
+import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Store } from "../store/store.ts";
 import type { Background } from "../tool/tool.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
@@ -31,7 +31,7 @@ export type RunDeps = {
   models: {
     load(ref: ModelRef): Promise<Model>;
     /** What to ask instead of a model, without those that were tried; undefined: nothing that can be asked now. */
-    standIn(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
+    fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   };
   /** The operator's external agents by name. */
   externals: Readonly<Record<string, ExternalAgent>>;
@@ -62,7 +62,7 @@ export type Run = RunDeps & {
   chat: Conversation;
   chats: Conversations;
   /** False: others came in between; ask `next` again. */
-  record: RecordFacts;
+  record: CommitEvents;
   /** The Task's workspace, made or opened once. */
   workspace: () => Promise<Workspace>;
   /** Resolves when no workspace is being made; what is made after the end would be nobody's. */
@@ -70,7 +70,7 @@ export type Run = RunDeps & {
   /** Drops the workspace, so that the next use makes it anew. */
   forgetWorkspace: () => void;
   /** The files that its checks run on. */
-  checkout: CheckoutOfRun;
+  checkout: RunCheckout;
   /** The project's landing turn, held from the first landing attempt until the agent is asked again, or the run ends. */
   landingTurn: () => Promise<void>;
   leaveTurn: () => void;
@@ -79,7 +79,7 @@ export type Run = RunDeps & {
   background: Background;
 };
 
-export interface CheckoutOfRun extends AsyncDisposable {
+export interface RunCheckout extends AsyncDisposable {
   /** undefined: the Task works in place, and so do its checks. */
   at(commit: string | null): Promise<Checkout | undefined>;
   /** The operator's setup, once, before the first check that runs a command; its failure, for every check. */

@@ -1,7 +1,7 @@
 import { createAnswer } from "./operation/answer.ts";
 import { createCancel } from "./operation/cancel.ts";
 import { createCaptures } from "./operation/capture.ts";
-import { createAccept } from "./operation/change.ts";
+import { createChange } from "./operation/change.ts";
 import { createTask } from "./operation/create.ts";
 import { createInterrupt } from "./operation/interrupt.ts";
 import { createMessage } from "./operation/message.ts";
@@ -13,7 +13,7 @@ import type { Tasks, TasksDeps } from "./tasks.ts";
 /** Operations and queries behind the port `tasks.ts`. */
 export const createTasks = (deps: TasksDeps): Tasks => {
   const reads = createReads(deps);
-  const accept = createAccept(deps, reads.state);
+  const accept = createChange(deps, reads.state);
   const captures = createCaptures(deps.captures, deps, accept);
   return {
     ...reads,

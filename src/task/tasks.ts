@@ -42,14 +42,19 @@ export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filen
  */
 export interface Tasks {
   /** `origin`: dispatched by a Mission; rejects with Overtaken when that has moved on. */
-  create(directory: string, body: TaskCreate, once?: OnceKey, origin?: Origin): Promise<Accepted<TaskCreated>>;
+  create(
+    directory: string,
+    body: TaskCreate,
+    once?: IdempotencyKey,
+    origin?: MissionDispatch,
+  ): Promise<Accepted<TaskCreated>>;
   /** Of the whole project, whichever of its worktrees or subfolders the directory is. */
   list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]>;
   get(taskID: string): Promise<TaskDetail>;
   status(taskID: string): Promise<TaskStatus>;
   board(taskID: string): Promise<TaskBoard>;
   messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage>;
-  diff(taskID: string, between?: Between): Promise<string>;
+  diff(taskID: string, between?: CommitRange): Promise<string>;
   checkLog(taskID: string, checkID: string): Promise<Buffer>;
   artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }>;
   preview(directory: string, taskID: string): Promise<Preview>;
@@ -58,18 +63,23 @@ export interface Tasks {
     directory: string,
     taskID: string,
     body: TaskCapture,
-    once: OnceKey | undefined,
+    once: IdempotencyKey | undefined,
     signal: AbortSignal,
   ): Promise<Accepted<CaptureAccepted>>;
-  message(directory: string, taskID: string, body: TaskMessage, once?: OnceKey): Promise<Accepted<MessageAccepted>>;
-  cancel(directory: string, taskID: string, body: TaskCancel, once?: OnceKey): Promise<Accepted<CancelAccepted>>;
+  message(
+    directory: string,
+    taskID: string,
+    body: TaskMessage,
+    once?: IdempotencyKey,
+  ): Promise<Accepted<MessageAccepted>>;
+  cancel(directory: string, taskID: string, body: TaskCancel, once?: IdempotencyKey): Promise<Accepted<CancelAccepted>>;
   /** Answers what the Task waits for; of two answers the first stands, the other is refused as `ask_closed`. */
   answer(
     directory: string,
     taskID: string,
     askID: string,
     body: TaskAnswer,
-    once?: OnceKey,
+    once?: IdempotencyKey,
   ): Promise<Accepted<AnswerAccepted>>;
   /** Stops one delegated session and those that work for it; the Task goes on. */
   interrupt(
@@ -77,7 +87,7 @@ export interface Tasks {
     taskID: string,
     sessionID: string,
     body: SessionInterrupt,
-    once?: OnceKey,
+    once?: IdempotencyKey,
   ): Promise<Accepted<InterruptAccepted>>;
   update(directory: string, taskID: string, patch: TaskPatch): Promise<TaskStatus>;
   remove(directory: string, taskID: string): Promise<void>;
@@ -113,7 +123,7 @@ export type TaskCreated = {
 };
 
 /** A Task that a Mission dispatches: it stands in the Mission's log in the same commit, or not at all. */
-export type Origin = {
+export type MissionDispatch = {
   mission: TaskMission;
   production: z.infer<typeof production> | undefined;
   /** The revision that the catalog must still have: what was recommended, or reconciled. */
@@ -132,7 +142,7 @@ export type Origin = {
 };
 
 /** The Mission's log has moved on, or another handler has it: decide again. */
-export class Overtaken extends Error {
+export class MissionMovedOn extends Error {
   readonly reason: "version" | "fence";
   constructor(reason: "version" | "fence") {
     super(`The Mission has moved on (${reason}).`);
@@ -141,7 +151,7 @@ export class Overtaken extends Error {
 }
 
 /** The idempotency key of a request: the answer is stored in the commit of the effect. */
-export type OnceKey = { scope: string; key: string; bodyHash: string };
+export type IdempotencyKey = { scope: string; key: string; bodyHash: string };
 
 /** `replayed`: the key stood already, this is its first answer. */
 export type Accepted<T> = { status: 200 | 202; body: T; replayed: boolean };
@@ -154,4 +164,4 @@ export type CapturesDeps = {
 };
 
 /** Two commits of a Task. */
-export type Between = { from: string; to: string };
+export type CommitRange = { from: string; to: string };

@@ -6,7 +6,7 @@ import type { Due } from "../store/store.ts";
 /** A Task that ends makes its Mission due, in the same commit. */
 
 /** A Task that ends wakes its Mission: due in the same commit, so that no crash comes in between. */
-export const wokenBy = (
+export const missionWake = (
   { mission }: TaskState,
   events: readonly DomainEvent[],
   now: Date,

@@ -6,7 +6,7 @@ import type { ToolContext, ToolResult } from "./tool.ts";
 export const maxOutput = 24_000;
 
 /** Keeps head and tail of a long text and says what is missing, and how to read it. */
-export const fit = (text: string, hint: string, max = maxOutput): string => {
+export const truncateMiddle = (text: string, hint: string, max = maxOutput): string => {
   if (text.length <= max) return text;
   const half = Math.floor(max / 2);
   const missing = text.length - 2 * half;
@@ -20,7 +20,11 @@ export const outputPath = "output:";
 export const sized = (text: string, { callID }: Pick<ToolContext, "callID">): Omit<ToolResult, "exitCode"> =>
   text.length <= maxOutput
     ? { outcome: "ok", output: text }
-    : { outcome: "ok", output: fit(text, `all of it: \`read\` or \`search\` path ${outputPath}${callID}`), full: text };
+    : {
+        outcome: "ok",
+        output: truncateMiddle(text, `all of it: \`read\` or \`search\` path ${outputPath}${callID}`),
+        full: text,
+      };
 
 export const ok = (output: string): ToolResult => ({ outcome: "ok", output });
 
@@ -36,7 +40,8 @@ export const answer = async (signal: AbortSignal, work: () => Promise<ToolResult
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof FileRefused) return failed(`${error.message}.`);
-    if (error instanceof GitError) return failed(fit(error.stderr.trim() || error.message, "the rest is more of it"));
+    if (error instanceof GitError)
+      return failed(truncateMiddle(error.stderr.trim() || error.message, "the rest is more of it"));
     throw error;
   }
 };
@@ -47,5 +52,5 @@ export const shown = (path: string): string => (/^"|\p{Cc}/u.test(path) ? JSON.s
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Text that somebody else wrote, with its origin: it informs the model and is no instruction. A mitigation, no guard. */
-export const asData = (origin: string, text: string): string =>
+export const markForeign = (origin: string, text: string): string =>
   `<data from=${JSON.stringify(origin)}>\n${text.replaceAll(/<(\/?data\b)/gi, "<\u200B$1")}\n</data>`;

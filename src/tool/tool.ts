@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { DomainEvent } from "../domain/event.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
-import type { Command, Ran } from "../process/process.ts";
+import type { Command, CommandResult } from "../process/process.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { BlobRef } from "../protocol/text.ts";
@@ -55,7 +55,7 @@ export type ToolContext = {
 };
 
 /** On what only the built-in rules pass: a model has better ways, and would be told of it with every request. */
-export const untold = { untold: true };
+export const builtinOnly = { untold: true };
 
 /** `refused`: the Task may ask no more; words for the model. */
 export type Asked = EventData["ask.answered"] | { refused: string };
@@ -87,7 +87,7 @@ export interface Job {
   readonly id: string;
   readonly command: string;
   /** undefined: it runs. */
-  ended(): Ran | undefined;
+  ended(): CommandResult | undefined;
   seconds(): number;
   /** Whether `Background.end` ended it, and not the command itself or its agent. */
   swept(): boolean;

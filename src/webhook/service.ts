@@ -240,7 +240,7 @@ export const callbackTo = (text: string, allowed: Allowed): { url: string; shown
 };
 
 /** A store whose commits are heard. */
-export const hearing = <S extends Store>(store: S, heard: (events: readonly Recorded[]) => void): S => ({
+export const onCommit = <S extends Store>(store: S, heard: (events: readonly Recorded[]) => void): S => ({
   ...store,
   async commit(write) {
     const done = await store.commit(write);

@@ -9,7 +9,7 @@ import type { Prepared, Project, Workspace } from "./workspace.ts";
 export const inPlace = (
   prepared: Prepared,
   gitOptions: CreateGitOptions,
-  commands: Pick<Workspace, "files" | "run" | "talk" | "warm">,
+  commands: Pick<Workspace, "files" | "run" | "talk" | "prepareSandbox">,
 ): Workspace => {
   const found = findRepository(prepared.root);
   const toplevel = typeof found === "string" ? prepared.root : found.toplevel;
@@ -19,14 +19,14 @@ export const inPlace = (
   return {
     prepared,
     root: prepared.root,
-    inside: prepared.root,
+    rootInSandbox: prepared.root,
     git,
     dependencies: [],
     ...commands,
     commit: refuse("commit"),
     reset: refuse("reset"),
     stamp: () => "",
-    clear: refuse("clear"),
+    clearDependencies: refuse("clear"),
     diff: async (commit, from) => {
       if (git === undefined || prepared.baseCommit === null) return "";
       return diffOf(git, gitDirOf(toplevel), from ?? prepared.baseCommit, commit);

@@ -48,7 +48,7 @@ const realOf = (path: string): string | undefined => {
 };
 
 /** The real path of a directory that may be a project; throws `ServiceError(directory_*)`. */
-export const admit = (directory: string, { dataDir, projectRoots }: InspectOptions): string => {
+export const resolveDirectory = (directory: string, { dataDir, projectRoots }: InspectOptions): string => {
   if (!isAbsolute(directory)) throw invalid(`Expected directory to be an absolute path, got "${directory}".`);
   if (directory.includes("\0")) throw invalid("Expected directory to be a path without NUL bytes.");
   let real: string | undefined;
@@ -113,7 +113,7 @@ const read = new Map<string, string>();
 
 /** Without a process, once git has seen the repository's config: every request names a directory. */
 export const inspectProject = async (given: string, options: InspectOptions): Promise<Project> => {
-  const directory = admit(given, options);
+  const directory = resolveDirectory(given, options);
   const found = findRepository(directory);
   if (found === "bare") throw notAWorktree(given);
   if (found === "none") return { directory, project: directory, git: undefined };

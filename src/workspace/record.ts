@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Given } from "../protocol/event/workspace.ts";
 
 /** Where a Task's worktree came from. `gitDir` is the worktree's own, `projectGitDir` that of the project's files. */
-export type Origin = {
+export type WorktreeRecord = {
   toplevel: string;
   prefix: string;
   projectGitDir: string;
@@ -16,23 +16,23 @@ export type Origin = {
 };
 
 /** Kept by Task beside the worktrees: nothing that runs inside of one should be able to change where it lands. */
-export const createOrigins = (home: string) => {
-  const known = new Map<string, Origin>();
+export const createWorktreeRecords = (home: string) => {
+  const known = new Map<string, WorktreeRecord>();
   const fileOf = (taskID: string) => join(home, `${taskID}.json`);
 
   return {
-    of(taskID: string): Origin | undefined {
+    of(taskID: string): WorktreeRecord | undefined {
       const before = known.get(taskID);
       if (before !== undefined) return before;
       try {
-        const origin = JSON.parse(readFileSync(fileOf(taskID), "utf8")) as Origin;
+        const origin = JSON.parse(readFileSync(fileOf(taskID), "utf8")) as WorktreeRecord;
         known.set(taskID, origin);
         return origin;
       } catch {
         return undefined;
       }
     },
-    keep(taskID: string, origin: Origin): void {
+    keep(taskID: string, origin: WorktreeRecord): void {
       mkdirSync(home, { recursive: true, mode: 0o700 });
       const temp = `${fileOf(taskID)}.tmp`;
       writeFileSync(temp, JSON.stringify(origin), { mode: 0o600 });

@@ -5,21 +5,21 @@ import type { Limits } from "../protocol/limit.ts";
 import { createCheckouts } from "./checkout/checkout.ts";
 import { idOf } from "./git/output.ts";
 import { branchTip, createForks, forksOf, ownerOf } from "./worktree/fork.ts";
-import { createGiver } from "./dependency/provide.ts";
+import { createDependencyProvider } from "./dependency/provide.ts";
 import type { Author, CreateGitOptions } from "./git/git.ts";
 import { createLayers } from "./dependency/overlay.ts";
-import { landPlan } from "./landing/apply.ts";
+import { applyLanding } from "./landing/apply.ts";
 import { indexStampOf } from "./landing/new-index.ts";
-import type { Step } from "./landing/request.ts";
-import { makePlan } from "./landing/plan.ts";
+import type { OnStep } from "./landing/request.ts";
+import { planLanding } from "./landing/plan.ts";
 import type { Processes } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./object/rebase.ts";
 import { renewOn, unresolvedIn } from "./landing/conflict.ts";
-import { createOrigins } from "./record.ts";
+import { createWorktreeRecords } from "./record.ts";
 import { createRetention } from "./worktree/retire.ts";
-import { createStand } from "./worktree/create.ts";
-import { createTurns } from "../mutex.ts";
+import { createWorktreeFolder } from "./worktree/create.ts";
+import { createKeyedMutex } from "../mutex.ts";
 import { createWorktrees } from "./worktree/open.ts";
 import type { Workspaces } from "./workspace.ts";
 
@@ -41,7 +41,7 @@ export type WorkspacesOptions = {
   /** How long another git command of the user's may hold the project's index; 10 s. */
   lockWaitMs?: number;
   /** Called before every step of a landing; tests stop the process there. */
-  onStep?: Step;
+  onStep?: OnStep;
   /** Called for every git process; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
 };
@@ -58,14 +58,14 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     ...(options.onSpawn === undefined ? {} : { onSpawn: options.onSpawn }),
   };
   const inspectOptions = { dataDir, projectRoots, git: gitOptions };
-  const turns = createTurns();
-  const origins = createOrigins(home);
-  const stand = createStand({ home, git: gitOptions, origins, log });
-  const { made, keptOf, gitOf, mark, onto } = stand;
+  const turns = createKeyedMutex();
+  const origins = createWorktreeRecords(home);
+  const stand = createWorktreeFolder({ home, git: gitOptions, origins, log });
+  const { made, landingFolder: keptOf, gitOf, mark, onto } = stand;
   const path = options.path ?? "/usr/local/bin:/usr/bin:/bin";
   const layers = createLayers({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};
-  const giver = createGiver({ dataDir, names, tier, layers, origins, limits: options.limits, path });
+  const giver = createDependencyProvider({ dataDir, names, tier, layers, origins, limits: options.limits, path });
   const retention = createRetention({
     home,
     stand,
@@ -75,7 +75,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     log,
   });
   /** What makes or removes a Task's worktree, one at a time. */
-  const alone = createTurns();
+  const alone = createKeyedMutex();
   const whole = new AbortController().signal;
   /** Readers by Task: a worktree does not go under them. */
   const readers = new Map<string, number>();
@@ -122,7 +122,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return checkouts.open(taskID, origin, commit);
     },
     ...createForks({ stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone }),
-    async borrow(taskID, prepared, commit, judge, use) {
+    async withIdleWorkspace(taskID, prepared, commit, judge, use) {
       using _alone = await alone(taskID, whole);
       if (!(await judge())) return undefined;
       const workspace = await open(taskID, prepared, commit);
@@ -148,7 +148,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         kept: keptOf(taskID),
         lockWaitMs,
       };
-      const plan = await makePlan(request);
+      const plan = await planLanding(request);
       stamps.delete(commit.commit);
       if (!("reason" in plan)) stamps.set(commit.commit, stamp);
       return plan;
@@ -158,7 +158,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const indexStamp = stamps.get(plan.commit);
       stamps.delete(plan.commit);
       const place = { taskID, origin, worktree, git: gitOf(origin), kept: keptOf(taskID) };
-      return landPlan({ ...place, plan, indexStamp, step: onStep, lockWaitMs });
+      return applyLanding({ ...place, plan, indexStamp, step: onStep, lockWaitMs });
     },
     async rebase(workspace, commit, message) {
       const { taskID, git } = placeOf(workspace);
@@ -174,7 +174,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         );
       return rebased;
     },
-    async renew(workspace, commit, message, dirty) {
+    async rebaseWithMarkers(workspace, commit, message, dirty) {
       const { taskID, origin, worktree, git } = placeOf(workspace);
       const taken = await snapshotOf(taskID, origin, commit.parent);
       const baseTree = taken.tree ?? (await idOf(git, `${taken.commit}^{tree}`));
@@ -186,8 +186,8 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return renewed;
     },
     unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
-    turn: turns,
-    hold(taskID) {
+    landingTurn: turns,
+    keepWhileRead(taskID) {
       readers.set(taskID, (readers.get(taskID) ?? 0) + 1);
       return {
         [Symbol.dispose]() {

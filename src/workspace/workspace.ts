@@ -1,4 +1,4 @@
-import type { Command, Ran, Talk, Talking } from "../process/process.ts";
+import type { Command, CommandResult, InteractiveCommand, InteractiveProcess } from "../process/process.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts";
 import type { Files } from "./file/files.ts";
@@ -25,7 +25,7 @@ export type Refusal =
   | { reason: "detached" | "gone"; message: string };
 
 /** A change on top of a new snapshot; not ok: these paths are in the way and in no snapshot. */
-export type Renewed =
+export type MarkedRebase =
   | {
       ok: true;
       paths: string[];
@@ -44,25 +44,25 @@ export type Renewed =
   | { ok: false; paths: string[] };
 
 /** A fork's change in the Task's files. Not ok: both changed the same; the change is on a branch of its own. */
-export type Joined = { ok: true; files: number } | { ok: false; paths: string[]; branch: string; commit: string };
+export type ForkMerge = { ok: true; files: number } | { ok: false; paths: string[]; branch: string; commit: string };
 
 export interface Workspace {
   readonly prepared: Prepared;
   /** Absolute real path; the tools' working directory and their confinement. */
   readonly root: string;
   /** The root as commands see it: the project's own path where they run in a sandbox with files of its own. */
-  readonly inside: string;
+  readonly rootInSandbox: string;
   readonly files: Files;
   /** The project's ignored dependency folders as commands have them here; worktrees only. */
   readonly dependencies: readonly Given[];
   /** Hardened git in this workspace; undefined where the directory is no Git worktree. */
   readonly git: Git | undefined;
   /** Runs a command with bash in the workspace, its process group on record until it is gone. */
-  run(command: Command): Promise<Ran>;
+  run(command: Command): Promise<CommandResult>;
   /** Makes ready for the first command, while something else is waited for. */
-  warm(): void;
+  prepareSandbox(): void;
   /** Starts a program in the workspace and talks with it; its process group is on record like a command's. */
-  talk(talk: Talk): Promise<Talking>;
+  talk(talk: InteractiveCommand): Promise<InteractiveProcess>;
   /** The tree on disk as one commit on the base, on the Task's branch. undefined: equals the base. Worktrees only. */
   commit(message: string): Promise<Commit | undefined>;
   /** Files as in the last commit (or the base): what a check left behind goes, ignored files stay. Worktrees only. */
@@ -70,19 +70,19 @@ export interface Workspace {
   /** Which files stand here: other ones after the worktree was made anew. */
   stamp(): string;
   /** What commands have put into dependency folders goes, so that a setup can begin again. Worktrees only. */
-  clear(): Promise<void>;
+  clearDependencies(): Promise<void>;
   /** Unified diff of the Task's commit, or of the tree on disk, against the base or another commit. */
   diff(commit: string | null, from?: string): Promise<string>;
 }
 
 /** Where one check runs. */
-export type CheckPlace = Pick<Workspace, "root" | "inside" | "files" | "run" | "talk">;
+export type CheckEnvironment = Pick<Workspace, "root" | "rootInSandbox" | "files" | "run" | "talk">;
 
 /** A file that stands in the place of the commit's. */
-export type Laid = { path: string; bytes: Buffer; executable: boolean };
+export type FileOverride = { path: string; bytes: Buffer; executable: boolean };
 
 /** Files of a commit beside those of another before it; paths are relative to the root. */
-export interface Before {
+export interface BaseFiles {
   /** A file's text before; undefined: there was none. */
   text(path: string): Promise<string | undefined>;
   now(path: string): Promise<string | undefined>;
@@ -93,14 +93,14 @@ export interface Before {
 /** The files of one commit of a Task and nothing its agents left beside them. Disposed of, it is gone from the disk. */
 export interface Checkout extends AsyncDisposable {
   /** Each check has files of its own, so they may run at the same time. */
-  readonly apart: boolean;
+  readonly isolated: boolean;
   /** What is done here is there for every check, once `keep` was called. */
-  whole(): Promise<CheckPlace>;
+  whole(): Promise<CheckEnvironment>;
   keep(): Promise<void>;
   /** Told by one git process. */
-  before(base: string): Promise<Before>;
+  before(base: string): Promise<BaseFiles>;
   /** For one check; what it leaves goes when it is disposed of. */
-  open(name: string, laid?: readonly Laid[]): Promise<CheckPlace & AsyncDisposable>;
+  open(name: string, laid?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
 }
 
 /** One per service: makes, opens and removes workspaces, and lands their results. */
@@ -116,15 +116,15 @@ export interface Workspaces {
   /** Files of their own for one of several agents at once, from a commit of the Task's; the same again when they stand. */
   fork(workspace: Workspace, name: string, from: { commit: string; tree: string }): Promise<Workspace>;
   /** What the fork changed, merged into the Task's files, which are put to `tip` before; done again it gives the same. */
-  join(workspace: Workspace, fork: Workspace, tip: string, message: string): Promise<Joined>;
+  mergeFork(workspace: Workspace, fork: Workspace, tip: string, message: string): Promise<ForkMerge>;
   /** Once the join is on record: the fork's own files go, and its branch too, unless it keeps this commit. */
-  leave(workspace: Workspace, name: string, commit: string | undefined): Promise<void>;
+  closeFork(workspace: Workspace, name: string, commit: string | undefined): Promise<void>;
   /**
    * Opens the workspace of a Task that nobody works on, for as long as `use` takes; its files are as in `commit`
    * afterwards. `judge` is asked when nothing else can open it: false, and nothing is done. A run that begins meanwhile
    * waits.
    */
-  borrow<T>(
+  withIdleWorkspace<T>(
     taskID: string,
     prepared: Prepared,
     commit: string | undefined,
@@ -138,26 +138,31 @@ export interface Workspaces {
   /** The same change on the head of the project's branch; with the branch kept only, on what the snapshot was made from. */
   rebase(workspace: Workspace, commit: Commit, message: string): Promise<Rebased>;
   /** The same change on top of what the project holds now, with conflict markers; `dirty`: what `plan` refused for. */
-  renew(workspace: Workspace, commit: Commit, message: string, dirty: readonly string[]): Promise<Renewed>;
+  rebaseWithMarkers(
+    workspace: Workspace,
+    commit: Commit,
+    message: string,
+    dirty: readonly string[],
+  ): Promise<MarkedRebase>;
   /** Paths of these where conflict markers still stand. */
   unresolved(workspace: Workspace, paths: readonly string[]): Promise<string[]>;
   /** One landing at a time for a project. */
-  turn(project: string, signal: AbortSignal): Promise<Disposable>;
+  landingTurn(project: string, signal: AbortSignal): Promise<Disposable>;
   /** Removes worktree and branch of a deleted Task, if it has any. */
   remove(taskID: string): Promise<void>;
   /** Before a Task is deleted: a service that dies then is followed by one that finds the mark and removes. */
-  doom(taskID: string): void;
-  isDoomed(taskID: string): boolean;
-  spare(taskID: string): void;
+  markForRemoval(taskID: string): void;
+  isMarkedForRemoval(taskID: string): boolean;
+  unmarkForRemoval(taskID: string): void;
   /** Tasks with something on disk. What a kill left half-removed goes. */
-  standing(): string[];
+  listWorktrees(): string[];
   /**
    * Removes the worktree of a Task that has ended, not its branch, once git says that all of it is committed. `judge`
    * is asked when nothing else can open the worktree: the commit that holds the work, or undefined to leave it.
    */
   retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
   /** Keeps the worktree while it is read. */
-  hold(taskID: string): Disposable;
+  keepWhileRead(taskID: string): Disposable;
 }
 
 export type Project = {

@@ -74,7 +74,7 @@ const open = async (folder: string) => {
   const store: Store = await createSqliteStore({ file: join(folder, "sortie.db"), dataDir: folder, log: silent });
   const engine: Engine = createLocalEngine({ store, maxRunning: 100, log: silent });
   const processes = createProcesses({ folder: join(folder, "processes"), keepEnv: process.env, log: silent });
-  await processes.reap();
+  await processes.endLeftovers();
   const workspaces = createWorkspaces({
     dataDir: folder,
     projectRoots: [],
@@ -111,7 +111,7 @@ const open = async (folder: string) => {
       },
       externals: {},
       setup: undefined,
-      models: { load: async () => model, standIn: async () => undefined },
+      models: { load: async () => model, fallbackModel: async () => undefined },
       slots: createSlots(4),
       browser: () => ({ program: undefined, bare: false }),
       web: undefined,

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { redefinedIn } from "../../src/check/project/redefined.ts";
-import type { Before } from "../../src/workspace/workspace.ts";
+import type { BaseFiles } from "../../src/workspace/workspace.ts";
 
 /** Which files say how a check is run, and were changed: given the files before and now. */
 
 type Tree = Record<string, string>;
 
-const beforeOf = (old: Tree, now: Tree): Before => ({
+const beforeOf = (old: Tree, now: Tree): BaseFiles => ({
   text: (path) => Promise.resolve(old[path]),
   now: (path) => Promise.resolve(now[path]),
   changed: (path) =>

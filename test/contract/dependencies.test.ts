@@ -4,7 +4,7 @@ import { afterAll, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { defaultLimits, type Limits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { bare, type Sandbox } from "../../src/process/sandbox/sandbox.ts";
+import { processGroupSandbox, type Sandbox } from "../../src/process/sandbox/sandbox.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 import { createScene, prepare, type Scene } from "./workspace.fixture.ts";
@@ -80,7 +80,7 @@ const python = `python3 -Bc 'import site; site.addsitedir(".venv/lib"); import p
 test.skipIf(boxed === undefined)(
   "a workspace package and an editable install resolve to the Task's tree in a sandbox; without it they would be the user's",
   async () => {
-    const scene = sceneIn(boxed ?? bare);
+    const scene = sceneIn(boxed ?? processGroupSandbox);
     const root = install(scene);
     const before = bytesOf(scene, "node_modules .venv packages/app/node_modules");
     const workspace = await prepare(scene.workspaces, root);
@@ -139,7 +139,7 @@ test.skipIf(boxed === undefined)(
 test.skipIf(boxed === undefined)(
   "what a hostile or odd project has at these names is not mounted, nor what is tracked",
   async () => {
-    const scene = sceneIn(boxed ?? bare);
+    const scene = sceneIn(boxed ?? processGroupSandbox);
     const { root, sh } = scene;
     sh(`git init -q; mkdir -p vendor/tracked target a/b c
     printf '/node_modules\n.venv\nvendor\ntarget\nvenv\n' > .gitignore
@@ -185,7 +185,7 @@ test.skipIf(boxed === undefined)(
 );
 
 test("elsewhere a folder is copied when it provably leads nowhere else, and left out with the reason when not", async () => {
-  const scene = sceneIn(bare);
+  const scene = sceneIn(processGroupSandbox);
   const { root, sh } = scene;
   install(scene);
   sh(`mkdir -p vendor/a target; printf 'vendor/\ntarget/\n' >> .gitignore; git commit -qam more
@@ -224,7 +224,7 @@ test("elsewhere a folder is copied when it provably leads nowhere else, and left
 });
 
 test("a copy stays below its bounds; names, and a Task in place, decide what is given at all", async () => {
-  const small = sceneIn(bare, { limits: { dependencyFiles: 3, dependencyBytes: 10 } });
+  const small = sceneIn(processGroupSandbox, { limits: { dependencyFiles: 3, dependencyBytes: 10 } });
   small.sh(`git init -q; printf 'node_modules\nvendor\ntarget\n' > .gitignore; git add -A; git commit -qm first
     mkdir node_modules vendor target; touch node_modules/{a,b,c,d}; echo 0123456789 > vendor/file; echo 1 > target/file`);
   const workspace = await prepare(small.workspaces, small.root);
@@ -241,7 +241,7 @@ test("a copy stays below its bounds; names, and a Task in place, decide what is 
   });
   expect([inPlace.dependencies, existsSync(join(small.dataDir, "worktrees/task_2.json"))]).toEqual([[], false]);
 
-  const none = sceneIn(bare, { names: [] });
+  const none = sceneIn(processGroupSandbox, { names: [] });
   none.sh("git init -q; echo node_modules > .gitignore; git add -A; git commit -qm first; mkdir node_modules");
   expect((await prepare(none.workspaces, none.root)).dependencies).toEqual([]);
 });
@@ -249,7 +249,7 @@ test("a copy stays below its bounds; names, and a Task in place, decide what is 
 test.skipIf(boxed === undefined)(
   "without a kernel or file system for layers a folder is read-only, and says so",
   async () => {
-    const scene = sceneIn(boxed ?? bare);
+    const scene = sceneIn(boxed ?? processGroupSandbox);
     install(scene);
     // A mount that knows no overlay, first on the path.
     const bin = join(scene.base, "bin");
@@ -261,7 +261,7 @@ test.skipIf(boxed === undefined)(
     const processes = createProcesses({
       folder: join(scene.dataDir, "more"),
       keepEnv,
-      sandbox: boxed ?? bare,
+      sandbox: boxed ?? processGroupSandbox,
       log: silent,
     });
     open.unshift({ [Symbol.asyncDispose]: () => processes.stop() });

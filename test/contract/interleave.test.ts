@@ -220,7 +220,7 @@ const interleave = async (seed: number, tasks: number): Promise<Outcome> => {
         return yield told(plan.reason);
       }
       // A round: both sides in the file, an agent takes both.
-      const renewed = await workspaces.renew(workspace, commit, message, dirty ?? []);
+      const renewed = await workspaces.rebaseWithMarkers(workspace, commit, message, dirty ?? []);
       turn = undefined;
       if (!renewed.ok) return yield told("dirty");
       const { snapshot: _, ...bare } = place;

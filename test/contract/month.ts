@@ -16,7 +16,7 @@ import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createSquads } from "../../src/squad/revision.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
-import { wokenBy } from "../../src/task/wake-mission.ts";
+import { missionWake } from "../../src/task/wake-mission.ts";
 import { createTasks } from "../../src/task/service.ts";
 import type { Workspaces } from "../../src/workspace/workspace.ts";
 import { temporary } from "../harness.ts";
@@ -153,7 +153,7 @@ export const playMonth = async (
     });
     const run = createRunMission({
       ...shared,
-      models: { load: async () => agent, standIn: async () => undefined },
+      models: { load: async () => agent, fallbackModel: async () => undefined },
       slots: createSlots(4),
       limits: defaultLimits,
       permissions: { deny: [], ask: [], allow: [] },
@@ -184,7 +184,7 @@ export const playMonth = async (
       : settled({ lifecycleStatus: "completed" }, "Did it.", at);
     await world.store.commit({
       appends: [{ stream: taskID, expected: state.version, events: [event] }],
-      due: [{ stream: taskID, due: null }, ...(deaf ? [] : wokenBy(state, [event], now()))],
+      due: [{ stream: taskID, due: null }, ...(deaf ? [] : missionWake(state, [event], now()))],
     });
   };
 

@@ -9,7 +9,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { webUnder } from "../../src/agent/permission/permit.ts";
 import { compileRules } from "../../src/domain/permission/rule.ts";
-import { readable } from "../../src/tool/web/html.ts";
+import { htmlToText } from "../../src/tool/web/html.ts";
 import { fetchOut, isPublic, type OutboundOptions } from "../../src/outbound/address.ts";
 import { selectTools, tools } from "../../src/tool/registry.ts";
 import { makeToolLab } from "./tool.fixture.ts";
@@ -499,7 +499,7 @@ describe("HTML as text", () => {
     const page =
       "<!doctype html><!-- no --><head><title>A\n b</title><style>p{}</style></head><body><nav><a href='#x'>top</a></nav><h2>One</h2><ul><li>a<li>b</ul>" +
       '<pre>x  =\n  1 &lt; 2</pre><table><tr><td>1<td>2</tr></table><p>a<br>b &#x41;&#66;&nope; 3 < 4 <img alt=cat src=x></p><a href="javascript:x()">no</a><svg><text>no</text></svg>';
-    expect(readable(page, "https://e.example/")).toEqual({
+    expect(htmlToText(page, "https://e.example/")).toEqual({
       title: "A b",
       text: "top\n\n## One\n\n- a\n- b\n\n```\nx  =\n  1 < 2\n```\n\n| 1 | 2\n\na\nb AB&nope; 3 < 4 [image: cat]\n\nno",
     });
@@ -523,7 +523,7 @@ describe("HTML as text", () => {
     for (const shape of shapes) {
       const page = shape.repeat(Math.ceil(500_000 / shape.length));
       const started = performance.now();
-      readable(page, "https://e.example/");
+      htmlToText(page, "https://e.example/");
       expect([shape, performance.now() - started < 2000]).toEqual([shape, true]);
     }
   });

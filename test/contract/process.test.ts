@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import type { Place } from "../../src/process/sandbox/place.ts";
+import type { SandboxPlace } from "../../src/process/sandbox/place.ts";
 import { createProcesses, type ProcessOptions } from "../../src/process/service.ts";
 import type { Command, Processes } from "../../src/process/process.ts";
-import { bare } from "../../src/process/sandbox/sandbox.ts";
+import { processGroupSandbox } from "../../src/process/sandbox/sandbox.ts";
 import { sandboxesHere } from "../sandboxes.ts";
 
 let folder: string;
@@ -16,7 +16,7 @@ let processes: Processes;
 
 /** What the machine has; the weaker ones are there too, so that each is tried where it can be. */
 const tiers = await sandboxesHere();
-let sandbox = tiers[0] ?? bare;
+let sandbox = tiers[0] ?? processGroupSandbox;
 
 const open = (more: Partial<ProcessOptions> = {}): Processes => {
   const made = createProcesses({
@@ -30,7 +30,7 @@ const open = (more: Partial<ProcessOptions> = {}): Processes => {
 };
 
 /** The folder of the test at its own path: what commands leave there is seen from here. */
-const place = (): Place => ({ tree: folder, at: folder, under: () => [], over: () => [] });
+const place = (): SandboxPlace => ({ tree: folder, at: folder, under: () => [], over: () => [] });
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "sortie-process-"));
@@ -319,7 +319,7 @@ describe.each(tiers)("tier $tier", (chosen) => {
 
 describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", () => {
   beforeEach(() => {
-    sandbox = bare;
+    sandbox = processGroupSandbox;
   });
 
   /** Ids of the processes that a process started itself. */
@@ -390,7 +390,7 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
       log: silent,
     });
     const begun = performance.now();
-    const killed = await next.reap();
+    const killed = await next.endLeftovers();
     expect(performance.now() - begun).toBeLessThan(2000);
     // Killed is not yet gone: the kernel takes a moment on a busy machine.
     await until(() => pidsIn("pids").filter(lives).length === 0, 2000);
@@ -398,7 +398,7 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
     expect([...killed.keys()].sort()).toEqual(expect.arrayContaining(["task_a", "task_c"]));
     expect(lives(bystander.pid ?? 0)).toBe(true);
     bystander.kill("SIGKILL");
-    expect(await next.reap()).toEqual(new Map());
+    expect(await next.endLeftovers()).toEqual(new Map());
     await next.stop();
   });
 
@@ -413,7 +413,7 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
       const { mkdirSync } = await import("node:fs");
       mkdirSync(records, { recursive: true });
       writeFileSync(join(records, "999999999-1-1"), text);
-      return fresh().reap();
+      return fresh().endLeftovers();
     };
     expect(await reapOf(`boot other\n+ ${pid} ${started} task_a\n`)).toEqual(new Map());
     expect(await reapOf(`boot ${boot}\n+ ${pid} 17 task_a\n`)).toEqual(new Map());

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Dispatched } from "../../src/domain/state/mission.ts";
 import type { MissionRun } from "../../src/mission/run.ts";
-import { reconcile } from "../../src/mission/worker/produced-squad.ts";
+import { verifyProducedSquad } from "../../src/mission/worker/produced-squad.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { temporary } from "../harness.ts";
 import { agentOf, textsOf, writePackage } from "../squads.ts";
@@ -61,7 +61,7 @@ const judged = async ({ directory, dataDir }: Place, { id = "api", phase = "paym
     state: () => ({ directory, plan: [{ id: "p", phase }] }),
   } as unknown as MissionRun;
   const task = { taskID: "task_1", phase: "p", production: { identity: "squad-sdk", squad: id } } as Dispatched;
-  const { type, data } = await reconcile(run, task);
+  const { type, data } = await verifyProducedSquad(run, task);
   return type === "squad.refused" ? data.reason : type;
 };
 

@@ -6,7 +6,7 @@ import { ServiceError, StartError } from "../../src/error.ts";
 import { silent } from "../../src/log.ts";
 import { noUsage, type Model, type ModelFailure } from "../../src/model/model.ts";
 import { createRegistry, type RegistryOptions } from "../../src/model/registry.ts";
-import { retryAttempts, sequelOf } from "../../src/agent/loop/failure.ts";
+import { retryAttempts, decideRetry } from "../../src/agent/loop/failure.ts";
 import { costOf } from "../../src/model/provider/cost.ts";
 import { temporary } from "../harness.ts";
 import { startMockProvider } from "../mock-provider.ts";
@@ -206,19 +206,19 @@ describe("failover", () => {
 
   test("in the list's order, without what was tried, what has no tools and what has no key", async () => {
     const models = make(["acme/mute", "openai/no-key", "acme/large", "local/small"]);
-    expect(await models.standIn("anthropic/a", [])).toBe("acme/large");
-    expect(await models.standIn("acme/large", ["anthropic/a"])).toBe("local/small");
-    expect(await models.standIn("local/small", ["anthropic/a", "acme/large"])).toBeUndefined();
+    expect(await models.fallbackModel("anthropic/a", [])).toBe("acme/large");
+    expect(await models.fallbackModel("acme/large", ["anthropic/a"])).toBe("local/small");
+    expect(await models.fallbackModel("local/small", ["anthropic/a", "acme/large"])).toBeUndefined();
     // The operator's own choice comes last.
-    expect(await models.standIn("local/small", [])).toBe("acme/large");
-    expect(await models.standIn("local/small", ["acme/large"])).toBe("anthropic/a");
+    expect(await models.fallbackModel("local/small", [])).toBe("acme/large");
+    expect(await models.fallbackModel("local/small", ["acme/large"])).toBe("anthropic/a");
   });
 
   test("a model that a Task asked for is replaced only where it is listed", async () => {
     const models = make(["acme/large", "local/small"]);
-    expect(await models.standIn("anthropic/other", [])).toBeUndefined();
-    expect(await models.standIn("local/small", [])).toBe("acme/large");
-    expect(await make([]).standIn("anthropic/a", [])).toBeUndefined();
+    expect(await models.fallbackModel("anthropic/other", [])).toBeUndefined();
+    expect(await models.fallbackModel("local/small", [])).toBe("acme/large");
+    expect(await make([]).fallbackModel("anthropic/a", [])).toBeUndefined();
   });
 
   test.each([["nobody/x"], ["builtin/rules-1"], ["acme/a,acme/a"]])("%s ends the start", (list) => {
@@ -324,7 +324,7 @@ describe("what follows a failure", () => {
   };
 
   const sequel = (failure: ModelFailure, attempt: number, standIn: boolean, random: () => number) =>
-    sequelOf(failure, attempt, { standIn, patienceMs: 60_000, random });
+    decideRetry(failure, attempt, { standIn, patienceMs: 60_000, random });
 
   test("doubles up to the cap, with full jitter, and gives up", () => {
     const longest = Array.from({ length: retryAttempts }, (_, index) => sequel(failed(), index + 1, false, () => 1));

@@ -6,10 +6,10 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createBoxes } from "../../src/process/runner/pool.ts";
 import { createProcesses, type ProcessOptions } from "../../src/process/service.ts";
-import type { Command, Ran } from "../../src/process/process.ts";
-import { weaknessesOf } from "../../src/process/sandbox/self-test.ts";
+import type { Command, CommandResult } from "../../src/process/process.ts";
+import { selfTest } from "../../src/process/sandbox/self-test.ts";
 import { bubblewrapSandbox, findProgram, type Sandbox } from "../../src/process/sandbox/sandbox.ts";
-import { createSpawner } from "../../src/process/runner/client.ts";
+import { createRunnerClient } from "../../src/process/runner/client.ts";
 import { toolEnv } from "../../src/process/sandbox/toolchain.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { git, makeProject, temporary, writeFiles } from "../harness.ts";
@@ -45,7 +45,7 @@ const scene = (sandbox: Sandbox, options: Partial<ProcessOptions> = {}): Scene =
 /** A folder of its own for each Task. */
 const runner =
   ({ folder, processes }: Scene) =>
-  (taskID: string, run: string, command: Partial<Command> = {}): Promise<Ran> => {
+  (taskID: string, run: string, command: Partial<Command> = {}): Promise<CommandResult> => {
     const tree = join(folder, taskID);
     mkdirSync(tree, { recursive: true });
     return processes.run(
@@ -183,7 +183,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
   /** Process ids of what holds the sandboxes. */
   const open = (options: { kept?: number; idleMs?: number }) => {
     const folder = temporary("sortie-boxes-");
-    const spawner = createSpawner(silent);
+    const spawner = createRunnerClient(silent);
     const busy = new Set<string>();
     const pids = new Map<string, number[]>();
     const boxes = createBoxes({
@@ -272,7 +272,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     const tree = join(at.folder, "tree");
     mkdirSync(tree);
     const place = { tree, at: tree, under: () => [], over: () => [] };
-    at.processes.warm("task_a", place);
+    at.processes.prepareSandbox("task_a", place);
     const ran = await at.processes.run("task_a", { run: "echo warm", cwd: tree, ...more }, place);
     expect(ran).toMatchObject({ ended: "exit", exitCode: 0, output: "warm\n" });
   });
@@ -389,7 +389,7 @@ describe("toolchains", () => {
     if (first?.tier !== 1) return;
     const machine = { path, home, env: moved, paths: [], dataDir: join(folder.path, "data") };
     const sandbox = bubblewrapSandbox(machine, false, findProgram("bwrap", path) ?? "");
-    expect(await weaknessesOf(sandbox, path)).toMatchObject({ ok: true });
+    expect(await selfTest(sandbox, path)).toMatchObject({ ok: true });
     const run = runner(scene(sandbox));
     expect((await run("task_a", `cat $RUSTUP_HOME/settings.toml; ${writable("$RUSTUP_HOME/x")}`)).output).toBe(
       "x\n$RUSTUP_HOME/x ro\n",

@@ -3,7 +3,7 @@ import type { Recorded } from "../../src/domain/event.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import { taskRevision } from "../../src/domain/task/evolve.ts";
 import { dueNow } from "../../src/engine/due.ts";
-import type { Once, Store, Write } from "../../src/store/store.ts";
+import type { IdempotencyRecord, Store, Write } from "../../src/store/store.ts";
 import { created, settled } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";
 import { type Case, onEveryStore } from "./store-suite.ts";
@@ -119,7 +119,7 @@ const cases: Case[] = [
       const other = (await beside?.()) ?? store;
       const send = (index: number) => {
         const first = created();
-        const once: Once = {
+        const once: IdempotencyRecord = {
           scope: "POST /task",
           key: "k",
           bodyHash: "h",

@@ -17,7 +17,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/registry.ts";
-import { fit } from "../../src/tool/result.ts";
+import { truncateMiddle } from "../../src/tool/result.ts";
 import type { ToolContext, ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
@@ -177,7 +177,9 @@ describe("specs", () => {
     expect(() => selectTools(["read", "constructor"])).toThrow('got "constructor"');
   });
   test("fit keeps head and tail and says what is missing", () => {
-    expect(fit("a".repeat(50) + "b".repeat(50), "x", 10)).toBe(`aaaaa\n… 90 characters left out; x …\nbbbbb`);
+    expect(truncateMiddle("a".repeat(50) + "b".repeat(50), "x", 10)).toBe(
+      `aaaaa\n… 90 characters left out; x …\nbbbbb`,
+    );
   });
 });
 

@@ -7,7 +7,7 @@ import type { WebhookCreate } from "../../src/protocol/webhook.ts";
 import type { Store } from "../../src/store/store.ts";
 import { delays } from "../../src/webhook/retry.ts";
 import { parseAllowed, type Way } from "../../src/webhook/target.ts";
-import { createWebhooks, hearing, type Webhooks } from "../../src/webhook/service.ts";
+import { createWebhooks, onCommit, type Webhooks } from "../../src/webhook/service.ts";
 import { created, settled } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";
 import { until } from "../harness.ts";
@@ -55,7 +55,7 @@ const openLab = async (
   if (typeof allowed === "string") throw new Error(allowed);
   const known: string[] = [];
   let current: Webhooks | undefined;
-  const store = hearing(place.store, (events) => current?.heard(events));
+  const store = onCommit(place.store, (events) => current?.heard(events));
   const start = () =>
     createWebhooks({
       store,

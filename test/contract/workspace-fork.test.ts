@@ -33,12 +33,12 @@ test("joined again after a kill, or opened by another service, it gives the same
   writeFileSync(join(own.root, "a.txt"), "mine\n");
   writeFileSync(join(own.root, "new.txt"), "new\n");
 
-  const first = await workspaces.join(task, own, tip.commit, "one");
+  const first = await workspaces.mergeFork(task, own, tip.commit, "one");
   const once = [inTask("a.txt"), inTask("b.txt"), inTask("new.txt")];
   // The service died before it was on record: the next one opens the fork by its name and joins it anew.
   workspaces = scene.service();
   task = await workspaces.open(taskID, task.prepared, tip.commit);
-  const again = await workspaces.join(task, await fork(), tip.commit, "one");
+  const again = await workspaces.mergeFork(task, await fork(), tip.commit, "one");
 
   expect([first, again]).toEqual([
     { ok: true, files: 2 },
@@ -47,11 +47,11 @@ test("joined again after a kill, or opened by another service, it gives the same
   expect([inTask("a.txt"), inTask("b.txt"), inTask("new.txt")]).toEqual(once);
   expect(once).toEqual(["mine\n", "b\n", "new\n"]);
 
-  await workspaces.leave(task, "one", undefined);
-  await workspaces.leave(task, "one", undefined);
+  await workspaces.closeFork(task, "one", undefined);
+  await workspaces.closeFork(task, "one", undefined);
   expect([existsSync(own.root), branches()]).toEqual([false, ""]);
   // Control: one that has left has nothing to join, and its change would be lost if it were.
-  expect(await workspaces.join(task, await fork(), tip.commit, "one")).toEqual({ ok: true, files: 0 });
+  expect(await workspaces.mergeFork(task, await fork(), tip.commit, "one")).toEqual({ ok: true, files: 0 });
   expect(inTask("a.txt")).not.toBe("mine\n");
 });
 
@@ -62,15 +62,15 @@ test("where both changed the same nothing is taken over, and its branch keeps wh
   const theirs = await task.commit("theirs");
   if (theirs === undefined) throw new Error("Expected a commit.");
 
-  const joined = await workspaces.join(task, own, theirs.commit, "one");
+  const joined = await workspaces.mergeFork(task, own, theirs.commit, "one");
 
   const branch = `sortie/${forkKey(taskID, "one")}`;
   expect(joined).toEqual({ ok: false, paths: ["a.txt"], branch, commit: expect.stringMatching(/^[0-9a-f]{40}$/) });
   if (joined.ok) return;
-  expect(await workspaces.join(task, own, theirs.commit, "one")).toMatchObject({ ok: false, paths: ["a.txt"] });
+  expect(await workspaces.mergeFork(task, own, theirs.commit, "one")).toMatchObject({ ok: false, paths: ["a.txt"] });
   expect(inTask("a.txt")).toBe("theirs\n");
-  await workspaces.leave(task, "one", joined.commit);
-  await workspaces.leave(task, "one", joined.commit);
+  await workspaces.closeFork(task, "one", joined.commit);
+  await workspaces.closeFork(task, "one", joined.commit);
   expect([existsSync(own.root), branches()]).toEqual([false, branch]);
   expect(scene.sh(`git show ${branch}:a.txt`)).toBe("mine\n");
 });

@@ -3,8 +3,8 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { see } from "../../src/workspace/file/inspect.ts";
-import { put as putAt } from "../../src/workspace/file/replace.ts";
+import { inspectFile } from "../../src/workspace/file/inspect.ts";
+import { replaceFile as putAt } from "../../src/workspace/file/replace.ts";
 import type { LandingPlan, Workspace } from "../../src/workspace/workspace.ts";
 import type { Commit } from "../../src/workspace/object/commit.ts";
 import { createScene, fsck, landAll, picture, prepare, type Scene } from "./workspace.fixture.ts";
@@ -414,7 +414,7 @@ describe("a user at work meanwhile", () => {
     const put = (ready: () => Promise<string | undefined>) =>
       putAt(scene.base, "saved.txt", { mode: "100644", fill: (handle) => handle.writeFile("ours\n") }, "t", ready);
     const stamp = async () => {
-      const seen = await see(scene.base, "saved.txt");
+      const seen = await inspectFile(scene.base, "saved.txt");
       return seen.kind === "present" ? seen.content.stamp : "-";
     };
     for (const before of ["user\n", undefined]) {
@@ -517,11 +517,13 @@ describe("turn", () => {
   test("one at a time for a project, in order; who gives up lets nobody pass", async () => {
     const order: string[] = [];
     const never = new AbortController().signal;
-    const first = await workspaces.turn("p", never);
-    using _other = await workspaces.turn("q", never);
+    const first = await workspaces.landingTurn("p", never);
+    using _other = await workspaces.landingTurn("q", never);
     const leaving = new AbortController();
-    const left = workspaces.turn("p", leaving.signal).catch((error: Error) => order.push(`left ${error.message}`));
-    const third = workspaces.turn("p", never).then((turn) => {
+    const left = workspaces
+      .landingTurn("p", leaving.signal)
+      .catch((error: Error) => order.push(`left ${error.message}`));
+    const third = workspaces.landingTurn("p", never).then((turn) => {
       order.push("third");
       return turn;
     });
@@ -532,8 +534,8 @@ describe("turn", () => {
     first[Symbol.dispose]();
     (await third)[Symbol.dispose]();
     expect(order).toEqual(["left gone", "third"]);
-    using _last = await workspaces.turn("p", never);
-    await expect(workspaces.turn("p", AbortSignal.abort(new Error("late")))).rejects.toThrow("late");
+    using _last = await workspaces.landingTurn("p", never);
+    await expect(workspaces.landingTurn("p", AbortSignal.abort(new Error("late")))).rejects.toThrow("late");
   });
 });
 

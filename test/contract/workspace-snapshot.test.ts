@@ -251,7 +251,7 @@ describe("landing beside uncommitted work", () => {
     const before = untouched();
     const seen = new Set<string | null>();
     const watcher = watch(workspace.root, (_, name) => seen.add(name));
-    const renewed = await workspaces.renew(workspace, made, "work", []);
+    const renewed = await workspaces.rebaseWithMarkers(workspace, made, "work", []);
     expect(untouched()).toEqual(before);
     // Killed in between it leaves nothing beside the files: a Task that is then cancelled looks at them no more.
     await until(
@@ -292,7 +292,10 @@ describe("landing beside uncommitted work", () => {
     if (made === undefined) throw new Error("nothing done");
     const plan = await workspaces.plan(workspace, made, made.parent);
     expect(plan).toEqual({ reason: "dirty", paths: ["dist/out"] });
-    expect(await workspaces.renew(workspace, made, "work", ["dist/out"])).toEqual({ ok: false, paths: ["dist/out"] });
+    expect(await workspaces.rebaseWithMarkers(workspace, made, "work", ["dist/out"])).toEqual({
+      ok: false,
+      paths: ["dist/out"],
+    });
     expect(await workspace.commit("work")).toEqual(made);
   });
 
@@ -302,7 +305,7 @@ describe("landing beside uncommitted work", () => {
     const made = await workspace.commit("work");
     if (made === undefined) throw new Error("nothing done");
     scene.sh("echo U > c.txt; git commit -qam theirs; echo wip > d.txt");
-    const renewed = await workspaces.renew(workspace, made, "work", []);
+    const renewed = await workspaces.rebaseWithMarkers(workspace, made, "work", []);
     expect(renewed.ok).toBe(true);
     writeFileSync(join(workspace.root, "stray"), "");
     // The fact was not recorded: the next worker still thinks of the old base.

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { answer, askIDOf, endedBy, pendingOf, timeouts } from "../../src/domain/session/ask.ts";
-import { brake } from "../../src/domain/session/budget.ts";
+import { answer, askIDOf, asksClosedBy, pendingOf, timeouts } from "../../src/domain/session/ask.ts";
+import { stopReason } from "../../src/domain/session/budget.ts";
 import { cancel } from "../../src/domain/task/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { next } from "../../src/domain/task/next.ts";
-import type { Rules } from "../../src/domain/task/step.ts";
+import type { StepPolicy } from "../../src/domain/task/step.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
@@ -13,7 +13,7 @@ import { created } from "../events.ts";
 
 /** Asks as facts: given these, what happens next, and what an answer, a message, a cancel come to. */
 
-const rules: Rules = { checkRounds: 3, retries: true, reviews: false, own: [], stop: undefined };
+const rules: StepPolicy = { checkRounds: 3, retries: true, reviews: false, own: [], stop: undefined };
 const start = Date.parse("2026-11-21T08:00:00.000Z");
 const time = (seconds: number) => new Date(start + seconds * 1000);
 
@@ -129,10 +129,10 @@ test("who stays while it waits works on from the permission, without a new run",
   expect(waits.time).toEqual({ ms: 3000, since: null });
   // However long nobody answers, maxMinutes is not reached by it.
   const late = new Date(time(100).getTime() + 86_400_000);
-  expect(brake({ ...waits, budget: { maxMinutes: 1 } }, defaultLimits, late)).toBeUndefined();
+  expect(stopReason({ ...waits, budget: { maxMinutes: 1 } }, defaultLimits, late)).toBeUndefined();
   const works = fold([...alone, says("ask_b", { decision: "allow" }), permitted("call_b")]);
   expect(works.time).toEqual({ ms: 3000, since: time(7).toISOString() });
-  expect(brake({ ...works, budget: { maxMinutes: 1 } }, defaultLimits, late)?.code).toBe("budget_reached");
+  expect(stopReason({ ...works, budget: { maxMinutes: 1 } }, defaultLimits, late)?.code).toBe("budget_reached");
 });
 
 test("one answer each, of the right kind, in time", () => {
@@ -169,12 +169,12 @@ test("what a message and a cancel close", () => {
   const state = fold(both);
   const closed = (events: readonly DomainEvent[]) =>
     events.flatMap((event) => (event.type === "ask.answered" ? [[event.data.askID, event.data.by]] : []));
-  expect(closed(endedBy(state, "steered"))).toEqual([["ask_a", "ended"]]);
-  expect(closed(endedBy(state, "interrupted"))).toEqual([
+  expect(closed(asksClosedBy(state, "steered"))).toEqual([["ask_a", "ended"]]);
+  expect(closed(asksClosedBy(state, "interrupted"))).toEqual([
     ["ask_a", "ended"],
     ["ask_b", "ended"],
   ]);
-  expect(closed(endedBy(state, "queued"))).toEqual([]);
+  expect(closed(asksClosedBy(state, "queued"))).toEqual([]);
   for (const mode of ["stop", "wrap_up"] as const) {
     const decided = cancel(state, { surface: "api", reason: "", mode }, time(20).toISOString());
     expect(decided.kind === "events" && closed(decided.events)).toEqual([

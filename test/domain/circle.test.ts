@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { advance, callMark, circling } from "../../src/domain/session/repetition.ts";
-import { noCircle } from "../../src/domain/state/stream.ts";
+import { recordTurn, callHash, findRepetition } from "../../src/domain/session/repetition.ts";
+import { noRepetition } from "../../src/domain/state/stream.ts";
 
 /** Which calls count as the same. */
 
 const turns = (given: readonly { input: object; output: string }[]) =>
-  circling(
+  findRepetition(
     given.reduce(
-      (circle, { input, output }) => advance(circle, callMark("shell", input), { outcome: "ok", output }, true),
-      noCircle,
+      (circle, { input, output }) => recordTurn(circle, callHash("shell", input), { outcome: "ok", output }, true),
+      noRepetition,
     ),
     3,
   );

@@ -1,8 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cutOf, estimate, isFull } from "../../src/domain/conversation/compaction.ts";
+import { planCompaction, estimate, isFull } from "../../src/domain/conversation/compaction.ts";
 import { type Conversation, emptyConversation } from "../../src/domain/conversation/message.ts";
-import { conversationTypes, converse, messageEventTypes, reopen } from "../../src/domain/conversation/fold.ts";
+import {
+  conversationTypes,
+  applyEvent,
+  messageEventTypes,
+  restoreFromCompaction,
+} from "../../src/domain/conversation/fold.ts";
 import type { DomainEvent, Recorded } from "../../src/domain/event.ts";
 import { created } from "../events.ts";
 
@@ -57,7 +62,7 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
       const version = events.length + 1;
       const event: Recorded = { ...fact, stream: "task_1", position: version, version, at };
       events.push(event);
-      if ((conversationTypes as readonly string[]).includes(event.type)) converse(chat, event);
+      if ((conversationTypes as readonly string[]).includes(event.type)) applyEvent(chat, event);
     }
   };
   const message = (disposition: "steered" | "queued" | "restarted", size: number): DomainEvent => ({
@@ -141,7 +146,7 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
         settled = true;
         break;
       case "compact": {
-        const cut = cutOf(chat, move.window, false);
+        const cut = planCompaction(chat, move.window, false);
         if (cut === undefined) break;
         const { through, kept, carried } = cut;
         add({
@@ -171,13 +176,13 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
 const opened = (events: readonly Recorded[]): Conversation => {
   const summary = events.findLast((event) => event.type === "conversation.compacted");
   if (summary?.type !== "conversation.compacted") throw new Error("no summary");
-  const chat = reopen(
+  const chat = restoreFromCompaction(
     summary,
     events.filter(({ type }) => (messageEventTypes as readonly string[]).includes(type)),
   );
   for (const event of events)
     if (event.version > summary.data.through && (conversationTypes as readonly string[]).includes(event.type))
-      converse(chat, event);
+      applyEvent(chat, event);
   return chat;
 };
 
@@ -198,7 +203,7 @@ describe("a summary", () => {
           summaries += 1;
           const whole = emptyConversation();
           for (const event of part)
-            if ((conversationTypes as readonly string[]).includes(event.type)) converse(whole, event);
+            if ((conversationTypes as readonly string[]).includes(event.type)) applyEvent(whole, event);
           expect(plain(opened(part))).toEqual(plain(whole));
         }
       }),
@@ -242,6 +247,6 @@ describe("a summary", () => {
     expect(isFull(chat, 0, 10_000)).toBe(false);
     expect(isFull(chat, 4000, 1000)).toBe(false);
     // One turn: there is nothing older.
-    expect(cutOf(chat, 1000, true)).toBeUndefined();
+    expect(planCompaction(chat, 1000, true)).toBeUndefined();
   });
 });

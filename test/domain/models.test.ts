@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { cancel } from "../../src/domain/task/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { next } from "../../src/domain/task/next.ts";
-import type { Rules } from "../../src/domain/task/step.ts";
+import type { StepPolicy } from "../../src/domain/task/step.ts";
 import { phaseOf, summarise } from "../../src/domain/view/summary.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
@@ -10,7 +10,7 @@ import { created } from "../events.ts";
 
 /** A provider that cannot answer, in facts: put off until its quota is back, or replaced by another model. */
 
-const rules: Rules = { checkRounds: 3, retries: true, reviews: false, own: [], stop: undefined };
+const rules: StepPolicy = { checkRounds: 3, retries: true, reviews: false, own: [], stop: undefined };
 const at = (minute: number) => new Date(Date.UTC(2026, 10, 21, 8, minute)).toISOString();
 
 const fold = (facts: readonly [minute: number, DomainEvent][]): TaskState => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { commandsIn } from "../../src/domain/permission/shell-command.ts";
+import { parseShell } from "../../src/domain/permission/shell-command.ts";
 import {
   compileRules,
   decide,
@@ -210,7 +210,7 @@ describe("commands", () => {
     const started = performance.now();
     for (const piece of pieces) {
       const text = piece.repeat(Math.floor(65_536 / piece.length));
-      expect(commandsIn(text).length).toBeGreaterThanOrEqual(0);
+      expect(parseShell(text).length).toBeGreaterThanOrEqual(0);
       decide(rules, { tool: "shell", subjects: [shell(text)] });
     }
     expect(performance.now() - started).toBeLessThan(10_000);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { cancel } from "../../src/domain/task/cancel.ts";
 import { next } from "../../src/domain/task/next.ts";
-import type { Rules } from "../../src/domain/task/step.ts";
+import type { StepPolicy } from "../../src/domain/task/step.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
@@ -11,7 +11,7 @@ import { created } from "../events.ts";
 
 /** Given facts, what happens next, and what commands decide. Ids of Git objects are one letter, forty times. */
 
-const rules: Rules = { checkRounds: 3, retries: true, reviews: false, own: [], stop: undefined };
+const rules: StepPolicy = { checkRounds: 3, retries: true, reviews: false, own: [], stop: undefined };
 const git = (letter: string) => letter.repeat(40);
 const at = "2026-11-21T08:00:00.000Z";
 

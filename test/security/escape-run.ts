@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { bare, bubblewrapSandbox } from "../../src/process/sandbox/sandbox.ts";
+import { processGroupSandbox, bubblewrapSandbox } from "../../src/process/sandbox/sandbox.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { makeProject, writeFiles } from "../harness.ts";
 import { escapes, harmful } from "./escapes.ts";
@@ -54,7 +54,7 @@ const bwrap = path
 const sandbox =
   tier === "1"
     ? bubblewrapSandbox({ path: `${path}:${home}/.cargo/bin`, home, paths: [], dataDir }, false, bwrap ?? "bwrap")
-    : bare;
+    : processGroupSandbox;
 const processes = createProcesses({
   folder: join(dataDir, "processes"),
   keepEnv: { PATH: path },

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import type { Place } from "../../src/process/sandbox/place.ts";
+import type { SandboxPlace } from "../../src/process/sandbox/place.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { weaknessesOf } from "../../src/process/sandbox/self-test.ts";
+import { selfTest } from "../../src/process/sandbox/self-test.ts";
 import { findSandbox, type SandboxOptions } from "../../src/process/sandbox/tier.ts";
 import { bubblewrapSandbox, findProgram } from "../../src/process/sandbox/sandbox.ts";
 import { temporary } from "../harness.ts";
@@ -65,8 +65,8 @@ describe.runIf(tiers.includes(1))("T6: ways out of the sandbox", { timeout: 300_
   ])("the self-test finds that %s is left out", async (guard = "", word = "") => {
     using folder = temporary();
     const options = { path, home: folder.path, paths: [], dataDir: join(folder.path, "data") };
-    expect(await weaknessesOf(bubblewrapSandbox(options, false, bwrap), path)).toMatchObject({ ok: true });
-    const weak = await weaknessesOf(bubblewrapSandbox(options, false, bwrap, [guard]), path);
+    expect(await selfTest(bubblewrapSandbox(options, false, bwrap), path)).toMatchObject({ ok: true });
+    const weak = await selfTest(bubblewrapSandbox(options, false, bwrap, [guard]), path);
     expect(weak).toMatchObject({ ok: false, found: expect.arrayContaining([word]) as string[] });
   });
 });
@@ -149,7 +149,7 @@ describe.runIf(process.platform === "linux")("T22: no weaker than asked for", ()
       const sandbox = bubblewrapSandbox(options, false, shim);
       const tree = join(folder.path, "tree");
       mkdirSync(tree);
-      const place: Place = { tree, at: tree, under: () => [], over: () => [] };
+      const place: SandboxPlace = { tree, at: tree, under: () => [], over: () => [] };
       const processes = createProcesses({
         folder: join(folder.path, "data/processes"),
         keepEnv: { PATH: path },
@@ -165,7 +165,7 @@ describe.runIf(process.platform === "linux")("T22: no weaker than asked for", ()
       // Control: it works as long as it is whole.
       expect(await run("echo 1 > one")).toMatchObject({ ended: "exit", exitCode: 0 });
       expect(readFileSync(join(tree, "one"), "utf8")).toBe("1\n");
-      await processes.rest("task_a");
+      await processes.closeSandboxes("task_a");
       writeFileSync(shim, "#!/bin/bash\necho gone >&2; exit 1\n", { mode: 0o755 });
       const ran = await run("echo 2 > two");
       expect(ran).toMatchObject({ ended: "not-started", exitCode: null });

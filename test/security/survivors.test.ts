@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import type { Ran } from "../../src/process/process.ts";
+import type { CommandResult } from "../../src/process/process.ts";
 import type { Sandbox } from "../../src/process/sandbox/sandbox.ts";
 import { temporary, until } from "../harness.ts";
 import { sandboxesHere } from "../sandboxes.ts";
@@ -69,7 +69,7 @@ describe.each(here)("T17: in tier $tier", (sandbox) => {
     await allOf(token);
     if (how === "end") writeFileSync(join(tree, "go"), "");
     if (how === "cancel") abort.abort();
-    const expected: Record<string, Ran["ended"]> = { end: "exit", timeout: "timeout", cancel: "aborted" };
+    const expected: Record<string, CommandResult["ended"]> = { end: "exit", timeout: "timeout", cancel: "aborted" };
     expect((await running).ended).toBe(expected[how]);
     // One that shed all its descriptors is looked for when the Task's run ends.
     if (tier === 3) await processes.killAll("task_a");
@@ -139,7 +139,7 @@ describe.each(here)("T17: in tier $tier", (sandbox) => {
     await gone;
     if (tier === 3) {
       const next = open(sandbox, folder.path);
-      await next.processes.reap();
+      await next.processes.endLeftovers();
       await next.processes.stop();
     }
     await onlyLost(token, tier);

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createFingerprint } from "../../src/workspace/worktree/tamper.ts";
+import { createTamperGuard } from "../../src/workspace/worktree/tamper.ts";
 import { createTask, logOf, makeLab, post, settledTask, shell } from "../hostile.ts";
 import { git, makeProject, temporary } from "../harness.ts";
 import { startService, type TestService } from "../service.ts";
@@ -98,7 +98,7 @@ describe("C7 fingerprint", () => {
   test("a change of the user's between two commands is the new state of things", () => {
     using root = temporary();
     const project = makeProject(join(root.path, "p"), { "a.txt": "a" });
-    const fingerprint = createFingerprint({ commonDir: join(project, ".git"), taskID: "task_x" });
+    const fingerprint = createTamperGuard({ commonDir: join(project, ".git"), taskID: "task_x" });
     fingerprint.begin();
     expect(fingerprint.end()).toEqual([]);
     git(project, "config", "core.editor", "vim");
@@ -129,7 +129,7 @@ describe("C7 fingerprint", () => {
     const project = makeProject(join(root.path, "p"), { "a.txt": "a" });
     writeFileSync(join(project, ".git/hooks/pre-commit"), "#!/bin/sh\n");
     chmodSync(join(project, ".git/hooks/pre-commit"), 0o755);
-    const fingerprint = createFingerprint({ commonDir: join(project, ".git"), taskID: "task_x" });
+    const fingerprint = createTamperGuard({ commonDir: join(project, ".git"), taskID: "task_x" });
     const round = () => {
       const begun = process.threadCpuUsage();
       for (let count = 0; count < 100; count += 1) {

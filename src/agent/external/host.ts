@@ -9,13 +9,13 @@ import {
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
 import type { Request } from "../../domain/permission/rule.ts";
-import { createTail } from "../../process/command/output.ts";
-import type { Ran } from "../../process/process.ts";
+import { createBoundedOutput } from "../../process/command/output.ts";
+import type { CommandResult } from "../../process/process.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { FileRefused } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import type { ExternalTurn } from "../session.ts";
-import { type Leave, within } from "./permission.ts";
+import type { SessionContext } from "../session.ts";
+import { type ExternalPermissions, within } from "./permission.ts";
 
 /**
  * What an external agent may ask of us: files of the workspace, commands in its sandbox, and leave. Everything goes
@@ -30,18 +30,18 @@ const maxTerminals = 8;
 const terminalBytes = 256 * 1024;
 
 type Terminal = {
-  done: Promise<Ran>;
+  done: Promise<CommandResult>;
   /** Set once it has ended. */
-  ran: Ran | undefined;
-  tail: ReturnType<typeof createTail>;
+  ran: CommandResult | undefined;
+  tail: ReturnType<typeof createBoundedOutput>;
   stop: AbortController;
 };
 
 export const serveHost = (
   app: ClientApp,
-  turn: ExternalTurn,
+  turn: SessionContext,
   workspace: Workspace,
-  leave: Leave,
+  leave: ExternalPermissions,
   /** Puts the intent of a call on record; its id in our log. */
   begin: (call: ToolCallUpdate) => Promise<string>,
 ): ClientApp => {
@@ -73,7 +73,7 @@ export const serveHost = (
     const command = [request.command, ...(request.args ?? [])];
     check({ tool: "shell", subjects: [{ kind: "shell", command: shellText(command) }] });
     const stop = new AbortController();
-    const tail = createTail(Math.min(request.outputByteLimit ?? terminalBytes, terminalBytes));
+    const tail = createBoundedOutput(Math.min(request.outputByteLimit ?? terminalBytes, terminalBytes));
     const done = workspace.run({
       run: command.map(shellQuote).join(" "),
       cwd: request.cwd == null ? workspace.root : `${workspace.root}/${inside(request.cwd)}`,
@@ -159,7 +159,7 @@ const refusing = async <T>(work: Promise<T>): Promise<T> => {
   }
 };
 
-const statusOf = ({ exitCode, ended }: Ran) =>
+const statusOf = ({ exitCode, ended }: CommandResult) =>
   exitCode === null ? { signal: ended === "exit" ? "unknown" : "SIGKILL" } : { exitCode };
 
 /** What a shell is given to run is what the rules are about. */

@@ -4,8 +4,8 @@ import { timeouts } from "../../domain/session/ask.ts";
 import { decide, type Request, type Subject } from "../../domain/permission/rule.ts";
 import { hostOf } from "../permission/subject.ts";
 import { Waits } from "../../tool/tool.ts";
-import type { ExternalTurn } from "../session.ts";
-import { permitted } from "../permission/permit.ts";
+import type { SessionContext } from "../session.ts";
+import { checkPermission } from "../permission/permit.ts";
 
 /**
  * The rules, asked by an external agent. Its calls are seen as those of our tools: an edit is about the files it
@@ -16,14 +16,14 @@ const pollMs = 300;
 
 type Asked = Pick<RequestPermissionRequest["toolCall"], "kind" | "title" | "rawInput" | "locations">;
 
-export type Leave = {
+export type ExternalPermissions = {
   /** For a call whose intent is on record under this id. */
   ask(callID: string, call: Asked): Promise<"allow" | "deny">;
   /** For what the agent has done by us without a word before; the rule that forbids it, or wants to be asked. */
   forbids(request: Request): string | undefined;
 };
 
-export const createLeave = (turn: ExternalTurn, roots: readonly string[]): Leave => {
+export const createExternalPermissions = (turn: SessionContext, roots: readonly string[]): ExternalPermissions => {
   /** Calls that somebody allowed: what the agent has done by us meanwhile is part of them. */
   const granted = new Set<string>();
   return {
@@ -32,7 +32,7 @@ export const createLeave = (turn: ExternalTurn, roots: readonly string[]): Leave
       const text = JSON.stringify(call.rawInput ?? call.title ?? "");
       for (;;) {
         try {
-          const refused = await permitted(turn, callID, request, text);
+          const refused = await checkPermission(turn, callID, request, text);
           if (refused === undefined) granted.add(callID);
           else await turn.record(refused.facts ?? []);
           return refused === undefined ? "allow" : "deny";

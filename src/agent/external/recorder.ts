@@ -6,8 +6,8 @@ import { noUsage } from "../../model/model.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { ModelUsage, TurnFailure } from "../../protocol/event/conversation.ts";
 import { keepInput, keepText, outputBytes } from "../../store/blob/text.ts";
-import { fit } from "../../tool/result.ts";
-import type { ExternalTurn } from "../session.ts";
+import { truncateMiddle } from "../../tool/result.ts";
+import type { SessionContext } from "../session.ts";
 
 /**
  * What an external agent reports, as the facts of our own log: what it says up to a call is a reply, each call has its
@@ -26,7 +26,7 @@ type Call = {
   ended: boolean;
 };
 
-type Scribe = {
+type EventRecorder = {
   take(update: SessionUpdate): Promise<void>;
   /** The call is about to happen: its intent goes on record now. The id it has in our log. */
   begin(toolCallID: string, about: Described): Promise<string>;
@@ -46,7 +46,7 @@ type Described = {
 /** The longest text of one reply that is kept, characters. */
 const maxText = 1024 * 1024;
 
-export const createScribe = (turn: ExternalTurn, read: number): Scribe => {
+export const createEventRecorder = (turn: SessionContext, read: number): EventRecorder => {
   const calls = new Map<string, Call>();
   const started = performance.now();
   let messageID = newID("msg");
@@ -224,7 +224,7 @@ const outputOf = (call: Call): string => {
   });
   const said = parts.join("\n").trim();
   const raw = typeof call.rawOutput === "string" ? call.rawOutput : "";
-  return fit(said === "" ? raw : said, "the agent read the rest itself");
+  return truncateMiddle(said === "" ? raw : said, "the agent read the rest itself");
 };
 
 const exitCodeOf = (raw: unknown): number | null => {

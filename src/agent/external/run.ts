@@ -18,11 +18,11 @@ import { messageOf } from "../../error.ts";
 import type { PromptMessage } from "../../model/model.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { serveHost } from "./host.ts";
-import { createLeave } from "./permission.ts";
-import type { ExternalTurn } from "../session.ts";
+import { createExternalPermissions } from "./permission.ts";
+import type { SessionContext } from "../session.ts";
 import { promptOf } from "../prompt/message.ts";
 import { systemOf } from "../prompt/system.ts";
-import { createScribe } from "./recorder.ts";
+import { createEventRecorder } from "./recorder.ts";
 import { transcriptOf } from "./transcript.ts";
 
 /**
@@ -48,7 +48,7 @@ export type ExternalAgent = {
 const startMs = 60_000;
 const cancelMs = 10_000;
 
-export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent): Promise<void> => {
+export const runExternal = async (turn: SessionContext, agent: ExternalAgent): Promise<void> => {
   const workspace = await turn.workspace();
   const process = await workspace.talk({
     run: agent.command,
@@ -60,7 +60,7 @@ export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent): Pro
   let cancel = (): void => {};
   let read = turn.state().version;
   const hasNews = () => turn.chat.unread.some(({ version, message }) => version > read && !isService(message));
-  let scribe = createScribe(turn, read);
+  let scribe = createEventRecorder(turn, read);
   /** Facts in the order they came; the first that cannot be written ends the turn. */
   let facts = Promise.resolve();
   let lost: { error: unknown } | undefined;
@@ -95,7 +95,7 @@ export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent): Pro
     if (lost !== undefined) throw lost.error;
     return callID;
   };
-  const leave = createLeave(turn, [workspace.root, turn.task().directory]);
+  const leave = createExternalPermissions(turn, [workspace.root, turn.task().directory]);
   const app = serveHost(client({ name: "sortie" }), turn, workspace, leave, begin).onNotification(
     methods.client.session.update,
     ({ params }) => note(() => scribe.take(params.update)),
@@ -111,7 +111,7 @@ export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent): Pro
       let fresh = opened.fresh;
       while (turn.wanted()) {
         read = turn.state().version;
-        scribe = createScribe(turn, read);
+        scribe = createEventRecorder(turn, read);
         const prompt = await contentOf(turn, opened.takesImages, fresh);
         fresh = false;
         const answered = line.request(methods.agent.session.prompt, { sessionId: opened.sessionID, prompt });
@@ -144,14 +144,14 @@ export const runExternal = async (turn: ExternalTurn, agent: ExternalAgent): Pro
 };
 
 /** No call is under way: the place where a Task may want something else. */
-const isBetween = (turn: ExternalTurn): boolean => turn.state().open.length === 0;
+const isBetween = (turn: SessionContext): boolean => turn.state().open.length === 0;
 
 type Opened = { sessionID: string; takesImages: boolean /** It knows nothing of the Task yet. */; fresh: boolean };
 
 /** The session of an earlier turn where the agent still has it, else a new one. */
 const openSession = async (
   line: ClientContext,
-  turn: ExternalTurn,
+  turn: SessionContext,
   agent: ExternalAgent,
   cwd: string,
 ): Promise<Opened> => {
@@ -163,7 +163,7 @@ const openSession = async (
   if (hello.protocolVersion !== PROTOCOL_VERSION)
     throw new Error(`Expected protocol version ${PROTOCOL_VERSION}, got ${hello.protocolVersion}`);
   const takesImages = hello.agentCapabilities?.promptCapabilities?.image === true;
-  const earlier = turn.task().attached[turn.sessionID];
+  const earlier = turn.task().externalSessions[turn.sessionID];
   if (earlier !== undefined && hello.agentCapabilities?.sessionCapabilities?.resume != null) {
     const resumed = await line
       .request(methods.agent.session.resume, { sessionId: earlier, cwd, mcpServers: [] })
@@ -187,7 +187,7 @@ const aboutOf = ({ agentInfo }: InitializeResponse): string =>
   agentInfo == null ? "" : `${agentInfo.name} ${agentInfo.version}`.slice(0, 100);
 
 /** What the agent has not read: at first the handbook and the whole story, later the new messages. */
-const contentOf = async (turn: ExternalTurn, takesImages: boolean, fresh: boolean): Promise<ContentBlock[]> => {
+const contentOf = async (turn: SessionContext, takesImages: boolean, fresh: boolean): Promise<ContentBlock[]> => {
   const { chat, store } = turn;
   const all = await promptOf(chat, store.blobs, turn.last);
   const unread = all.slice(messagesOf(chat).length - chat.unread.length);

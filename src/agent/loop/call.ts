@@ -1,4 +1,4 @@
-import { circleNote } from "../../domain/session/repetition.ts";
+import { repetitionNote } from "../../domain/session/repetition.ts";
 import { circleOf } from "../../domain/session/session.ts";
 import type { AssistantMessage } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
@@ -7,8 +7,8 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadInput, outputBytes } from "../../store/blob/text.ts";
 import { type Tool, type ToolResult, Waits } from "../../tool/tool.ts";
 import { ask } from "../permission/ask.ts";
-import type { Turn } from "../session.ts";
-import { narrowed, permit, webUnder } from "../permission/permit.ts";
+import type { AgentSession } from "../session.ts";
+import { restrictFiles, permit, webUnder } from "../permission/permit.ts";
 
 /**
  * The calls of one reply. Each result is recorded as its call ends; calls that only read run side by side, one that
@@ -20,7 +20,7 @@ import { narrowed, permit, webUnder } from "../permission/permit.ts";
 type Call = AssistantMessage["calls"][number] & { given?: unknown };
 
 /** `cut` ends calls in good order when the Task's time is used up: each is told as interrupted. */
-export const runCalls = async (turn: Turn, calls: readonly Call[], cut = turn.signal): Promise<void> => {
+export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut = turn.signal): Promise<void> => {
   const ends: Promise<void>[] = [];
   let changed: Promise<unknown> = Promise.resolve();
   for (const call of calls) {
@@ -36,7 +36,7 @@ export const runCalls = async (turn: Turn, calls: readonly Call[], cut = turn.si
   if (failed !== undefined) throw failed.reason;
 };
 
-const runCall = async (turn: Turn, call: Call, tool: Tool | undefined, cut: AbortSignal): Promise<void> => {
+const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, cut: AbortSignal): Promise<void> => {
   const started = performance.now();
   const attempted = await attempt(turn, call, tool, cut).catch((error: unknown) => {
     if (error instanceof Waits) return undefined;
@@ -69,15 +69,15 @@ const nothing: Disposable = { [Symbol.dispose]() {} };
 const outOfTime = "The Task's time (maxMinutes) was used up.";
 
 /** Tells the model when it goes in circles; the brake ends the Task when it does not listen. */
-const noted = (turn: Turn, { callID }: Call, result: ToolResult): string => {
+const noted = (turn: AgentSession, { callID }: Call, result: ToolResult): string => {
   const open = turn.state().open.filter(({ sessionID }) => sessionID === turn.sessionID);
-  const mark = open.find((call) => call.callID === callID)?.mark;
+  const mark = open.find((call) => call.callID === callID)?.hash;
   if (turn.limits.loopRepeats === 0 || mark === undefined) return "";
-  return circleNote(circleOf(turn.state(), turn.sessionID), mark, result, open.length === 1);
+  return repetitionNote(circleOf(turn.state(), turn.sessionID), mark, result, open.length === 1);
 };
 
 const attempt = async (
-  turn: Turn,
+  turn: AgentSession,
   call: Call,
   tool: Tool | undefined,
   cut: AbortSignal,
@@ -108,7 +108,7 @@ const attempt = async (
     .run(parsed.data, {
       callID: call.callID,
       sessionID: turn.sessionID,
-      workspace: narrowed(turn, workspace, tool, parsed.data),
+      workspace: restrictFiles(turn, workspace, tool, parsed.data),
       limits: turn.limits,
       signal: cut,
       kept: (callID) => keptOutput(turn, callID),
@@ -133,7 +133,7 @@ const attempt = async (
 };
 
 /** The whole text behind an earlier result of this Task. */
-const keptOutput = async ({ chat, store }: Turn, callID: string): Promise<string | undefined> => {
+const keptOutput = async ({ chat, store }: AgentSession, callID: string): Promise<string | undefined> => {
   const ref = chat.outputs.get(callID);
   return ref === undefined ? undefined : (await store.blobs.get(ref.sha256))?.toString("utf8");
 };
@@ -144,7 +144,7 @@ const invalidInput = (input: unknown): string | undefined =>
   typeof input === "object" && input !== null && "$invalid" in input ? String(input.$invalid) : undefined;
 
 const finished = (
-  turn: Pick<Turn, "sessionID">,
+  turn: Pick<AgentSession, "sessionID">,
   call: Call,
   result: Omit<EventData["tool.finished"], "callID" | "sessionID" | "tool">,
 ): DomainEvent => ({

@@ -1,9 +1,9 @@
-import { type Cut, cutOf, estimate } from "../../domain/conversation/compaction.ts";
+import { type Compaction, planCompaction, estimate } from "../../domain/conversation/compaction.ts";
 import { type ModelReply, noUsage, type PromptMessage } from "../../model/model.ts";
 import type { ModelUsage } from "../../protocol/event/conversation.ts";
 import { keepText } from "../../store/blob/text.ts";
-import { fit } from "../../tool/result.ts";
-import type { Turn } from "../session.ts";
+import { truncateMiddle } from "../../tool/result.ts";
+import type { AgentSession } from "../session.ts";
 import type { createPrompts } from "../prompt/message.ts";
 
 /**
@@ -28,19 +28,19 @@ const longestSummary = 40_000;
 const forcedResult = 1_000;
 
 /** False: there is nothing to shorten. */
-export const compact = async (turn: Turn, shortening: Shortening): Promise<boolean> => {
+export const compact = async (turn: AgentSession, shortening: Shortening): Promise<boolean> => {
   const { chat, model, sessionID } = turn;
   const { prompts, overhead, forced } = shortening;
   const before = estimate(chat, overhead);
   const window = forced ? Math.min(model.window, before) / 2 : model.window;
-  const cut = cutOf(chat, window, forced);
+  const cut = planCompaction(chat, window, forced);
   if (cut === undefined) return false;
 
   const started = performance.now();
   const most = Math.floor(Math.min(window * 4 * summaryShare, longestSummary));
   const gone = await prompts.all(cut.gone);
   const written = await summarise(turn, shortening, gone, cut);
-  const text = fit(written.text ?? outline(gone.slice(1), most), "they are in the log only", most);
+  const text = truncateMiddle(written.text ?? outline(gone.slice(1), most), "they are in the log only", most);
   const { note } = chat;
   await turn.record([
     {
@@ -65,10 +65,10 @@ export const compact = async (turn: Turn, shortening: Shortening): Promise<boole
 
 /** What the model makes of the turns that go; no text: it failed, or called tools instead. */
 const summarise = async (
-  turn: Turn,
+  turn: AgentSession,
   { system, signal, forced }: Shortening,
   gone: readonly PromptMessage[],
-  { kept }: Cut,
+  { kept }: Compaction,
 ): Promise<{ text: string | undefined; usage: ModelUsage }> => {
   const question = instructions(kept.length > 1, turn.chat.note !== null);
   const reply = await turn.model.reply({
@@ -133,7 +133,10 @@ const shortened = (message: PromptMessage): PromptMessage =>
   message.role === "tool"
     ? {
         ...message,
-        results: message.results.map((result) => ({ ...result, output: fit(result.output, "cut", forcedResult) })),
+        results: message.results.map((result) => ({
+          ...result,
+          output: truncateMiddle(result.output, "cut", forcedResult),
+        })),
       }
     : message;
 

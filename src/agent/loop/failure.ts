@@ -1,21 +1,21 @@
 import type { DomainEvent } from "../../domain/event.ts";
 import type { ModelFailure } from "../../model/model.ts";
-import type { Turn } from "../session.ts";
+import type { AgentSession } from "../session.ts";
 
 /**
  * A model call failed: it is made again, another model is asked, the Task waits outside of the run, or the turn fails.
  * True: ask again at once. False: this turn is over, and the Task's facts say what is next.
  */
 export const afterFailure = async (
-  turn: Turn,
+  turn: AgentSession,
   failed: ModelFailure,
   cut: AbortSignal,
   end: () => DomainEvent,
 ): Promise<boolean> => {
   const { sessionID } = turn;
   const { code, message } = failed.failure;
-  const to = failed.elsewhere === true ? await turn.standIn() : undefined;
-  const sequel = sequelOf(failed, turn.state().retry?.attempt ?? 1, {
+  const to = failed.elsewhere === true ? await turn.fallbackModel() : undefined;
+  const sequel = decideRetry(failed, turn.state().retry?.attempt ?? 1, {
     standIn: to !== undefined,
     patienceMs: turn.limits.waitSeconds * 1000,
     random: Math.random,
@@ -49,7 +49,7 @@ export const afterFailure = async (
   return false;
 };
 
-const after = (turn: Turn, ms: number): Date => new Date(turn.now().getTime() + ms);
+const after = (turn: AgentSession, ms: number): Date => new Date(turn.now().getTime() + ms);
 
 /** Calls in all, the first included. */
 export const retryAttempts = 6;
@@ -58,7 +58,7 @@ const base = 1_000;
 
 const cap = 60_000;
 
-export type Sequel =
+export type RetryDecision =
   /** The same model again, after a wait; `attempt` is the number of that call. */
   | { kind: "again"; delayMs: number; attempt: number }
   /** Another model that the operator listed. */
@@ -76,13 +76,13 @@ export type Circumstances = {
 };
 
 /** After call number `attempt` (from 1) failed. */
-export const sequelOf = (
+export const decideRetry = (
   failed: ModelFailure,
   attempt: number,
   { standIn, patienceMs, random }: Circumstances,
-): Sequel => {
+): RetryDecision => {
   const { failure, held, elsewhere, retryAfterMs = 0 } = failed;
-  const away: Sequel | undefined = standIn && elsewhere === true ? { kind: "elsewhere" } : undefined;
+  const away: RetryDecision | undefined = standIn && elsewhere === true ? { kind: "elsewhere" } : undefined;
   if (!failure.retryable) return away ?? { kind: "fail" };
   if (held === true) return away ?? { kind: "again", delayMs: Math.ceil(retryAfterMs + random() * base), attempt };
   if (retryAfterMs > patienceMs) return away ?? { kind: "later", delayMs: Math.ceil(retryAfterMs) };

@@ -7,7 +7,7 @@ import { keepInput, keepText } from "../../store/blob/text.ts";
 import { withinTime } from "../deadline.ts";
 import { createPrompts } from "../prompt/message.ts";
 import { systemOf } from "../prompt/system.ts";
-import type { Turn } from "../session.ts";
+import type { AgentSession } from "../session.ts";
 import { markInvalid, runCalls } from "./call.ts";
 import { compact } from "./compaction.ts";
 import { afterFailure } from "./failure.ts";
@@ -16,10 +16,10 @@ import { afterFailure } from "./failure.ts";
  * Runs one agent until it asks for no more tools, or until the Task wants something else (a cap, a cancel). Each turn:
  * a request, its reply with the calls it starts in one commit, their results.
  */
-export const runAgent = (turn: Turn): Promise<void> => withinTime(turn, (signal) => runTurns(turn, signal));
+export const runAgent = (turn: AgentSession): Promise<void> => withinTime(turn, (signal) => runTurns(turn, signal));
 
-const runTurns = async (turn: Turn, signal: AbortSignal): Promise<void> => {
-  const system = turn.system ?? systemOf(turn.agent, turn.task(), turn.facts, turn.colleagues);
+const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> => {
+  const system = turn.system ?? systemOf(turn.agent, turn.task(), turn.facts, turn.teammates);
   const overhead = system.length + JSON.stringify(turn.specs).length;
   const prompts = createPrompts(turn.store.blobs, turn.model.window, !isMission(turn.stream));
   const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
@@ -76,7 +76,7 @@ const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown =>
 
 /** The reply and the intent of each of its calls: one commit, before any effect. */
 const replyEvents = async (
-  turn: Turn,
+  turn: AgentSession,
   messageID: string,
   read: number,
   durationMs: number,
@@ -122,7 +122,7 @@ const replyEvents = async (
 };
 
 const failedReply = (
-  turn: Turn,
+  turn: AgentSession,
   messageID: string,
   read: number,
   durationMs: number,

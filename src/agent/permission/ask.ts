@@ -2,18 +2,18 @@ import { askIDOf } from "../../domain/session/ask.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { type Asked, Waits } from "../../tool/tool.ts";
-import type { ExternalTurn } from "../session.ts";
+import type { SessionContext } from "../session.ts";
 
 /** Asks for a call. The call that runs again after its answer finds it here, so nothing is asked twice. */
 
 type Question = Pick<EventData["ask.opened"], "kind" | "prompt" | "options" | "default">;
 
 /** The newest ask of each turn's reply: one after another, so that none slips by the limit. */
-const last = new WeakMap<ExternalTurn, Promise<unknown>>();
+const last = new WeakMap<SessionContext, Promise<unknown>>();
 
 /** Rejects with Waits when the ask is open now. `facts` are committed with its opening. */
 export const ask = (
-  turn: ExternalTurn,
+  turn: SessionContext,
   callID: string,
   question: Question,
   facts: readonly DomainEvent[] = [],
@@ -25,7 +25,7 @@ export const ask = (
 };
 
 const askNow = async (
-  turn: ExternalTurn,
+  turn: SessionContext,
   callID: string,
   question: Question,
   facts: readonly DomainEvent[],

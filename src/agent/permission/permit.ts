@@ -6,7 +6,7 @@ import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { type Files, FileRefused } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { ask } from "./ask.ts";
-import type { ExternalTurn, Turn } from "../session.ts";
+import type { SessionContext, AgentSession } from "../session.ts";
 
 /** The one place where rules meet calls, before anything is done. Every decision but plain permission is a fact. */
 
@@ -14,17 +14,17 @@ type Decided = EventData["permission.decided"];
 
 /** For a call of one of our tools. */
 export const permit = (
-  turn: Turn,
+  turn: AgentSession,
   callID: string,
   tool: Tool,
   input: unknown,
   inside: Files["inside"],
 ): Promise<ToolResult | undefined> =>
-  permitted(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, inside) }, JSON.stringify(input));
+  checkPermission(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, inside) }, JSON.stringify(input));
 
 /** undefined: go. Else the refusal that the model reads. Rejects with Waits while somebody is asked. */
-export const permitted = async (
-  turn: ExternalTurn,
+export const checkPermission = async (
+  turn: SessionContext,
   callID: string,
   request: Request,
   text: string,
@@ -92,7 +92,11 @@ const whose = {
 };
 
 /** The way to the web under the rules: where a redirect leads is decided on like the first address. */
-export const webUnder = ({ web, rules }: Pick<Turn, "web" | "rules">, tool: Tool, input: unknown): Turn["web"] => {
+export const webUnder = (
+  { web, rules }: Pick<AgentSession, "web" | "rules">,
+  tool: Tool,
+  input: unknown,
+): AgentSession["web"] => {
   if (web === undefined) return undefined;
   // What the call names was decided on as a whole, or asked about.
   const named = new Set(subjectsOf(tool, input, (path) => path).flatMap((one) => ("host" in one ? [one.host] : [])));
@@ -109,7 +113,7 @@ export const webUnder = ({ web, rules }: Pick<Turn, "web" | "rules">, tool: Tool
 };
 
 /** A workspace whose files are under the rules one by one, also where a tool finds them itself (search, mv, rm). */
-export const narrowed = (turn: Turn, workspace: Workspace, tool: Tool, input: unknown): Workspace => {
+export const restrictFiles = (turn: AgentSession, workspace: Workspace, tool: Tool, input: unknown): Workspace => {
   if (!turn.rules.some(isAboutFiles)) return workspace;
   // What the call names was decided on as a whole; a permission that was asked for holds for just that.
   const named = new Set(

@@ -4,7 +4,7 @@ import type { PromptFile, PromptMessage } from "../../model/model.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { loadInput, loadText, requireText } from "../../store/blob/text.ts";
 import type { Blobs } from "../../store/store.ts";
-import { fit } from "../../tool/result.ts";
+import { truncateMiddle } from "../../tool/result.ts";
 
 /**
  * What the model reads: the agent's handbook with the Task's standing facts, then the conversation with its long
@@ -102,7 +102,11 @@ const load = async (message: ChatMessage, blobs: Blobs, window: number, filed: b
         results: await Promise.all(
           message.results.map(async (result) => ({
             ...result,
-            output: fit(await loadText(blobs, result.output), "call the tool again for a smaller part", room),
+            output: truncateMiddle(
+              await loadText(blobs, result.output),
+              "call the tool again for a smaller part",
+              room,
+            ),
           })),
         ),
       };

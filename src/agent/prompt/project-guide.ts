@@ -1,5 +1,5 @@
 import { relative } from "node:path";
-import { fit } from "../../tool/result.ts";
+import { truncateMiddle } from "../../tool/result.ts";
 import type { Files } from "../../workspace/file/files.ts";
 
 /** The project's conventions for agents: the nearest `AGENTS.md` (else `CLAUDE.md`), from the root up to the top. */
@@ -24,7 +24,11 @@ export const readGuide = async (root: Files, top: Files): Promise<{ path: string
       const path = `${"../".repeat(above)}${name}`;
       return {
         path,
-        text: fit(text, above === 0 ? `read ${path} for them` : `they stand in ${path}, above your folder`, maxChars),
+        text: truncateMiddle(
+          text,
+          above === 0 ? `read ${path} for them` : `they stand in ${path}, above your folder`,
+          maxChars,
+        ),
       };
     }
   return undefined;

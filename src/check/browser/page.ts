@@ -23,7 +23,7 @@ const maxErrors = 20;
  * `at` hears what is waited for, so that whoever ends it can say what did not come; `ended` says why no server will
  * answer any more. Rejects when the browser is gone.
  */
-export const see = async (
+export const capturePage = async (
   { send, on }: DevTools,
   { url, viewport, waitFor }: Sight,
   { at, ended }: { at: (what: string) => void; ended: () => string | undefined },

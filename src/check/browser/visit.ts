@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import { loopbackUp } from "../../process/sandbox/sandbox.ts";
 import { shellQuote } from "../../shell-quote.ts";
-import type { CheckPlace } from "../../workspace/workspace.ts";
+import type { CheckEnvironment } from "../../workspace/workspace.ts";
 import type { Browser } from "../check.ts";
 import { toolPath } from "../shell.ts";
 import { connectTo, portOf, ports, takenBy } from "../port.ts";
 import { openDevTools } from "./devtools.ts";
-import { see, type Seen, type Sight } from "./page.ts";
+import { capturePage, type Seen, type Sight } from "./page.ts";
 
 /**
  * A server and a browser beside it, started together and ended together: in one sandbox, and so in one network, which
@@ -38,7 +38,7 @@ const leaveMs = 2000;
 
 export const visit = async (
   where: Visit,
-  place: CheckPlace,
+  place: CheckEnvironment,
   browser: Browser,
   { signal, timeoutMs, network }: { signal: AbortSignal; timeoutMs: number; network: boolean },
 ): Promise<Visited> => {
@@ -48,7 +48,7 @@ export const visit = async (
   using _port = network ? await ports(portOf(url), signal) : undefined;
   const late = AbortSignal.timeout(timeoutMs);
   const mark = randomBytes(8).toString("hex");
-  const run = script(where, place.inside, { ...browser, program }, { mark, network });
+  const run = script(where, place.rootInSandbox, { ...browser, program }, { mark, network });
   const until = AbortSignal.any([signal, late]);
   const talking = await place.talk({ run, env: where.env ?? {}, home: "passing", network, signal: until });
   try {
@@ -64,7 +64,7 @@ export const visit = async (
     const at = (what: string) => {
       stage = what;
     };
-    const seen = await see(tools, where, { at, ended }).catch((error: unknown) => {
+    const seen = await capturePage(tools, where, { at, ended }).catch((error: unknown) => {
       signal.throwIfAborted();
       return { stage, error };
     });

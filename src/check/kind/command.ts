@@ -1,19 +1,19 @@
-import type { Ran } from "../../process/process.ts";
+import type { CommandResult } from "../../process/process.ts";
 import type { CommandCheck } from "../../protocol/check.ts";
-import type { CheckPlace } from "../../workspace/workspace.ts";
+import type { CheckEnvironment } from "../../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "../check.ts";
-import { isFound } from "../pattern.ts";
+import { matchesPattern } from "../pattern.ts";
 import { folderOf, lastLines, missingProgram, toolPath } from "../shell.ts";
 
 /** A command, whose exit decides. */
 
 export const runCommandCheck = async (
   check: CommandCheck,
-  place: CheckPlace,
+  place: CheckEnvironment,
   options: CheckOptions,
 ): Promise<CheckResult> => {
   const ran = await place.run({
-    run: `${toolPath(place.inside, check.cwd)}\n${check.run}`,
+    run: `${toolPath(place.rootInSandbox, check.cwd)}\n${check.run}`,
     cwd: folderOf(place, check.cwd),
     ...(check.env === undefined ? {} : { env: check.env }),
     timeoutMs: check.timeoutSeconds * 1000,
@@ -35,7 +35,7 @@ export const runCommandCheck = async (
   };
 };
 
-const judge = async (check: CommandCheck, ran: Ran): Promise<string | null> => {
+const judge = async (check: CommandCheck, ran: CommandResult): Promise<string | null> => {
   switch (ran.ended) {
     case "not-started":
       return `could not be started: ${ran.output}`;
@@ -52,7 +52,7 @@ const judge = async (check: CommandCheck, ran: Ran): Promise<string | null> => {
       : `exit ${ran.exitCode}${wanted === 0 ? "" : ` instead of ${wanted}`}`;
   const pattern = check.expect?.stdoutMatches;
   if (pattern === undefined) return null;
-  const found = await isFound(pattern, ran.stdout);
+  const found = await matchesPattern(pattern, ran.stdout);
   if (found === true) return null;
   return found === false ? `output does not match /${pattern}/` : `the output ${found} /${pattern}/`;
 };

@@ -1,8 +1,8 @@
 import type { FileCheck } from "../../protocol/check.ts";
 import { FileRefused } from "../../workspace/file/files.ts";
-import type { CheckPlace } from "../../workspace/workspace.ts";
+import type { CheckEnvironment } from "../../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "../check.ts";
-import { isFound, searchMs } from "../pattern.ts";
+import { matchesPattern, searchMs } from "../pattern.ts";
 
 /** Whether a file is there, and whether a text stands in it. Nothing is started. */
 
@@ -11,7 +11,7 @@ const maxSearched = 16 * 1024 * 1024;
 
 export const runFileCheck = async (
   check: FileCheck,
-  { files }: CheckPlace,
+  { files }: CheckEnvironment,
   { signal }: CheckOptions,
 ): Promise<CheckResult> => {
   const begun = performance.now();
@@ -39,7 +39,7 @@ const passed: Verdict = { state: "passed", reason: null };
 
 const judge = async (
   { path, exists, matches, timeoutSeconds }: FileCheck,
-  files: CheckPlace["files"],
+  files: CheckEnvironment["files"],
 ): Promise<Verdict> => {
   const text = await files.read(path, matches === undefined ? 0 : maxSearched).then(
     ({ bytes }) => bytes.toString("utf8"),
@@ -54,7 +54,7 @@ const judge = async (
   if (!exists) return text === undefined ? passed : failed(`Expected nothing at ${path}, got something there`);
   if (text === undefined) return failed(`Expected a file at ${path}, got nothing there`);
   if (matches === undefined) return passed;
-  const found = await isFound(matches, text, Math.min(searchMs, timeoutSeconds * 1000));
+  const found = await matchesPattern(matches, text, Math.min(searchMs, timeoutSeconds * 1000));
   if (found === true) return passed;
   return failed(
     found === false ? `Expected ${path} to match /${matches}/, got no match` : `${path} ${found} /${matches}/`,

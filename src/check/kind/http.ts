@@ -1,10 +1,10 @@
 import type { HttpCheck } from "../../protocol/check.ts";
-import type { Ran } from "../../process/process.ts";
-import type { CheckPlace } from "../../workspace/workspace.ts";
+import type { CommandResult } from "../../process/process.ts";
+import type { CheckEnvironment } from "../../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "../check.ts";
 import { folderOf, lastLines, missingProgram, toolPath } from "../shell.ts";
 import { shellQuote } from "../../shell-quote.ts";
-import { isFound } from "../pattern.ts";
+import { matchesPattern } from "../pattern.ts";
 import { connectTo, portOf, ports, taken, takenBy } from "../port.ts";
 
 /**
@@ -26,7 +26,7 @@ type Verdict = Pick<CheckResult, "state" | "reason">;
 
 export const runHttpCheck = async (
   check: HttpCheck,
-  place: CheckPlace,
+  place: CheckEnvironment,
   { limits, signal, network, onOutput }: CheckOptions,
 ): Promise<CheckResult> => {
   const url = new URL(check.url);
@@ -43,7 +43,7 @@ export const runHttpCheck = async (
   const { promise: begins, resolve: begin } = Promise.withResolvers<void>();
   const server = place.run({
     ...common,
-    run: `${guard(url, check.start)}\n${toolPath(place.inside, check.cwd)}\n${check.start}`,
+    run: `${guard(url, check.start)}\n${toolPath(place.rootInSandbox, check.cwd)}\n${check.start}`,
     ...(check.env === undefined ? {} : { env: check.env }),
     signal: until,
     onOutput(text) {
@@ -81,8 +81,8 @@ echo ${shellQuote(`$ ${start}`)}`;
 /** undefined: the connection was closed without an answer, or nobody wants one any more. */
 const ask = async (
   url: URL,
-  place: CheckPlace,
-  common: Pick<Parameters<CheckPlace["run"]>[0], "cwd" | "apart" | "timeoutMs" | "keepBytes" | "signal">,
+  place: CheckEnvironment,
+  common: Pick<Parameters<CheckEnvironment["run"]>[0], "cwd" | "apart" | "timeoutMs" | "keepBytes" | "signal">,
 ): Promise<Answer | "unable" | undefined> => {
   const whole = new AbortController();
   let timer: NodeJS.Timeout | undefined;
@@ -122,7 +122,7 @@ const isWhole = (text: string): boolean => {
   return length !== undefined && Buffer.byteLength(text) - Buffer.byteLength(text.slice(0, end + 4)) >= Number(length);
 };
 
-const judge = async (check: HttpCheck, answer: Answer | "unable" | undefined, ran: Ran): Promise<Verdict> => {
+const judge = async (check: HttpCheck, answer: Answer | "unable" | undefined, ran: CommandResult): Promise<Verdict> => {
   const error = (reason: string): Verdict => ({ state: "error", reason });
   const failed = (reason: string): Verdict => ({ state: "failed", reason });
   if (answer === "unable")
@@ -148,7 +148,7 @@ const judge = async (check: HttpCheck, answer: Answer | "unable" | undefined, ra
   const { status, bodyMatches } = check.expect;
   if (answer.status !== status) return failed(`Expected status ${status} of ${check.url}, got ${answer.status}`);
   if (bodyMatches === undefined) return { state: "passed", reason: null };
-  const found = await isFound(bodyMatches, answer.body);
+  const found = await matchesPattern(bodyMatches, answer.body);
   if (found === true) return { state: "passed", reason: null };
   return failed(
     found === false ? `Expected a body that matches /${bodyMatches}/, got none` : `the body ${found} /${bodyMatches}/`,

@@ -1,5 +1,5 @@
 import type { VisualCheck } from "../../protocol/check.ts";
-import type { CheckPlace } from "../../workspace/workspace.ts";
+import type { CheckEnvironment } from "../../workspace/workspace.ts";
 import { visit } from "../browser/visit.ts";
 import type { CheckOptions, CheckResult } from "../check.ts";
 import { lastLines } from "../shell.ts";
@@ -12,7 +12,7 @@ type Kept = NonNullable<CheckResult["artifacts"]>[number];
 
 export const runVisualCheck = async (
   check: VisualCheck,
-  place: CheckPlace,
+  place: CheckEnvironment,
   options: CheckOptions,
 ): Promise<CheckResult> => {
   const begun = performance.now();

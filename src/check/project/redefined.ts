@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import type { Before, Laid } from "../../workspace/workspace.ts";
+import type { BaseFiles, FileOverride } from "../../workspace/workspace.ts";
 import { commandsIn, isOfCheck, makeIn, packageIn, recipesOf, scriptIn, scriptsOf } from "./script.ts";
 
 /**
@@ -10,7 +10,7 @@ import { commandsIn, isOfCheck, makeIn, packageIn, recipesOf, scriptIn, scriptsO
 
 export type Redefined = {
   /** To be laid over the tree. */
-  laid: Laid[];
+  laid: FileOverride[];
   /** What they are, for people: `package.json (scripts.test)`. */
   names: string[];
 };
@@ -20,8 +20,8 @@ const maxDepth = 5;
 
 const makefiles = ["GNUmakefile", "makefile", "Makefile"];
 
-export const redefinedIn = async (command: string, cwd: string, before: Before): Promise<Redefined> => {
-  const laid = new Map<string, Laid>();
+export const redefinedIn = async (command: string, cwd: string, before: BaseFiles): Promise<Redefined> => {
+  const laid = new Map<string, FileOverride>();
   const names = new Set<string>();
   /** Scripts of a package.json to be put back. */
   const scripts = new Map<string, Record<string, string>>();
@@ -85,7 +85,7 @@ export const redefinedIn = async (command: string, cwd: string, before: Before):
 };
 
 /** The file of this folder, or of one above it. */
-const nearest = async (from: string, files: readonly string[], before: Before): Promise<string | undefined> => {
+const nearest = async (from: string, files: readonly string[], before: BaseFiles): Promise<string | undefined> => {
   for (let folder = posix.normalize(from); ; folder = posix.dirname(folder)) {
     if (folder.startsWith("..")) return undefined;
     for (const file of files) {
@@ -97,8 +97,8 @@ const nearest = async (from: string, files: readonly string[], before: Before): 
 };
 
 /** The package as it is now, with these scripts as they were. */
-const packageWith = async (path: string, kept: Record<string, string>, before: Before): Promise<Laid> => {
-  const whole = async (): Promise<Laid> => {
+const packageWith = async (path: string, kept: Record<string, string>, before: BaseFiles): Promise<FileOverride> => {
+  const whole = async (): Promise<FileOverride> => {
     const was = await before.changed(path);
     return { path, bytes: was?.bytes ?? Buffer.from((await before.text(path)) ?? ""), executable: false };
   };

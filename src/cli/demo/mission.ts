@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Caller } from "../../config/caller.ts";
-import { need } from "../connection.ts";
-import { hold, onStage, patch, type Stage } from "./stage.ts";
+import { expectData } from "../connection.ts";
+import { assertKept, onStage, patch, type Stage } from "./stage.ts";
 import { show } from "../mission/action.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { bytes, clean } from "../terminal/format.ts";
@@ -55,26 +55,30 @@ const walk = async ({
   chapter("The Mission: POST /mission/wake, with leave to have a squad made");
   screen.say(dim(list.trim().replaceAll(/^(?=.)/gm, "  ")));
   const body = { missionID: "whole-cents", text: list, allowSquadProduction: true };
-  const { missionID } = need(await client.mission.wake({ body }), target.url);
+  const { missionID } = expectData(await client.mission.wake({ body }), target.url);
 
   chapter("What happens, live from GET /mission/{missionID}/events");
   await show({ service: client, target, missionID, screen, emit: undefined }, "rest", signal);
   signal.throwIfAborted();
 
   chapter("The result: GET /mission/{missionID}/status, and what Git says");
-  const mission = need(await client.mission.status({ path: { missionID } }), target.url);
-  hold(mission.finished?.outcome === "done", "the Mission to be done", mission.finished?.summary ?? mission.error);
+  const mission = expectData(await client.mission.status({ path: { missionID } }), target.url);
+  assertKept(
+    mission.finished?.outcome === "done",
+    "the Mission to be done",
+    mission.finished?.summary ?? mission.error,
+  );
   const states = mission.plan.map(({ state }) => state).join(", ");
-  hold(states === "done, done, done", "three phases that are done", states);
+  assertKept(states === "done, done, done", "three phases that are done", states);
   const made = mission.tasks.find(({ production }) => production !== undefined);
-  hold(made?.lifecycleStatus === "completed", `a Task that made ${squad}`, made?.error ?? made?.lifecycleStatus);
+  assertKept(made?.lifecycleStatus === "completed", `a Task that made ${squad}`, made?.error ?? made?.lifecycleStatus);
   const work = mission.tasks.find((task) => task.squad.id === squad);
-  hold(work?.squad.scope === "project", `a Task fixed to ${squad}`, work?.squad.id);
-  const catalog = need(await client.squad.list({}), target.url);
+  assertKept(work?.squad.scope === "project", `a Task fixed to ${squad}`, work?.squad.id);
+  const catalog = expectData(await client.squad.list({}), target.url);
   const standing = catalog.squads.find(({ id }) => id === squad)?.digest;
-  hold(standing === work.squad.digest, `${squad} in the catalog as the Task had it`, standing);
-  hold(existsSync(join(directory, "docs/amounts.md")), "docs/amounts.md in the project", "nothing there");
-  hold(git("status", "--porcelain", "--", "sum.js", "docs") === "", "nothing uncommitted of it", "changes");
+  assertKept(standing === work.squad.digest, `${squad} in the catalog as the Task had it`, standing);
+  assertKept(existsSync(join(directory, "docs/amounts.md")), "docs/amounts.md in the project", "nothing there");
+  assertKept(git("status", "--porcelain", "--", "sum.js", "docs") === "", "nothing uncommitted of it", "changes");
   for (const phase of mission.plan)
     screen.say(
       `${green("done")}  ${phase.title}${phase.after.length === 0 ? "" : ` (after ${phase.after.join(", ")})`}: squad ${phase.squad?.id}`,
@@ -82,14 +86,14 @@ const walk = async ({
   screen.say(clean(git("log", "--format=%h %s", `${before}..HEAD`)).replaceAll(/^(?=.)/gm, "  "));
 
   chapter("The ZIP: GET /mission/{missionID}/project-archive");
-  const blob = need(await client.mission.projectArchive({ path: { missionID } }), target.url);
+  const blob = expectData(await client.mission.projectArchive({ path: { missionID } }), target.url);
   const file = join(folder, "mission.zip");
   writeFileSync(file, Buffer.from(await blob.arrayBuffer()));
   using zip = await openZip(file);
   const fixed = await zip.text("project/sum.js", 100_000);
-  hold(fixed === readFileSync(join(directory, "sum.js"), "utf8"), "project/sum.js as it landed", fixed);
+  assertKept(fixed === readFileSync(join(directory, "sum.js"), "utf8"), "project/sum.js as it landed", fixed);
   const names = zip.entries.map(({ name }) => name);
   for (const name of ["mission.json", "plan.json", ...mission.tasks.map(({ taskID }) => `tasks/${taskID}/task.json`)])
-    hold(names.includes(`execution-flow/${name}`), `execution-flow/${name} in the ZIP`, names.join(", "));
+    assertKept(names.includes(`execution-flow/${name}`), `execution-flow/${name} in the ZIP`, names.join(", "));
   screen.say(`${names.length} files, ${bytes(blob.size)}, with the flow of ${mission.tasks.length} Tasks`);
 };

@@ -102,7 +102,7 @@ export const onStage = async (
 };
 
 /** The demo verifies; a promise that is not kept ends it. */
-export function hold(kept: boolean, expected: string, got: unknown): asserts kept {
+export function assertKept(kept: boolean, expected: string, got: unknown): asserts kept {
   if (!kept) throw new Exit(exit.failed, `The demo does not hold: expected ${expected}, got ${clean(String(got))}.`);
 }
 

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Caller } from "../../config/caller.ts";
-import { need } from "../connection.ts";
-import { hold, onStage, patch, type Stage } from "./stage.ts";
+import { expectData } from "../connection.ts";
+import { assertKept, onStage, patch, type Stage } from "./stage.ts";
 import { show } from "../task/follow.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { bytes, clean } from "../terminal/format.ts";
@@ -46,38 +46,46 @@ const walk = async ({
       source: "demo",
     },
   });
-  const { taskID } = need(created, target.url);
+  const { taskID } = expectData(created, target.url);
 
   chapter("What happens, live from GET /task/{taskID}/events");
   await show({ service: client, target, taskID, screen }, "settled", signal);
   signal.throwIfAborted();
 
   chapter("The result: GET /task/{taskID}/status, and what Git says");
-  const task = need(await client.task.status({ path: { taskID } }), target.url);
-  hold(task.lifecycleStatus === "completed", "the Task to be completed", `${task.lifecycleStatus}: ${task.error}`);
+  const task = expectData(await client.task.status({ path: { taskID } }), target.url);
+  assertKept(
+    task.lifecycleStatus === "completed",
+    "the Task to be completed",
+    `${task.lifecycleStatus}: ${task.error}`,
+  );
   const check = task.checks.find(({ id }) => id === "tests");
-  hold(check?.baseline?.state === "failed", "the check to fail before the work", check?.baseline?.state);
-  hold(check?.state === "passed" && !check.stale, "the check to pass after the work", check?.state);
+  assertKept(check?.baseline?.state === "failed", "the check to fail before the work", check?.baseline?.state);
+  assertKept(check?.state === "passed" && !check.stale, "the check to pass after the work", check?.state);
   const commit = git("rev-parse", "HEAD");
-  hold(commit !== before && commit === task.git.landedCommit, `HEAD to be ${task.git.landedCommit}`, commit);
-  hold(check.tree === git("rev-parse", "HEAD^{tree}"), "the checked tree to be the landed one", check.tree);
+  assertKept(commit !== before && commit === task.git.landedCommit, `HEAD to be ${task.git.landedCommit}`, commit);
+  assertKept(check.tree === git("rev-parse", "HEAD^{tree}"), "the checked tree to be the landed one", check.tree);
   const dirt = git("status", "--porcelain");
-  hold(dirt === "", "a clean working tree", dirt);
+  assertKept(dirt === "", "a clean working tree", dirt);
   screen.say(`Check npm test: failed before the work (exit ${check.baseline.exitCode}), ${green("passes now")}`);
   screen.say(`Landed commit ${commit}`);
   const log = clean(git("log", "-1", "--stat", "--format=%an <%ae>%n%n%B"));
   screen.say(log.replaceAll(/\n{3,}/g, "\n\n").replaceAll(/^(?=.)/gm, "  "));
 
   chapter("The ZIP: GET /task/{taskID}/project-archive");
-  const blob = need(await client.task.projectArchive({ path: { taskID } }), target.url);
+  const blob = expectData(await client.task.projectArchive({ path: { taskID } }), target.url);
   const file = join(folder, `${taskID}.zip`);
   writeFileSync(file, Buffer.from(await blob.arrayBuffer()));
   using zip = await openZip(file);
   const landed = readFileSync(join(directory, "sum.js"), "utf8");
   const fixed = await zip.text("project/sum.js", 2 * landed.length);
-  hold(fixed === landed, "project/sum.js in the ZIP to be the landed one", fixed);
+  assertKept(fixed === landed, "project/sum.js in the ZIP to be the landed one", fixed);
   const names = zip.entries.map(({ name }) => name);
-  hold(names.includes("execution-flow/manifest.json"), "execution-flow/manifest.json in the ZIP", names.join(", "));
+  assertKept(
+    names.includes("execution-flow/manifest.json"),
+    "execution-flow/manifest.json in the ZIP",
+    names.join(", "),
+  );
   screen.say(`${names.length} files, ${bytes(blob.size)}`);
   for (const entry of zip.entries) screen.say(`  ${bytes(entry.bytes).padStart(9)}  ${clean(entry.name)}`);
 };

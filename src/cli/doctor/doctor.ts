@@ -10,7 +10,7 @@ import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import { clockAgainst, dataFolder, disk, exists, git, orphans, ripgrep } from "./machine.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line } from "../terminal/format.ts";
-import { told } from "./webhook.ts";
+import { checkWebhooks } from "./webhook.ts";
 
 /** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */
 
@@ -58,7 +58,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await localModels(config);
   yield await squads(config);
   yield* store(config);
-  yield await told(config);
+  yield await checkWebhooks(config);
   yield await sandbox(config);
   yield await browser(config);
   yield await orphans(config, running !== undefined);

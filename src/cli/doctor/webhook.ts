@@ -12,7 +12,7 @@ const query = `
   union all
   select state, count(*) as count from deliveries where state <> 'delivered' group by state`;
 
-export const told = async ({
+export const checkWebhooks = async ({
   databaseURL,
   dataDir,
 }: {

@@ -1,7 +1,7 @@
 import { text as readAll } from "node:stream/consumers";
 import { messageOf } from "../../error.ts";
 import type { MissionStatus } from "../../protocol/mission/status.ts";
-import { connect, need, type Service } from "../connection.ts";
+import { connect, expectData, type Service } from "../connection.ts";
 import type { Context } from "../context.ts";
 import { resolveMission } from "../resolve-id.ts";
 import { writeBlob } from "../task/action.ts";
@@ -41,7 +41,7 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
     ...(maxSteps === undefined ? {} : { maxSteps }),
     ...(maxMinutes === undefined ? {} : { maxMinutes }),
   };
-  const woken = need(
+  const woken = expectData(
     await service.mission.wake({
       body: {
         ...(id === undefined ? {} : { missionID: id }),
@@ -70,7 +70,7 @@ export const list = async (
   { target, screen, emit }: Context,
 ) => {
   const query = { limit, ...(all ? { archived: true } : {}), ...(search === undefined ? {} : { search }) };
-  const missions = need(await connect(target).mission.list({ query }), target.url);
+  const missions = expectData(await connect(target).mission.list({ query }), target.url);
   if (emit !== undefined) for (const mission of missions) emit(mission);
   else if (missions.length === 0)
     screen.say('No Missions here yet. Begin one: sortie mission wake "what you want to reach"');
@@ -94,7 +94,7 @@ export const list = async (
 
 export const view = async (given: string, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
-  const mission = need(await connect(target).mission.status({ path: { missionID } }), target.url);
+  const mission = expectData(await connect(target).mission.status({ path: { missionID } }), target.url);
   if (emit !== undefined) {
     emit(mission);
     return exit.completed;
@@ -147,7 +147,7 @@ type Following = Context & { service: Service; missionID: string };
 const follow = async (following: Following): Promise<number> => {
   const { service, target, missionID, screen } = following;
   await show(following, "rest", new AbortController().signal);
-  const mission = need(await service.mission.status({ path: { missionID } }), target.url);
+  const mission = expectData(await service.mission.status({ path: { missionID } }), target.url);
   screen.say(closing(mission, screen));
   return mission.error === undefined && mission.finished?.outcome !== "blocked" ? exit.completed : exit.failed;
 };
@@ -161,10 +161,13 @@ export const show = async (
   const { dim } = screen.colors;
   const own = createWords(screen);
   const ofTasks = new Map<string, ReturnType<typeof createWords>>();
-  const first = need(await service.mission.status({ path: { missionID } }), target.url);
+  const first = expectData(await service.mission.status({ path: { missionID } }), target.url);
   const began = Date.parse(first.createdAt);
   const last = until === "now" ? first.lastEventID : Number.POSITIVE_INFINITY;
-  const events = need(await service.mission.events({ path: { missionID }, query: { after: 0 }, signal }), target.url);
+  const events = expectData(
+    await service.mission.events({ path: { missionID }, query: { after: 0 }, signal }),
+    target.url,
+  );
   try {
     for await (const event of events) {
       emit?.(event);
@@ -180,7 +183,7 @@ export const show = async (
       if (said !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${whose}${said}`);
       if (event.id >= last) return;
       if (until === "rest" && taskID === undefined && resting.has(event.type)) {
-        const now = need(await service.mission.status({ path: { missionID } }), target.url);
+        const now = expectData(await service.mission.status({ path: { missionID } }), target.url);
         if (now.status === "inactive" && now.agentStatus === "inactive" && now.lastEventID <= event.id) return;
       }
     }
@@ -235,7 +238,7 @@ export const answer = async (
 ) => {
   const service = connect(target);
   const missionID = await resolveMission(service, target, given);
-  const { pending } = need(await service.mission.status({ path: { missionID } }), target.url);
+  const { pending } = expectData(await service.mission.status({ path: { missionID } }), target.url);
   const [first, ...others] = pending.filter(({ id }) => ask === undefined || id === ask);
   if (first === undefined) throw new Exit(exit.usage, `The Mission ${missionID} waits for no such answer.`);
   if (others.length > 0)
@@ -247,7 +250,7 @@ export const answer = async (
     first.kind === "permission"
       ? { decision: text === "allow" ? ("allow" as const) : ("deny" as const), source: "cli" }
       : { answer: text, source: "cli" };
-  const accepted = need(await service.mission.answer({ path: { missionID, askID: first.id }, body }), target.url);
+  const accepted = expectData(await service.mission.answer({ path: { missionID, askID: first.id }, body }), target.url);
   if (emit !== undefined) emit(accepted);
   else screen.say(`${missionID}: answered.`);
   return exit.completed;
@@ -255,7 +258,10 @@ export const answer = async (
 
 export const rename = async (given: string, title: string, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
-  const renamed = need(await connect(target).mission.rename({ path: { missionID }, body: { title } }), target.url);
+  const renamed = expectData(
+    await connect(target).mission.rename({ path: { missionID }, body: { title } }),
+    target.url,
+  );
   if (emit !== undefined) emit(renamed);
   else screen.say(`${missionID}: ${line(renamed.title)}`);
   return exit.completed;
@@ -264,7 +270,7 @@ export const rename = async (given: string, title: string, { target, screen, emi
 export const hide = async (given: string, { undo }: { undo?: true }, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
   const body = { archived: undo !== true };
-  const hidden = need(await connect(target).mission.archive({ path: { missionID }, body }), target.url);
+  const hidden = expectData(await connect(target).mission.archive({ path: { missionID }, body }), target.url);
   if (emit !== undefined) emit(hidden);
   else screen.say(`${missionID}: ${hidden.archived ? "archived" : "in the list"}`);
   return exit.completed;
@@ -281,7 +287,7 @@ export const abort = async (
     ...(reason === undefined ? {} : { reason }),
     ...(cascade === undefined ? {} : { cascade }),
   };
-  const aborted = need(await connect(target).mission.abort({ path: { missionID }, body }), target.url);
+  const aborted = expectData(await connect(target).mission.abort({ path: { missionID }, body }), target.url);
   if (emit !== undefined) emit(aborted);
   else screen.say(`${missionID}: aborted; ${aborted.tasksRunning} Tasks run.`);
   return exit.completed;
@@ -289,7 +295,7 @@ export const abort = async (
 
 export const remove = async (given: string, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
-  const removed = need(await connect(target).mission.delete({ path: { missionID } }), target.url);
+  const removed = expectData(await connect(target).mission.delete({ path: { missionID } }), target.url);
   if (emit !== undefined) emit(removed);
   else screen.say(`${missionID}: deleted; its Tasks stay.`);
   return exit.completed;
@@ -298,7 +304,7 @@ export const remove = async (given: string, { target, screen, emit }: Context) =
 export const archive = async (given: string, { output }: { output?: string }, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
   const building = connect(target).mission.projectArchive({ path: { missionID } });
-  const blob = need(await during(screen, "Building the archive", building), target.url);
+  const blob = expectData(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `mission-${missionID}.zip`;
   await writeBlob(path, blob);
   if (emit !== undefined) emit({ missionID, path, bytes: blob.size });

@@ -3,7 +3,7 @@ import { rename, rm, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Artifact, TaskStatus } from "../../protocol/task/status.ts";
-import { connect, need, type Target } from "../connection.ts";
+import { connect, expectData, type Target } from "../connection.ts";
 import { exitOf, resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { closing, follow, show, watch } from "./follow.ts";
@@ -19,7 +19,7 @@ type Context = { target: Target; screen: Screen; emit: Emit | undefined };
 export const list = async ({ all, limit }: { all?: true; limit: number }, { target, screen, emit }: Context) => {
   const service = connect(target);
   const query = { limit, ...(all ? { archived: true } : {}) };
-  const tasks = need(await service.task.list({ query }), target.url);
+  const tasks = expectData(await service.task.list({ query }), target.url);
   if (emit !== undefined) for (const task of tasks) emit(task);
   else if (tasks.length === 0) screen.say('No Tasks here yet. Create one: sortie run "run the tests"');
   else
@@ -42,7 +42,7 @@ export const list = async ({ all, limit }: { all?: true; limit: number }, { targ
 export const view = async (given: string, { target, screen, emit }: Context) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
-  const task = need(await service.task.get({ path: { taskID } }), target.url);
+  const task = expectData(await service.task.get({ path: { taskID } }), target.url);
   if (emit !== undefined) {
     emit(task);
     return exit.completed;
@@ -96,7 +96,7 @@ export const logs = async (given: string, options: { follow?: true }, { target, 
 export const diff = async (given: string, { target }: Context) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
-  const text = need(await service.task.diff({ path: { taskID } }), target.url);
+  const text = expectData(await service.task.diff({ path: { taskID } }), target.url);
   // Into a pipe the bytes must stay what `git apply` reads; only a terminal can be steered by them.
   process.stdout.write(process.stdout.isTTY ? clean(text) : text);
   return exit.completed;
@@ -110,7 +110,7 @@ export const message = async (
 ) => {
   const { service, owned, taskID } = await writable(target, given);
   const body = { source: "cli", text };
-  const accepted = need(await service.task.message({ path: { taskID }, body }), target.url);
+  const accepted = expectData(await service.task.message({ path: { taskID }, body }), target.url);
   if (options.follow) return follow({ service, target: owned, taskID, screen, emit });
   if (emit !== undefined) emit(accepted);
   else screen.say(`${taskID}: ${accepted.disposition}. Follow it with \`sortie task logs -f ${taskID}\`.`);
@@ -120,12 +120,12 @@ export const message = async (
 export const cancel = async (given: string, { reason }: { reason?: string }, { target, screen, emit }: Context) => {
   const { service, taskID } = await writable(target, given);
   const body = { surface: "cli", ...(reason === undefined ? {} : { reason }) };
-  const accepted = need(await service.task.cancel({ path: { taskID }, body }), target.url);
+  const accepted = expectData(await service.task.cancel({ path: { taskID }, body }), target.url);
   // Accepted is not yet dead: the command returns when it is.
   const task =
     accepted.status === "inactive"
       ? undefined
-      : need(await during(screen, "Cancelling", service.task.wait({ path: { taskID } })), target.url);
+      : expectData(await during(screen, "Cancelling", service.task.wait({ path: { taskID } })), target.url);
   if (emit !== undefined) emit(task ?? accepted);
   else screen.say(`${taskID}: ${task?.lifecycleStatus ?? accepted.lifecycleStatus}`);
   return task === undefined || exitOf(task) === exit.cancelled ? exit.completed : exitOf(task);
@@ -139,7 +139,7 @@ export const interrupt = async (
   { target, screen, emit }: Context,
 ) => {
   const { service, taskID } = await writable(target, given);
-  const { sessionInvocationTopology } = need(await service.task.status({ path: { taskID } }), target.url);
+  const { sessionInvocationTopology } = expectData(await service.task.status({ path: { taskID } }), target.url);
   const found = sessionInvocationTopology.nodes.filter(({ sessionID }) => sessionID.startsWith(session));
   if (found.length !== 1 || found[0] === undefined) {
     const known = sessionInvocationTopology.nodes.map(({ sessionID, agent }) => `${sessionID} (${line(agent, 40)})`);
@@ -150,7 +150,7 @@ export const interrupt = async (
   }
   const { sessionID, agent } = found[0];
   const body = { surface: "cli", ...(reason === undefined ? {} : { reason }) };
-  const accepted = need(await service.task.interrupt({ path: { taskID, sessionID }, body }), target.url);
+  const accepted = expectData(await service.task.interrupt({ path: { taskID, sessionID }, body }), target.url);
   if (emit !== undefined) emit(accepted);
   else screen.say(`${taskID}: ${line(agent, 40)} is being stopped; the Task goes on.`);
   return exit.completed;
@@ -159,7 +159,7 @@ export const interrupt = async (
 export const archive = async (given: string, { output }: { output?: string }, { target, screen, emit }: Context) => {
   const { service, taskID } = await writable(target, given);
   const building = service.task.projectArchive({ path: { taskID } });
-  const blob = need(await during(screen, "Building the archive", building), target.url);
+  const blob = expectData(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `${taskID}.zip`;
   await during(screen, `Writing ${bytes(blob.size)}`, writeBlob(path, blob));
   // Noted now, the head shows later that nothing was rewritten: `sortie task verify --head`.
@@ -190,7 +190,7 @@ export const artifacts = async (
 ) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
-  const kept = need(await service.task.board({ path: { taskID } }), target.url).artifacts;
+  const kept = expectData(await service.task.board({ path: { taskID } }), target.url).artifacts;
   if (wanted !== undefined) return save(service, taskID, pick(kept, wanted), output, { target, screen, emit });
   if (emit !== undefined) for (const artifact of kept) emit(artifact);
   else if (kept.length === 0) screen.say("This Task has no artifacts.");
@@ -229,7 +229,7 @@ const save = async (
   { target, screen, emit }: Context,
 ) => {
   const fetching = service.task.artifact({ path: { taskID, artifactID } });
-  const blob = need(await during(screen, "Fetching the artifact", fetching), target.url);
+  const blob = expectData(await during(screen, "Fetching the artifact", fetching), target.url);
   // The name is an agent's: nothing in it leads anywhere, or hides the file.
   const path = output ?? (filename.replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^\./, "_") || artifactID);
   try {
@@ -245,7 +245,7 @@ const save = async (
 /** A Task's writes and its archive name its own project, wherever the command is called. */
 export const writable = async (target: Target, given: string) => {
   const taskID = await resolveID(connect(target), target, given);
-  const { directory } = need(await connect(target).task.status({ path: { taskID } }), target.url);
+  const { directory } = expectData(await connect(target).task.status({ path: { taskID } }), target.url);
   const owned = { ...target, directory };
   return { service: connect(owned), owned, taskID };
 };

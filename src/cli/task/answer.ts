@@ -1,4 +1,4 @@
-import { need, connect, type Target } from "../connection.ts";
+import { expectData, connect, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import type { Screen } from "../terminal/screen.ts";
@@ -15,8 +15,13 @@ export const pending = async (given: string | undefined, { target, screen, emit 
   const service = connect(target);
   const tasks =
     given === undefined
-      ? need(await service.task.list({ query: { status: "running", limit: 200 } }), target.url)
-      : [need(await service.task.status({ path: { taskID: await resolveID(service, target, given) } }), target.url)];
+      ? expectData(await service.task.list({ query: { status: "running", limit: 200 } }), target.url)
+      : [
+          expectData(
+            await service.task.status({ path: { taskID: await resolveID(service, target, given) } }),
+            target.url,
+          ),
+        ];
   const asks = tasks.flatMap(({ taskID, pending: waiting }) => waiting.map((ask) => ({ taskID, ...ask })));
   if (emit !== undefined) for (const ask of asks) emit(ask);
   else if (asks.length === 0) screen.say("Nothing waits for an answer.");
@@ -45,7 +50,7 @@ export const answer = async (
   if (said === undefined || [options.allow, options.deny, text].filter((one) => one !== undefined).length > 1)
     throw new Exit(exit.usage, "Expected one of an answer, --allow and --deny.");
   const { service, taskID } = await writable(target, given);
-  const { pending: waiting } = need(await service.task.status({ path: { taskID } }), target.url);
+  const { pending: waiting } = expectData(await service.task.status({ path: { taskID } }), target.url);
   const asks = waiting.filter(({ id }) => options.ask === undefined || id === options.ask);
   const [ask] = asks;
   if (ask === undefined)
@@ -58,7 +63,7 @@ export const answer = async (
   const body = bodyOf(ask, said);
   if (body === undefined)
     throw new Exit(exit.usage, `Expected --allow or --deny for "${line(ask.prompt)}", got "${line(said)}".`);
-  const accepted = need(await service.task.answer({ path: { taskID, askID: ask.id }, body }), target.url);
+  const accepted = expectData(await service.task.answer({ path: { taskID, askID: ask.id }, body }), target.url);
   if (emit !== undefined) emit(accepted);
   else
     screen.say(

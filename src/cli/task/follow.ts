@@ -1,6 +1,6 @@
 import { messageOf } from "../../error.ts";
 import type { TaskStatus } from "../../protocol/task/status.ts";
-import { need, type Service, type Target } from "../connection.ts";
+import { expectData, type Service, type Target } from "../connection.ts";
 import { exitOf } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { watchInterrupts } from "../terminal/interrupt.ts";
@@ -41,7 +41,7 @@ export const follow = async (following: Following): Promise<number> => {
     const body = { surface: "cli", reason: "Ctrl-C in the command line" };
     const cancelled = await service.task.cancel({ path: { taskID }, body });
     // A Task that settled in the same moment cannot be cancelled any more; its own end is then shown.
-    if (cancelled.response?.status !== 409) need(cancelled, target.url);
+    if (cancelled.response?.status !== 409) expectData(cancelled, target.url);
     await shown;
   }
   return await conclude(following);
@@ -54,7 +54,7 @@ export const watch = async (following: Following): Promise<number> => {
 };
 
 const conclude = async ({ service, target, taskID, screen }: Following): Promise<number> => {
-  const status = need(await service.task.status({ path: { taskID } }), target.url);
+  const status = expectData(await service.task.status({ path: { taskID } }), target.url);
   screen.say(closing(status, screen));
   return exitOf(status);
 };
@@ -68,7 +68,7 @@ export const show = async (
 ): Promise<void> => {
   const { dim } = screen.colors;
   const words = createWords(screen);
-  const events = need(await service.task.events({ path: { taskID }, query: { after: 0 }, signal }), target.url);
+  const events = expectData(await service.task.events({ path: { taskID }, query: { after: 0 }, signal }), target.url);
   let began = Date.now();
   let last = Number.POSITIVE_INFINITY;
   let cost: number | null = 0;

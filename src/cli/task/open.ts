@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
-import { connect, need, type Target } from "../connection.ts";
+import { connect, expectData, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { present } from "../terminal/open.ts";
@@ -20,7 +20,7 @@ export const open = async (given: string, options: Options, { target, screen, em
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
   // Also that there is such a Task: the page would only say that there is none.
-  const board = need(await service.task.board({ path: { taskID } }), target.url);
+  const board = expectData(await service.task.board({ path: { taskID } }), target.url);
   const shows = display && options.print !== true && emit === undefined;
   if (options.pictures === undefined) {
     const url = new URL(`ui/task/${taskID}`, target.url.endsWith("/") ? target.url : `${target.url}/`).href;
@@ -39,7 +39,7 @@ export const open = async (given: string, options: Options, { target, screen, em
   const fetchAll = async () => {
     mkdirSync(folder, { recursive: true });
     for (const { artifactID, filename } of pictures) {
-      const blob = need(await service.task.artifact({ path: { taskID, artifactID } }), target.url);
+      const blob = expectData(await service.task.artifact({ path: { taskID, artifactID } }), target.url);
       // The id keeps two checks apart whose pictures have one name; nothing in a name leads anywhere.
       const path = join(folder, `${artifactID.slice(-6)}-${filename.replaceAll(/[^A-Za-z0-9._-]/g, "_")}`);
       await writeFile(path, new Uint8Array(await blob.arrayBuffer())).catch((error: unknown) => {

@@ -1,4 +1,4 @@
-import { need, type Service, type Target } from "../connection.ts";
+import { expectData, type Service, type Target } from "../connection.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { line } from "../terminal/format.ts";
 
@@ -45,7 +45,7 @@ export const createPrompter = (service: Service, { url }: Target, taskID: string
     const path = { taskID, askID: ask.askID };
     const sent = await service.task.answer({ path, body });
     // Somebody else was quicker: its event closes the ask here too.
-    if (sent.response?.status !== 409) need(sent, url);
+    if (sent.response?.status !== 409) expectData(sent, url);
   };
   const onData = (chunk: Buffer) => {
     // A key that Ctrl-C's own question asked for.

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { messageOf } from "../../error.ts";
-import { connect, need, type Target } from "../connection.ts";
+import { connect, expectData, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { follow } from "./follow.ts";
 import type { Screen } from "../terminal/screen.ts";
@@ -55,7 +55,7 @@ export const runTask = async (
     ...(callback === undefined ? {} : { callbackURL: callback }),
     ...(Object.keys(budget).length === 0 ? {} : { budget }),
   };
-  const created = need(await service.task.create({ body }), target.url);
+  const created = expectData(await service.task.create({ body }), target.url);
   const { taskID, directory } = created;
   if (options.detach) {
     if (options.json) emit(created);

@@ -8,7 +8,7 @@ import type { Frame } from "../../protocol/event/frame.ts";
 
 export const flow = "execution-flow/";
 
-export type Story = {
+export type ArchiveRecord = {
   /** Trees by their commit. */
   trees: Map<string, string>;
   /** How each check last ended on the work, and on which tree. */
@@ -23,7 +23,7 @@ export type Story = {
   artifacts: Map<string, string>;
 };
 
-export const begin = (): Story => ({
+export const begin = (): ArchiveRecord => ({
   trees: new Map(),
   checks: new Map(),
   landed: undefined,
@@ -33,7 +33,7 @@ export const begin = (): Story => ({
   artifacts: new Map(),
 });
 
-export const tell = (story: Story, frame: Frame): void => {
+export const tell = (story: ArchiveRecord, frame: Frame): void => {
   const log = logOf(frame);
   if (log !== undefined) story.logs.set(logName(frame), log.sha256);
   story.lifecycleStatus = frame.type === "task.settled" ? frame.data.lifecycleStatus : "active";

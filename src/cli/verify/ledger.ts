@@ -2,7 +2,15 @@ import { hash } from "node:crypto";
 import { type Entry, entryOf, hashOf, startOf } from "../../domain/evidence/ledger.ts";
 import { bad, type Finding, ok } from "../terminal/finding.ts";
 import { line } from "../terminal/format.ts";
-import { faultOf, flow, ledgerLine, type ManifestFile, parseFrame, type Story, tell } from "./archive-record.ts";
+import {
+  faultOf,
+  flow,
+  ledgerLine,
+  type ManifestFile,
+  parseFrame,
+  type ArchiveRecord,
+  tell,
+} from "./archive-record.ts";
 import type { Unzip } from "./unzip.ts";
 
 /** The ledger of an archive: by itself, and against the events that it is a fold of. */
@@ -54,7 +62,7 @@ export async function* chain(
 export async function* events(
   zip: Unzip,
   { taskID }: ManifestFile,
-  story: Story,
+  story: ArchiveRecord,
 ): AsyncGenerator<Finding, boolean, undefined> {
   const kinds = new Map<string, number>();
   let wrong = 0;

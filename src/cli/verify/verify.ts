@@ -4,7 +4,7 @@ import { Exit, exit } from "../terminal/exit.ts";
 import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { line } from "../terminal/format.ts";
-import { begin, faultOf, flow, type ManifestFile, manifestFile, type Story } from "./archive-record.ts";
+import { begin, faultOf, flow, type ManifestFile, manifestFile, type ArchiveRecord } from "./archive-record.ts";
 import { type Blob, treeOf } from "./git-tree.ts";
 import { openZip, type Unzip } from "./unzip.ts";
 
@@ -132,7 +132,7 @@ async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGe
 const gitMode = (mode: string): string => (mode.startsWith("12") ? "120000" : mode);
 
 /** Logs, outputs and artifacts in the archive are those that the ledger has the hashes of. */
-function* logs({ files: listed, omitted }: ManifestFile, story: Story): Generator<Finding, void, undefined> {
+function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): Generator<Finding, void, undefined> {
   const named = new Map(listed.map((file) => [file.name, file.sha256]));
   const artifacts = new Map(listed.map((file) => [file.artifactID, file.sha256]));
   const left = new Set(omitted.map(({ path }) => path));
@@ -174,7 +174,7 @@ function* logs({ files: listed, omitted }: ManifestFile, story: Story): Generato
  * Which tree `project/` is, what was checked on it, where it went. A worktree may still hold what the user had not
  * committed, which a landing leaves out: then it is a tree that was committed before.
  */
-const treeProof = (manifest: ManifestFile, story: Story, { list, converted }: Found): Finding => {
+const treeProof = (manifest: ManifestFile, story: ArchiveRecord, { list, converted }: Found): Finding => {
   const { commit } = manifest;
   const expected = commit === null ? undefined : story.trees.get(commit);
   if (commit === null || expected === undefined || !story.top)
@@ -197,7 +197,7 @@ const treeProof = (manifest: ManifestFile, story: Story, { list, converted }: Fo
 /** Why `project/` need not be a tree that the events name. */
 const excuseOf = (
   { source, complete, omitted }: ManifestFile,
-  { lifecycleStatus }: Story,
+  { lifecycleStatus }: ArchiveRecord,
   { got, converted }: { got: string | undefined; converted: boolean },
 ): string | undefined => {
   if (got === undefined) return "a name is not UTF-8";

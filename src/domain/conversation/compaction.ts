@@ -73,7 +73,7 @@ export const estimate = (chat: Conversation, overhead: number): number => {
 export const isFull = (chat: Conversation, overhead: number, window: number): boolean =>
   overhead / perToken < window / 2 && estimate(chat, overhead) > window * fullAt;
 
-export type Cut = Pick<EventData["conversation.compacted"], "through" | "kept" | "carried"> & {
+export type Compaction = Pick<EventData["conversation.compacted"], "through" | "kept" | "carried"> & {
   /** The turns that go, with the messages between them. */
   gone: ChatMessage[];
   /** Characters of what stays, beside the summary. */
@@ -81,7 +81,7 @@ export type Cut = Pick<EventData["conversation.compacted"], "through" | "kept" |
 };
 
 /** Which turns go; undefined: there is nothing whose end would make room. `forced`: however little it is. */
-export const cutOf = (chat: Conversation, window: number, forced: boolean): Cut | undefined => {
+export const planCompaction = (chat: Conversation, window: number, forced: boolean): Compaction | undefined => {
   const chars = window * perToken;
   const turns = chat.said.flatMap((message, at) =>
     message.role === "assistant" && message.calls.length > 0 ? [at] : [],

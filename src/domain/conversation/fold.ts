@@ -1,6 +1,6 @@
 import { warningText } from "../session/budget.ts";
 import { type Recorded, requestMessageID, sessionOf } from "../event.ts";
-import { noticeOf } from "../mission/wording.ts";
+import { agentNotice } from "../mission/wording.ts";
 
 import {
   type AssistantMessage,
@@ -17,11 +17,11 @@ import {
  */
 
 /** Whether an event is part of a session's conversation. `root`: it is the Orchestrator's. */
-export const concerns = (event: Recorded, sessionID: string, root: boolean): boolean =>
+export const belongsTo = (event: Recorded, sessionID: string, root: boolean): boolean =>
   event.type === "task.settled" || (event.type === "budget.warned" ? root : sessionOf(event) === sessionID);
 
 /** Folds one event of the session in. The conversation belongs to the one run that folds it and is changed in place. */
-export const converse = (chat: Conversation, event: Recorded): void => {
+export const applyEvent = (chat: Conversation, event: Recorded): void => {
   switch (event.type) {
     case "task.created": {
       const { request, attachments, source } = event.data;
@@ -125,7 +125,7 @@ export const converse = (chat: Conversation, event: Recorded): void => {
     case "squad.refused":
     case "mission.woken":
     case "mission.reminded": {
-      const text = noticeOf(event);
+      const text = agentNotice(event);
       if (text === undefined) return;
       const message: UserMessage = {
         role: "user",
@@ -217,10 +217,10 @@ export const messageEventTypes = [
 ] as const;
 
 /** The conversation as it stood right after `through`, out of its newest summary; what came later is folded in after. */
-export const reopen = (event: Compacted, messages: readonly Recorded[]): Conversation => {
+export const restoreFromCompaction = (event: Compacted, messages: readonly Recorded[]): Conversation => {
   const of = (versions: readonly number[]): Conversation => {
     const chat = emptyConversation();
-    for (const message of messages) if (versions.includes(message.version)) converse(chat, message);
+    for (const message of messages) if (versions.includes(message.version)) applyEvent(chat, message);
     return chat;
   };
   const { unread, queued } = of(event.data.kept);

@@ -5,7 +5,7 @@ import { type CheckRun, isCurrent, type TaskState } from "../state/task.ts";
 
 /** The checks of a Task with their newest results, as status, board and archive show them. */
 
-export const specsOf = ({ checks, own }: TaskState): CheckSpec[] => [...checks, ...own];
+export const specsOf = ({ checks, ownChecks: own }: TaskState): CheckSpec[] => [...checks, ...own];
 
 export const checksOf = (state: TaskState): CheckState[] =>
   specsOf(state).map((check, index) => {

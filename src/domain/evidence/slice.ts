@@ -3,7 +3,7 @@ import type { LongText } from "../../protocol/text.ts";
 import type { Recorded } from "../event.ts";
 import { rootOf, type Session } from "../state/stream.ts";
 import { isChanged, isOpen, type Slice, type TaskState } from "../state/task.ts";
-import { isFresh, isProven } from "./evidence.ts";
+import { isCurrentEvidence, hasEvidence } from "./evidence.ts";
 
 /**
  * Delivery slices: what a Task consists of, each with a contract, what was seen of it, what a review said, and whether
@@ -18,7 +18,7 @@ const headOf = (text: LongText, length: number): string => {
 };
 
 /** The slice that a request or a follow-up is, before anybody has planned. */
-export const wholeOf = (id: string, title: string, request: LongText, checks: readonly { name: string }[]) => ({
+export const requestSlice = (id: string, title: string, request: LongText, checks: readonly { name: string }[]) => ({
   sliceID: id.replace(/^[a-z]+_/, "slice_"),
   weight: "blocking" as const,
   contract: {
@@ -42,12 +42,12 @@ export const isReviewed = (state: TaskState, { review, contract }: Slice): boole
 
 /** What can be accepted now: the service's own word, which needs evidence and another session's. */
 export const isAcceptable = (state: TaskState, slice: Slice): boolean =>
-  isOpen(slice) && isReviewed(state, slice) && slice.review?.verdict === "accepted" && isProven(state, slice);
+  isOpen(slice) && isReviewed(state, slice) && slice.review?.verdict === "accepted" && hasEvidence(state, slice);
 
 type Fact = Extract<Recorded, { type: `slice.${string}` | "review.finished" }>;
 
 /** The slices after a fact about them. */
-export const reslice = (state: TaskState, event: Fact): Pick<TaskState, "slices"> => {
+export const evolveSlices = (state: TaskState, event: Fact): Pick<TaskState, "slices"> => {
   const change = (sliceID: string, how: (slice: Slice) => Slice) => ({
     slices: state.slices.map((slice) => (slice.sliceID === sliceID ? how(slice) : slice)),
   });
@@ -102,7 +102,7 @@ export const reslice = (state: TaskState, event: Fact): Pick<TaskState, "slices"
 };
 
 /** Files changed after they were accepted: what has not landed is to be judged again. */
-export const reopen = (state: TaskState): Pick<TaskState, "slices"> => ({
+export const reopenSlices = (state: TaskState): Pick<TaskState, "slices"> => ({
   slices: state.slices.map((slice) =>
     slice.settlement.state === "accepted" && slice.acceptedIn === state.attempt && state.landed === null
       ? { ...slice, settlement: none, acceptedIn: null }
@@ -111,7 +111,7 @@ export const reopen = (state: TaskState): Pick<TaskState, "slices"> => ({
 });
 
 /** Blocking slices that nobody has accepted on the files as they are. Only once there is none, all are settled. */
-export const refusedOf = (state: TaskState): Slice[] =>
+export const unacceptedSlices = (state: TaskState): Slice[] =>
   state.slices.filter(
     (slice) => isOpen(slice) && slice.weight === "blocking" && needsReview(state, slice) && !isAcceptable(state, slice),
   );
@@ -168,11 +168,11 @@ export const goalsOf = (state: TaskState): Goal[] =>
     weight: slice.weight,
     contract: slice.contract,
     execution: executionOf(state, slice),
-    evidence: state.proofs.flatMap((proof) => {
+    evidence: state.evidence.flatMap((proof) => {
       if (proof.of[slice.sliceID] === undefined) return [];
       const { id, kind, summary, sessionID, commit, at } = proof;
       // What was accepted was accepted with it, whatever came later.
-      const stale = slice.settlement.state !== "accepted" && !isFresh(state, slice, proof);
+      const stale = slice.settlement.state !== "accepted" && !isCurrentEvidence(state, slice, proof);
       return [{ id, kind, summary, sessionID, commit, stale, at }];
     }),
     review: reviewOf(state, slice),

@@ -48,7 +48,7 @@ export const reachedOf = (
 };
 
 /** Whether a cap stands against the agent's next request; what running Tasks have reserved may come back. */
-export const brakeOf = (state: MissionState): ReturnType<typeof reachedOf> => reachedOf(state, { reserves: false });
+export const stopReason = (state: MissionState): ReturnType<typeof reachedOf> => reachedOf(state, { reserves: false });
 
 /** The share of the rest for one more Task: as much as for each phase that is still to be dispatched. null: no cap. */
 export const shareOf = (

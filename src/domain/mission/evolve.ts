@@ -2,8 +2,8 @@ import type { AttachmentRef } from "../../protocol/text.ts";
 import { timeUntil } from "../session/work-time.ts";
 import type { Recorded } from "../event.ts";
 import { asking } from "../session/session.ts";
-import { beginStream, isWaiting, noCircle } from "../state/stream.ts";
-import { talked } from "../session/evolve.ts";
+import { beginStream, isWaiting, noRepetition } from "../state/stream.ts";
+import { evolveSession } from "../session/evolve.ts";
 import type { Dispatched, MissionState } from "../state/mission.ts";
 import { isAwake } from "./next.ts";
 
@@ -19,7 +19,7 @@ export const evolveMission = (before: MissionState | undefined, event: Recorded)
   if (before === undefined) {
     if (event.type !== "mission.created")
       throw new Error(`Expected mission.created as the first event of ${event.stream}, got ${event.type}`);
-    return begin(event);
+    return createdState(event);
   }
   const state = fold(
     { ...before, version: event.version, position: event.position, updatedAt: event.at },
@@ -108,7 +108,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         attachments: together(state.attachments, event.data.attachments),
         deferred: null,
         failure: null,
-        circle: noCircle,
+        repetition: noRepetition,
         reminded: false,
         asked: { question: 0, permission: 0 },
       };
@@ -125,7 +125,11 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "reply.finished": {
       const { failure, durationMs } = event.data;
       const answeredMs = state.answeredMs + durationMs;
-      return { ...talked(state, event), answeredMs, failure: failure === null ? null : { failure, at: event.at } };
+      return {
+        ...evolveSession(state, event),
+        answeredMs,
+        failure: failure === null ? null : { failure, at: event.at },
+      };
     }
     case "run.stopped":
     case "reply.retried":
@@ -137,7 +141,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "ask.opened":
     case "ask.answered":
     case "permission.decided":
-      return talked(state, event);
+      return evolveSession(state, event);
     case "note.written":
     case "budget.warned":
       return state;
@@ -174,7 +178,7 @@ const changed = (
   change: (task: Dispatched) => Partial<Dispatched>,
 ): Dispatched[] => state.tasks.map((task) => (task.taskID === taskID ? { ...task, ...change(task) } : task));
 
-const begin = (event: Recorded & { type: "mission.created" }): MissionState => {
+const createdState = (event: Recorded & { type: "mission.created" }): MissionState => {
   const { data, at, version, position } = event;
   return {
     ...beginStream({ sessionID: data.sessionID, agent: missionAgent, kind: "mission", model: data.model, at }),

@@ -1,7 +1,7 @@
-import { circling } from "../session/repetition.ts";
+import { findRepetition } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
 import { isRead } from "../state/stream.ts";
-import { brakeOf } from "./budget.ts";
+import { stopReason } from "./budget.ts";
 import { isRunning, type MissionState } from "../state/mission.ts";
 
 /**
@@ -17,7 +17,7 @@ export type MissionStep =
   /** The provider's quota is used up: nothing until the due mark. */
   | { kind: "wait" }
   /** A cap over the tree is reached, and nobody was told. */
-  | { kind: "pause"; reached: NonNullable<ReturnType<typeof brakeOf>> }
+  | { kind: "pause"; reached: NonNullable<ReturnType<typeof stopReason>> }
   /** Its agent stopped without `finish` and with nothing under way. */
   | { kind: "remind" }
   /** It makes the same calls with the same results again and again. */
@@ -45,11 +45,11 @@ export const nextStep = (state: MissionState): MissionStep => {
     if (state.reply?.failure || state.finished !== null || state.reminded) return asleep;
     return isStranded(state) ? { kind: "remind" } : asleep;
   }
-  const reached = brakeOf(state);
+  const reached = stopReason(state);
   if (reached !== undefined) return state.paused === null ? { kind: "pause", reached } : asleep;
   if (state.cap?.maxCostUSD !== undefined && state.usage.costUSD === null) return { kind: "unpriced" };
   if (state.deferred !== null) return { kind: "wait" };
-  const found = unread ? undefined : circling(state.circle, loopRepeats);
+  const found = unread ? undefined : findRepetition(state.repetition, loopRepeats);
   return found === undefined ? { kind: "turn" } : { kind: "circle", times: found.times };
 };
 

@@ -7,7 +7,7 @@ import { pausedText } from "./budget.ts";
 const quoted = (title: string): string => `"${title}"`;
 
 /** What the agent is told of a fact; undefined: nothing, or by other means. */
-export const noticeOf = (event: DomainEvent): string | undefined => {
+export const agentNotice = (event: DomainEvent): string | undefined => {
   switch (event.type) {
     case "task.ended":
       return endedText(event.data);

@@ -1,5 +1,5 @@
 import { isSecret } from "./secret-path.ts";
-import { commandsIn } from "./shell-command.ts";
+import { parseShell } from "./shell-command.ts";
 
 /**
  * What agents may do. Deny beats ask beats allow, wherever a rule stands in its list; where no rule speaks, the
@@ -101,7 +101,7 @@ const strictness = { deny: 2, ask: 1, allow: 0 };
 export const decide = (rules: Rules, { tool, subjects }: Request): Verdict => {
   let strictest: Verdict = { decision: "allow", rule: null };
   for (const subject of subjects.flatMap(parts)) {
-    const verdict = judge(rules, tool, subject);
+    const verdict = permissionFor(rules, tool, subject);
     const stricter = strictness[verdict.decision] > strictness[strictest.decision];
     if (stricter || (strictest.rule === null && verdict.decision === strictest.decision)) strictest = verdict;
   }
@@ -113,10 +113,10 @@ type Part = Exclude<Subject, { kind: "shell" }> | { kind: "shell"; command: stri
 
 const parts = (subject: Subject): Part[] =>
   subject.kind === "shell"
-    ? commandsIn(subject.command).map(({ text, opaque }) => ({ kind: "shell", command: text, opaque }))
+    ? parseShell(subject.command).map(({ text, opaque }) => ({ kind: "shell", command: text, opaque }))
     : [subject];
 
-const judge = (rules: Rules, tool: string, part: Part): Verdict => {
+const permissionFor = (rules: Rules, tool: string, part: Part): Verdict => {
   const found = rules.find(({ decision, rule }) => matches(rule, tool, part, decision !== "allow"));
   const subject = wordsOf(part);
   if (found !== undefined) return { decision: found.decision, rule: found.rule.text, origin: found.origin, subject };

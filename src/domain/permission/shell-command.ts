@@ -25,7 +25,7 @@ const runners = new Set(
 class Unclear extends Error {}
 
 /** Throws no error: what cannot be taken apart is one opaque command, the whole text. */
-export const commandsIn = (text: string): ShellCommand[] => {
+export const parseShell = (text: string): ShellCommand[] => {
   const found: ShellCommand[] = [];
   try {
     const end = scan(text, 0, undefined, 0, found);

@@ -1,7 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { PendingAsk } from "../../protocol/task/status.ts";
 import type { DomainEvent } from "../event.ts";
-import { type StreamState, type Ask, isLeft, openAsks } from "../state/stream.ts";
+import { type StreamState, type Ask, waitsForAnswers, openAsks } from "../state/stream.ts";
 
 /**
  * Bounded questions: opened by a call, answered exactly once, by a caller, by their time or by what came instead.
@@ -23,7 +23,7 @@ export const pendingOf = (state: StreamState): PendingAsk[] =>
 
 /** While all open calls wait: when the first of them has waited for long enough. */
 export const waitsUntil = (state: StreamState): string | undefined =>
-  isLeft(state)
+  waitsForAnswers(state)
     ? openAsks(state)
         .map(({ expiresAt }) => expiresAt)
         .sort()[0]
@@ -82,7 +82,7 @@ export const endAsks = (asks: readonly Ask[], source: string): DomainEvent[] =>
  * What a message ends. It is an answer in other words to a question; a permission is a decision and stays open. An
  * interruption ends both, a message for later neither.
  */
-export const endedBy = (
+export const asksClosedBy = (
   state: StreamState,
   disposition: EventData["message.received"]["disposition"],
 ): DomainEvent[] => {

@@ -1,9 +1,9 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { Limits } from "../../protocol/limit.ts";
-import { circling } from "./repetition.ts";
+import { findRepetition } from "./repetition.ts";
 import type { DomainEvent } from "../event.ts";
-import type { StreamState, Circle } from "../state/stream.ts";
+import type { StreamState, Repetition } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
 /** What bounds a Task: the request's budget, else the service's limits; and the brake on a model that goes in circles. */
@@ -35,11 +35,11 @@ const capsOf = (state: StreamState, limits: Limits, now: Date): Cap[] => {
 };
 
 /** What stands against another request to the model: a cap ends the Task `failed` with everything kept. */
-export const brake = (
+export const stopReason = (
   state: TaskState,
   limits: Limits,
   now: Date,
-  circle: Circle = state.circle,
+  circle: Repetition = state.repetition,
 ): TurnFailure | undefined => {
   if (state.budget?.maxCostUSD !== undefined && state.usage.costUSD === null)
     return {
@@ -58,7 +58,7 @@ export const brake = (
       remedy: `Raise budget.${name} with PATCH /task/${state.taskID}, then send a message to continue.`,
     };
   }
-  const found = limits.loopRepeats === 0 ? undefined : circling(circle, limits.loopRepeats);
+  const found = limits.loopRepeats === 0 ? undefined : findRepetition(circle, limits.loopRepeats);
   if (found === undefined) return undefined;
   return {
     code: "loop_detected",

@@ -1,9 +1,9 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Recorded } from "../event.ts";
 import type { StreamState } from "../state/stream.ts";
-import { callMark } from "./repetition.ts";
-import { asking, circled, replied, spent } from "./session.ts";
-import { left, taken, timeUntil } from "./work-time.ts";
+import { callHash } from "./repetition.ts";
+import { asking, circled, afterReply, addUsage } from "./session.ts";
+import { pauseClock, resumeClock, timeUntil } from "./work-time.ts";
 
 /** The facts that a Task and a Mission fold alike: their agents talk, call, ask and wait. */
 
@@ -22,14 +22,14 @@ type Talk = Recorded & {
     | "permission.decided";
 };
 
-export const talked = <S extends StreamState>(state: S, event: Talk): S => {
+export const evolveSession = <S extends StreamState>(state: S, event: Talk): S => {
   switch (event.type) {
     case "run.stopped":
       return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
     case "reply.finished":
       return {
         ...state,
-        ...replied(state, event),
+        ...afterReply(state, event),
         time: state.time.since === null ? { ...state.time, since: event.at } : state.time,
         retry: null,
         tried: [],
@@ -59,30 +59,30 @@ export const talked = <S extends StreamState>(state: S, event: Talk): S => {
       };
     case "tool.started": {
       const { callID, sessionID, tool, effect, input } = event.data;
-      const call = { callID, sessionID, tool, effect, mark: callMark(tool, input), ...labelOf(tool, input) };
-      return taken({ ...state, open: [...state.open, call] }, event.at);
+      const call = { callID, sessionID, tool, effect, mark: callHash(tool, input), ...labelOf(tool, input) };
+      return resumeClock({ ...state, open: [...state.open, call] }, event.at);
     }
     case "tool.finished": {
       const { callID } = event.data;
       const call = state.open.find((open) => open.callID === callID);
-      return left(
+      return pauseClock(
         {
           ...state,
           open: state.open.filter((open) => open.callID !== callID),
           asks: state.asks.filter((ask) => ask.callID !== callID),
-          ...(call === undefined ? {} : circled(state, event, call.mark)),
+          ...(call === undefined ? {} : circled(state, event, call.hash)),
         },
         event.at,
       );
     }
     case "conversation.compacted": {
       const { sessionID, usage, by } = event.data;
-      return { ...state, ...spent(state, sessionID, usage, { model: by === "service" ? 0 : 1, tool: 0 }) };
+      return { ...state, ...addUsage(state, sessionID, usage, { model: by === "service" ? 0 : 1, tool: 0 }) };
     }
     case "ask.opened": {
       const { kind } = event.data;
       const asks = [...state.asks, { ...event.data, answer: null, begun: false }];
-      return left({ ...state, asks, asked: { ...state.asked, [kind]: state.asked[kind] + 1 } }, event.at);
+      return pauseClock({ ...state, asks, asked: { ...state.asked, [kind]: state.asked[kind] + 1 } }, event.at);
     }
     case "ask.answered": {
       const { askID } = event.data;
@@ -91,7 +91,7 @@ export const talked = <S extends StreamState>(state: S, event: Talk): S => {
     case "permission.decided": {
       const { callID, decision } = event.data;
       const begun = state.asks.map((ask) => (ask.callID === callID ? { ...ask, begun: true } : ask));
-      return decision === "allow" ? taken({ ...state, asks: begun }, event.at) : state;
+      return decision === "allow" ? resumeClock({ ...state, asks: begun }, event.at) : state;
     }
   }
 };

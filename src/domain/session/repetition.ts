@@ -1,5 +1,5 @@
 import type { EventData } from "../../protocol/event/event.ts";
-import type { Circle } from "../state/stream.ts";
+import type { Repetition } from "../state/stream.ts";
 
 /**
  * Whether an agent goes in circles: the same call with the same result turn after turn, or the same few turns again
@@ -10,14 +10,14 @@ import type { Circle } from "../state/stream.ts";
 const longest = 4;
 
 /** A call, before its result. */
-export const callMark = (tool: string, input: unknown): number => hash(`${tool} ${unnamed(JSON.stringify(input))}`);
+export const callHash = (tool: string, input: unknown): number => hash(`${tool} ${unnamed(JSON.stringify(input))}`);
 
 type Result = Pick<EventData["tool.finished"], "outcome" | "output">;
 
 const markOf = (call: number, { outcome, output }: Result): number => hash(`${call} ${outcome} ${plain(output)}`);
 
 /** The circle with one more result. `last`: no call of this turn is open any more. */
-export const advance = (circle: Circle, call: number, result: Result, last: boolean): Circle => {
+export const recordTurn = (circle: Repetition, call: number, result: Result, last: boolean): Repetition => {
   const now = [...circle.now, markOf(call, result)];
   if (!last) return { ...circle, now };
   // Calls that read end in any order.
@@ -34,7 +34,7 @@ export const advance = (circle: Circle, call: number, result: Result, last: bool
 };
 
 /** A circle that was gone through at least `times` times: of how many turns, and how often. */
-export const circling = (circle: Circle, times: number): { turns: number; times: number } | undefined => {
+export const findRepetition = (circle: Repetition, times: number): { turns: number; times: number } | undefined => {
   const calls = Math.max(0, ...Object.values(circle.calls));
   if (calls >= times) return { turns: 1, times: calls };
   for (let turns = 2; turns <= longest; turns++) {
@@ -52,10 +52,10 @@ const opening = "\n\n[The same ";
 const ending = " times in a row. Do something else, or finish.]";
 
 /** What the model is told with a result that closes a circle; "" while there is none. */
-export const circleNote = (circle: Circle, call: number, result: Result, last: boolean): string => {
+export const repetitionNote = (circle: Repetition, call: number, result: Result, last: boolean): string => {
   const times = (circle.calls[markOf(call, result)] ?? 0) + 1;
   if (times >= tellAt) return `${opening}call gave the same result ${times}${ending}`;
-  const round = last ? circling(advance(circle, call, result, last), tellAt) : undefined;
+  const round = last ? findRepetition(recordTurn(circle, call, result, last), tellAt) : undefined;
   if (round === undefined || round.turns === 1) return "";
   return `${opening}${round.turns} turns gave the same results ${round.times}${ending}`;
 };

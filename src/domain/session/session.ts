@@ -1,9 +1,9 @@
 import type { ModelUsage } from "../../protocol/event/conversation.ts";
 import type { Usage } from "../../protocol/task/status.ts";
 import type { ModelRef } from "../agent.ts";
-import { advance } from "./repetition.ts";
+import { recordTurn } from "./repetition.ts";
 import type { Recorded } from "../event.ts";
-import { noUsage, type StreamState, rootOf, type Session, type Circle, noCircle } from "../state/stream.ts";
+import { noUsage, type StreamState, rootOf, type Session, type Repetition, noRepetition } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
 /** What the sessions of a Task become: the Orchestrator's, and those it delegates to or the service has review. */
@@ -39,15 +39,15 @@ export const started = ({ edits }: TaskState, { data, at }: Recorded & { type: "
   fork: data.fork ?? null,
   edits,
   reply: null,
-  circle: noCircle,
+  repetition: noRepetition,
   end: null,
 });
 
 /** A reply of the Orchestrator's is the Task's; what it cost is told of either. */
-export const replied = (state: StreamState, event: Recorded & { type: "reply.finished" }): Partial<StreamState> => {
+export const afterReply = (state: StreamState, event: Recorded & { type: "reply.finished" }): Partial<StreamState> => {
   const { sessionID, read, finish, failure, usage, calls } = event.data;
   const reply = { read, finish, failure };
-  const paid = spent(state, sessionID, usage, { model: 1, tool: calls.length });
+  const paid = addUsage(state, sessionID, usage, { model: 1, tool: calls.length });
   return sessionID === rootOf(state)
     ? { ...paid, reply, ...(state.queued && finish !== "calls" ? { queued: false, input: event.version } : {}) }
     : { ...paid, ...inSession({ ...state, ...paid }, sessionID, () => ({ reply })) };
@@ -62,12 +62,14 @@ export const circled = (
   const { sessionID, callID } = event.data;
   const last = state.open.every((call) => call.sessionID !== sessionID || call.callID === callID);
   return sessionID === rootOf(state)
-    ? { circle: advance(state.circle, mark, event.data, last) }
-    : inSession(state, sessionID, ({ circle }) => ({ circle: advance(circle, mark, event.data, last) }));
+    ? { repetition: recordTurn(state.repetition, mark, event.data, last) }
+    : inSession(state, sessionID, ({ repetition: circle }) => ({
+        repetition: recordTurn(circle, mark, event.data, last),
+      }));
 };
 
 /** What a model call cost, on the Task and on its session. */
-export const spent = (
+export const addUsage = (
   state: Pick<StreamState, "usage" | "sessions">,
   sessionID: string,
   call: ModelUsage,
@@ -91,10 +93,10 @@ export const spent = (
 };
 
 /** Of one session. */
-export const circleOf = (state: StreamState, sessionID: string): Circle =>
+export const circleOf = (state: StreamState, sessionID: string): Repetition =>
   sessionID === rootOf(state)
-    ? state.circle
-    : (state.sessions.find((each) => each.sessionID === sessionID)?.circle ?? noCircle);
+    ? state.repetition
+    : (state.sessions.find((each) => each.sessionID === sessionID)?.repetition ?? noRepetition);
 
 /** Who had a session stopped, or one that it works for. */
 export const interruptOf = (state: TaskState, sessionID: string): Session["interrupted"] => {

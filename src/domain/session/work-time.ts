@@ -1,4 +1,4 @@
-import { type StreamState, isLeft } from "../state/stream.ts";
+import { type StreamState, waitsForAnswers } from "../state/stream.ts";
 
 /** The clock of an attempt: paused while it waits, resumed with work. */
 
@@ -6,9 +6,9 @@ export const timeUntil = ({ time }: Pick<StreamState, "time">, at: string): numb
   time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
 
 /** The time of the attempt stands still while the Task is left to whoever answers. */
-export const left = <S extends StreamState>(state: S, at: string): S =>
-  isLeft(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
+export const pauseClock = <S extends StreamState>(state: S, at: string): S =>
+  waitsForAnswers(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
 
 /** It goes on once something is done again, also within one run: an external agent stays while it waits. */
-export const taken = <S extends StreamState>(state: S, at: string): S =>
-  state.time.since === null && !isLeft(state) ? { ...state, time: { ...state.time, since: at } } : state;
+export const resumeClock = <S extends StreamState>(state: S, at: string): S =>
+  state.time.since === null && !waitsForAnswers(state) ? { ...state, time: { ...state.time, since: at } } : state;

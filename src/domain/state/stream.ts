@@ -35,7 +35,7 @@ export type StreamState = {
   deferred: { at: string; until: string; reason: string } | null;
   /** Since when no reply came for want of quota. */
   quotaSince: string | null;
-  open: Open[];
+  open: OpenCall[];
   /** What the agents asked for calls that have not ended. */
   asks: Ask[];
   /** How many of each kind they asked so far. */
@@ -48,7 +48,7 @@ export type StreamState = {
   time: { ms: number; since: string | null };
   /** The caps that the agent was warned of. */
   warned: { [N in EventData["budget.warned"]["name"]]?: { used: number; cap: number; at: string } };
-  circle: Circle;
+  repetition: Repetition;
 };
 
 export const noUsage: Usage = {
@@ -91,7 +91,7 @@ export const beginStream = (first: {
       fork: null,
       edits: 0,
       reply: null,
-      circle: noCircle,
+      repetition: noRepetition,
       end: null,
     },
   ],
@@ -112,16 +112,16 @@ export const beginStream = (first: {
   usage: noUsage,
   time: { ms: 0, since: null },
   warned: {},
-  circle: noCircle,
+  repetition: noRepetition,
 });
 
-export type Open = {
+export type OpenCall = {
   callID: string;
   sessionID: string;
   tool: string;
   effect: "none" | "log" | "workspace" | "unknown";
   /** Of tool and arguments; see session/repetition.ts. */
-  mark: number;
+  hash: number;
   /** What a command was, for the evidence. */
   label?: string;
 };
@@ -153,7 +153,7 @@ export type Session = {
   edits: number;
   /** Its last reply; the Orchestrator's is the Task's own. */
   reply: StreamState["reply"];
-  circle: Circle;
+  repetition: Repetition;
   end: (Omit<EventData["session.ended"], "sessionID"> & { at: string }) | null;
 };
 
@@ -174,7 +174,7 @@ const waits = (state: StreamState, callID: string, how: (ask: Ask) => boolean): 
 };
 
 /** Every open call waits for an answer: nobody works, whoever holds the Task. */
-export const isLeft = (state: StreamState): boolean =>
+export const waitsForAnswers = (state: StreamState): boolean =>
   state.open.length > 0 && state.open.every(({ callID }) => waits(state, callID, (ask) => ask.answer === null));
 
 /** The call does nothing until its ask is answered, and has done nothing since. */
@@ -187,7 +187,7 @@ export const openAsks = (state: Pick<StreamState, "asks">): Ask[] => state.asks.
 export const isRead = (state: Pick<StreamState, "reply" | "input">): boolean =>
   state.reply !== null && state.input <= state.reply.read;
 
-export type Circle = {
+export type Repetition = {
   /** One mark for each call of the turn under way that has its result. */
   now: number[];
   /** The calls of the turn before by their mark: in how many turns in a row each has stood. */
@@ -198,4 +198,4 @@ export type Circle = {
   same: number[];
 };
 
-export const noCircle: Circle = { now: [], calls: {}, turns: [], same: [] };
+export const noRepetition: Repetition = { now: [], calls: {}, turns: [], same: [] };

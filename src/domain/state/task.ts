@@ -25,7 +25,7 @@ export type TaskState = StreamState & {
   project: string;
   checks: CheckSpec[];
   /** The project's own, for a request without any; they decide nothing. */
-  own: CheckSpec[];
+  ownChecks: CheckSpec[];
   attachments: AttachmentRef[];
   metadata: EventData["task.created"]["metadata"];
   squad: SquadRef;
@@ -52,9 +52,9 @@ export type TaskState = StreamState & {
   errorInfo: ErrorInfo | null;
   slices: Slice[];
   /** What the service saw of the work. */
-  proofs: Proof[];
+  evidence: Evidence[];
   /** External agents' own ids of their sessions, by ours. */
-  attached: Record<string, string>;
+  externalSessions: Record<string, string>;
   workspace: EventData["workspace.prepared"] | null;
   /** The project's ignored dependency folders; null before they were looked for. */
   dependencies: Given[] | null;
@@ -84,7 +84,7 @@ export type TaskState = StreamState & {
   /** Edits of the Task's files when they were. */
   conflictedAt: number | null;
   /** Changes that no commit can hold: to what the user has not committed. */
-  left: string[];
+  unlandable: string[];
   /** What was kept beside the result, oldest first. */
   artifacts: Artifact[];
   /** When this attempt was first taken up. */
@@ -133,7 +133,7 @@ export type Slice = {
 export const isOpen = ({ settlement }: Slice): boolean => settlement.state === "open";
 
 /** Something the service saw. It speaks of the revisions that it was seen under, and of the files as they were then. */
-export type Proof = {
+export type Evidence = {
   id: string;
   kind: Goal["evidence"][number]["kind"];
   summary: string;

@@ -1,6 +1,6 @@
 import type { Budget } from "../../protocol/task/status.ts";
 import type { Recorded } from "../event.ts";
-import { wholeOf } from "../evidence/slice.ts";
+import { requestSlice } from "../evidence/slice.ts";
 import { asking } from "../session/session.ts";
 import { isIdle, staysOnBranch, type TaskState, isOpen } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
@@ -11,7 +11,7 @@ import { rootOf } from "../state/stream.ts";
  * A message is read with the next request; a queued one once the agent has finished what it does. A message to a
  * settled Task begins a new attempt; after a landing it begins from a new base.
  */
-export const received = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
+export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
   state.lifecycle === "active"
     ? event.data.disposition === "queued" && !isIdle(state)
       ? { queued: true }
@@ -46,18 +46,18 @@ export const received = (state: TaskState, event: Recorded & { type: "message.re
 
 /** What comes after everything was accepted is a slice of its own; what has not landed speaks of it, too. */
 const again = (
-  { slices, proofs, edits, landed }: TaskState,
+  { slices, evidence: proofs, edits, landed }: TaskState,
   { data }: Recorded & { type: "message.received" },
-): Pick<TaskState, "slices" | "proofs"> => {
+): Pick<TaskState, "slices" | "evidence"> => {
   // What a review said of an attempt that ended is no reason against the next.
   if (slices.some(isOpen))
-    return { slices: slices.map((slice) => (isOpen(slice) ? { ...slice, review: null } : slice)), proofs };
+    return { slices: slices.map((slice) => (isOpen(slice) ? { ...slice, review: null } : slice)), evidence: proofs };
   const text = typeof data.text === "string" ? data.text : data.text.head;
   const title = (text.trim().split("\n")[0] ?? "").slice(0, 80);
-  const slice = wholeOf(data.messageID, title, data.text, []);
+  const slice = requestSlice(data.messageID, title, data.text, []);
   return {
     slices: [...slices, slice],
-    proofs: proofs.map((proof) =>
+    evidence: proofs.map((proof) =>
       landed === null && proof.edits === edits
         ? { ...proof, of: { ...proof.of, [slice.sliceID]: slice.contract.revision } }
         : proof,

@@ -1,11 +1,11 @@
 import type { Recorded } from "../event.ts";
-import { wholeOf } from "../evidence/slice.ts";
+import { requestSlice } from "../evidence/slice.ts";
 import { beginStream } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
 /** A Task as its first event leaves it. */
 
-export const begin = (event: Recorded & { type: "task.created" }): TaskState => {
+export const createdState = (event: Recorded & { type: "task.created" }): TaskState => {
   const { data } = event;
   return {
     ...beginStream({
@@ -27,7 +27,7 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     directory: data.directory,
     project: data.project,
     checks: data.checks,
-    own: [],
+    ownChecks: [],
     attachments: data.attachments,
     metadata: data.metadata,
     squad: data.squad,
@@ -48,9 +48,9 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     attempt: 1,
     error: null,
     errorInfo: null,
-    slices: [wholeOf(data.taskID, data.title, data.request, data.checks)],
-    proofs: [],
-    attached: {},
+    slices: [requestSlice(data.taskID, data.title, data.request, data.checks)],
+    evidence: [],
+    externalSessions: {},
     workspace: null,
     dependencies: null,
     setup: null,
@@ -67,7 +67,7 @@ export const begin = (event: Recorded & { type: "task.created" }): TaskState => 
     moves: 0,
     conflicts: [],
     conflictedAt: null,
-    left: [],
+    unlandable: [],
     artifacts: [],
     messages: 1,
     attemptStartedAt: null,

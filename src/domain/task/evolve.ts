@@ -1,14 +1,14 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import { isOfMission, type Recorded } from "../event.ts";
-import { fresh, kept, received } from "./attempt.ts";
+import { fresh, kept, afterMessage } from "./attempt.ts";
 import { timeUntil } from "../session/work-time.ts";
-import { begin } from "./created.ts";
-import { checked, handedOver, proven, ran } from "../evidence/evidence.ts";
+import { createdState } from "./created.ts";
+import { checkEvidence, artifactEvidence, addEvidence, commandEvidence } from "../evidence/evidence.ts";
 import { inSession, started } from "../session/session.ts";
-import { reopen, reslice, settleWhole } from "../evidence/slice.ts";
-import { talked } from "../session/evolve.ts";
+import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
+import { evolveSession } from "../session/evolve.ts";
 import { staysOnBranch, type TaskState } from "../state/task.ts";
-import { isRead, isWaiting, noCircle } from "../state/stream.ts";
+import { isRead, isWaiting, noRepetition } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
@@ -45,7 +45,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
   if (before === undefined) {
     if (event.type !== "task.created")
       throw new Error(`Expected task.created as the first event of ${event.stream}, got ${event.type}`);
-    return { ...begin(event), version: event.version, position: event.position };
+    return { ...createdState(event), version: event.version, position: event.position };
   }
   const state: TaskState = {
     ...before,
@@ -92,7 +92,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "ask.opened":
     case "ask.answered":
     case "permission.decided":
-      return talked(state, event);
+      return evolveSession(state, event);
     case "workspace.prepared":
       return state.landed === null
         ? { ...state, workspace: event.data }
@@ -104,25 +104,25 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "setup.finished":
       return { ...state, setup: { run: event.data.run, worktree: event.data.worktree, finished: event.data } };
     case "agent.attached":
-      return { ...state, attached: { ...state.attached, [event.data.sessionID]: event.data.attached } };
+      return { ...state, externalSessions: { ...state.externalSessions, [event.data.sessionID]: event.data.attached } };
     case "message.received":
       return {
         ...state,
         ...(event.data.disposition === "queued" ? {} : { deferred: null }),
-        ...received(state, event),
+        ...afterMessage(state, event),
         messages: state.messages + 1,
-        circle: noCircle,
+        repetition: noRepetition,
       };
     case "tool.finished": {
       const call = state.open.find((open) => open.callID === event.data.callID);
       const forked = state.sessions.some(({ sessionID, fork }) => fork !== null && sessionID === event.data.sessionID);
       const edits = !forked && (call?.effect === "workspace" || call?.effect === "unknown");
       const after = {
-        ...talked(state, event),
+        ...evolveSession(state, event),
         touched: state.touched || edits,
-        ...(edits ? { edits: state.edits + 1, ...reopen(state) } : {}),
+        ...(edits ? { edits: state.edits + 1, ...reopenSlices(state) } : {}),
       };
-      return call?.label === undefined ? after : { ...after, ...ran(after, event, call.label) };
+      return call?.label === undefined ? after : { ...after, ...commandEvidence(after, event, call.label) };
     }
     case "note.written":
       return state;
@@ -130,7 +130,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       return {
         ...state,
         artifacts: [...state.artifacts, { ...event.data, at: event.at }],
-        ...handedOver(state, event),
+        ...artifactEvidence(state, event),
       };
     case "budget.warned": {
       const { name, used, cap } = event.data;
@@ -144,7 +144,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "slice.dropped":
     case "slice.settled":
     case "review.finished":
-      return { ...state, ...reslice(state, event) };
+      return { ...state, ...evolveSlices(state, event) };
     case "session.started":
       return { ...state, sessions: [...state.sessions, started(state, event)] };
     case "check.judged": {
@@ -162,17 +162,19 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       const { sessionID, joined, ...how } = event.data;
       const end = { ...how, ...(joined === undefined ? {} : { joined }), at: event.at };
       const after = { ...state, ...inSession(state, sessionID, () => ({ end })) };
-      return (joined?.files ?? 0) === 0 ? after : { ...after, touched: true, edits: state.edits + 1, ...reopen(after) };
+      return (joined?.files ?? 0) === 0
+        ? after
+        : { ...after, touched: true, edits: state.edits + 1, ...reopenSlices(after) };
     }
     case "tree.committed": {
       const { commit, tree, files, insertions, deletions } = event.data;
       const after = { ...state, tree: event.data, touched: false };
       const summary = `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}`;
       const change = { id: commit, kind: "change" as const, summary, sessionID: null, commit, tree, at: event.at };
-      return files === 0 ? after : { ...after, ...proven(after, change) };
+      return files === 0 ? after : { ...after, ...addEvidence(after, change) };
     }
     case "checks.found":
-      return { ...state, own: event.data.checks };
+      return { ...state, ownChecks: event.data.checks };
     case "check.started":
       return { ...state, running: [...state.running, { checkID: event.data.checkID, on: event.data.on }] };
     case "check.finished": {
@@ -184,7 +186,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
             ...state,
             running,
             results: { ...state.results, [checkID]: { ...event.data, edits: state.edits } },
-            ...checked(state, event),
+            ...checkEvidence(state, event),
           };
     }
     case "workspace.rebased":
@@ -197,7 +199,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
           tree: event.data.tree,
           parent: event.data.baseCommit,
         },
-        left: event.data.left ?? state.left,
+        unlandable: event.data.left ?? state.unlandable,
         moves: state.moves + 1,
       };
     case "landing.conflicted": {
@@ -211,7 +213,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         moves: 0,
         conflicts: paths,
         conflictedAt: state.edits,
-        left: [],
+        unlandable: [],
       };
     }
     case "landing.started":

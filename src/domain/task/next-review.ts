@@ -1,12 +1,12 @@
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { isReviewCheck } from "../../protocol/check.ts";
 import { checksFailed, failedOf, isDue } from "../evidence/check.ts";
-import type { Rules, Step } from "./step.ts";
-import { isAcceptable, isReviewed, needsReview, refusedOf } from "../evidence/slice.ts";
+import type { StepPolicy, Step } from "./step.ts";
+import { isAcceptable, isReviewed, needsReview, unacceptedSlices } from "../evidence/slice.ts";
 import { type TaskState, isOpen, type Slice } from "../state/task.ts";
 
 /** What is still to be said of the slices, and of checks that are judged, before the result may land; undefined: nothing. */
-export const judge = (state: TaskState, rules: Rules): Step | undefined => {
+export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | undefined => {
   if (!rules.reviews) return undefined;
   const wait: Step = { kind: "wait" };
   const fail = (failure: TurnFailure): Step => ({ kind: "settle", end: { lifecycleStatus: "failed", failure } });
@@ -26,7 +26,7 @@ export const judge = (state: TaskState, rules: Rules): Step | undefined => {
     return rules.stop === undefined ? { kind: "review", slices: ids(unreviewed), checks: due } : fail(rules.stop);
   }
 
-  const refused = refusedOf(state);
+  const refused = unacceptedSlices(state);
   const failed = failedOf(state, criteria);
   if (refused.length > 0 || failed.length > 0) {
     const unclear = refused.every(({ review }) => review?.verdict === "inconclusive") && failed.every(isUnclear);

@@ -6,8 +6,8 @@ import { waitsUntil } from "../session/ask.ts";
 import { isChanged, type TaskState } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 import { cancelled } from "./end.ts";
-import { judge } from "./next-review.ts";
-import type { Rules, Step } from "./step.ts";
+import { nextReviewStep } from "./next-review.ts";
+import type { StepPolicy, Step } from "./step.ts";
 
 /**
  * What a Task does next, from its facts alone. There is no resume path; whoever folds the log continues the Task.
@@ -17,7 +17,7 @@ import type { Rules, Step } from "./step.ts";
  * What a Task does next, from its facts alone. Called again after every step; a worker that died is replaced by one
  * that asks the same question.
  */
-export const next = (state: TaskState, rules: Rules): Step => {
+export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (state.lifecycle !== "active") return { kind: "done" };
   if (state.landingStarted !== null) return { kind: "land" };
   if (state.installing !== null) return { kind: "install" };
@@ -68,15 +68,15 @@ export const next = (state: TaskState, rules: Rules): Step => {
       : { kind: "settle", end: { lifecycleStatus: "failed", failure: checksFailed(state, failed) } };
 
   if (isChanged(state) && state.checks.length === 0 && rules.own.length > 0) {
-    if (state.own.length === 0) return { kind: "propose", checks: [...rules.own] };
-    const untold = state.own.filter(isRun).filter(({ id }) => state.results[id] === undefined);
+    if (state.ownChecks.length === 0) return { kind: "propose", checks: [...rules.own] };
+    const untold = state.ownChecks.filter(isRun).filter(({ id }) => state.results[id] === undefined);
     if (untold.length > 0) return { kind: "check", checks: untold };
   }
 
   // Nobody has touched the conflict that came back: the landing says so, and there is nothing to review.
   if (state.conflictedAt === state.edits && isChanged(state)) return { kind: "land" };
 
-  const judged = judge(state, rules);
+  const judged = nextReviewStep(state, rules);
   if (judged !== undefined) return judged;
 
   if (isChanged(state)) return { kind: "land" };

@@ -36,7 +36,7 @@ export type Step =
   | { kind: "install" }
   | { kind: "settle"; end: End };
 
-export type Rules = {
+export type StepPolicy = {
   checkRounds: number;
   /** The project's own checks, where they may run. */
   own: readonly CheckSpec[];

@@ -2,7 +2,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Message } from "../../protocol/task/board.ts";
 import type { LongText } from "../../protocol/text.ts";
 import { type Recorded, requestMessageID } from "../event.ts";
-import { missionSentence, noticeOf } from "../mission/wording.ts";
+import { missionSentence, agentNotice } from "../mission/wording.ts";
 
 /** Events folded into the messages that people read. */
 
@@ -46,7 +46,7 @@ export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
       case "mission.woken":
       case "mission.reminded":
       case "mission.paused": {
-        const text = event.type === "mission.paused" ? missionSentence(event) : noticeOf(event);
+        const text = event.type === "mission.paused" ? missionSentence(event) : agentNotice(event);
         if (text === undefined) break;
         const messageID = `service-${event.version}`;
         messages.push(user(event, messageID, event.data.sessionID, "service", { text, attachments: [] }));

@@ -7,10 +7,10 @@ import { answerWords, permissionWords } from "../session/ask.ts";
 /** One fact in one sentence. */
 
 export const timelineOf = (events: readonly Recorded[]): TimelineEntry[] =>
-  events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: sentence(event) }));
+  events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: describeEvent(event) }));
 
 /** One fact in a few words, for people. */
-export const sentence = (event: Recorded): string => {
+export const describeEvent = (event: Recorded): string => {
   switch (event.type) {
     case "task.created":
       return `Created: ${event.data.title}`;

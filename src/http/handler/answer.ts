@@ -4,12 +4,17 @@ import { pipeline } from "node:stream/promises";
 import type { Log } from "../../log.ts";
 import type { Accepted, ArchiveFile } from "../../task/tasks.ts";
 import { asciiName } from "../response/file.ts";
-import { type Answer, type Entry, json, taken } from "../response/response.ts";
+import { type HttpAnswer, type RequestContext, json, taken } from "../response/response.ts";
 
 /** An accepted change, or a ZIP, as the answer. */
 
 /** The file as the answer. */
-export const sendArchive = (entry: Entry, outgoing: ServerResponse, archive: ArchiveFile, log: Log): Answer => {
+export const sendArchive = (
+  entry: RequestContext,
+  outgoing: ServerResponse,
+  archive: ArchiveFile,
+  log: Log,
+): HttpAnswer => {
   outgoing.writeHead(200, {
     ...entry.headers,
     "content-type": "application/zip",
@@ -28,5 +33,5 @@ const hand = async (archive: ArchiveFile, outgoing: ServerResponse): Promise<voi
   await pipeline(createReadStream(file.path), outgoing);
 };
 
-export const accepted = <T>(entry: Entry, { status, body, replayed }: Accepted<T>): Answer =>
+export const accepted = <T>(entry: RequestContext, { status, body, replayed }: Accepted<T>): HttpAnswer =>
   json(entry, status, body, replayed ? { "idempotent-replayed": "true" } : undefined);

@@ -9,7 +9,7 @@ import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { MissionQuery } from "../../store/store.ts";
 import type { Call, Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
-import { type Answer, empty, json } from "../response/response.ts";
+import { type HttpAnswer, empty, json } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
@@ -30,7 +30,7 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     directory,
     query,
     incoming,
-  }: Call<Routes["mission.list" | "mission.all"]>): Promise<Answer> => {
+  }: Call<Routes["mission.list" | "mission.all"]>): Promise<HttpAnswer> => {
     const { limit = listSize, cursorUpdated, cursorSessionID, search, archived } = query;
     const cursor = cursorOf(cursorUpdated, cursorSessionID);
     // One more than asked for tells whether there is a next page.

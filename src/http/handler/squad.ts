@@ -3,10 +3,10 @@ import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { Catalog, Scan } from "../../squad/catalog/catalog.ts";
 import { invalid, type Manager, notFound } from "../../squad/install/manager.ts";
 import { type Candidate, recommend } from "../../squad/catalog/recommend.ts";
-import type { Found } from "../../squad/catalog/scope.ts";
+import type { CatalogEntry } from "../../squad/catalog/scope.ts";
 import type { Agent } from "../../squad/squad.ts";
 import type { Store } from "../../store/store.ts";
-import { createAnswered } from "../request/answered.ts";
+import { createAnswerOnce } from "../request/answered.ts";
 import type { Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
 import { json } from "../response/response.ts";
@@ -28,7 +28,7 @@ export const createSquadHandlers = (deps: Deps): { [ID in SquadRoute]: Handler<R
   const scan = async (directory: string | undefined): Promise<Scan> =>
     catalog.scan(directory === undefined ? undefined : await deps.admit(directory));
 
-  const answered = createAnswered(store, runOnce);
+  const answered = createAnswerOnce(store, runOnce);
 
   return {
     "squad.list": async ({ entry, directory }) => {
@@ -79,7 +79,7 @@ export const createSquadHandlers = (deps: Deps): { [ID in SquadRoute]: Handler<R
   };
 };
 
-const refOf = ({ squad: { id, version }, digest, scope }: Found) => ({ id, version, digest, scope });
+const refOf = ({ squad: { id, version }, digest, scope }: CatalogEntry) => ({ id, version, digest, scope });
 
 const agentOf = ({ name, description, tools, delegates, model, runtime }: Agent) => ({
   name,
@@ -90,7 +90,7 @@ const agentOf = ({ name, description, tools, delegates, model, runtime }: Agent)
   runtime: runtime ?? null,
 });
 
-const summaryOf = (found: Found): SquadSummary => {
+const summaryOf = (found: CatalogEntry): SquadSummary => {
   const { name, summary, notFor, pillars, owns, orchestrator, agents, skills } = found.squad;
   return {
     ...refOf(found),
@@ -104,7 +104,7 @@ const summaryOf = (found: Found): SquadSummary => {
   };
 };
 
-const detailOf = (found: Found): SquadDetail => {
+const detailOf = (found: CatalogEntry): SquadDetail => {
   const { squad, files = [] } = found;
   return {
     ...summaryOf(found),

@@ -4,7 +4,7 @@ import type { Bodies } from "../request/body.ts";
 import type { Mcp } from "./server.ts";
 import type { Caller, ToolDeps } from "./tool.ts";
 import { parseQuery, readQuery } from "../request/parse.ts";
-import { type Answer, drain, type Entry, failureOf, json, taken } from "../response/response.ts";
+import { type HttpAnswer, drain, type RequestContext, failureOf, json, taken } from "../response/response.ts";
 import type { Arrived, Serve } from "../request/serve.ts";
 import { sendResponse, toRequest } from "../response/fetch-adapter.ts";
 
@@ -22,12 +22,12 @@ type Deps = ToolDeps & {
   log: Log;
 };
 
-export const createMcpFace = (deps: Deps): { serve: Serve; close(): void } => {
+export const createMcpEndpoint = (deps: Deps): { serve: Serve; close(): void } => {
   const closing = new AbortController();
   let loaded: Promise<Mcp> | undefined;
   const load = () => (loaded ??= import("./server.ts").then(({ createMcp }) => createMcp(deps)));
 
-  const serve = async ({ entry, incoming, outgoing }: Arrived): Promise<Answer> => {
+  const serve = async ({ entry, incoming, outgoing }: Arrived): Promise<HttpAnswer> => {
     const message = await deps.bodies.read(anyMessage, incoming, outgoing);
     const query = readQuery(incoming.url ?? "");
     parseQuery(noQuery, query);
@@ -68,7 +68,7 @@ const anyMessage = { body: true, bodySize: "large" } as const;
 const noQuery = { schema: undefined, names: new Set<string>(), prefix: undefined };
 
 /** In the protocol's own form, with the service's code beside it. */
-const refused = (error: unknown, entry: Entry, log: Log): Answer => {
+const refused = (error: unknown, entry: RequestContext, log: Log): HttpAnswer => {
   const { status, headers, body } = failureOf(error, entry.requestID, log);
   const { message, code: reason, requestID, retryable } = body;
   const code = reason === "invalid_json" ? -32700 : reason === "invalid_request" ? -32600 : -32000;

@@ -4,7 +4,7 @@ import type { Missions } from "../../mission/missions.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Routes } from "../../protocol/route/table.ts";
 import type { Store } from "../../store/store.ts";
-import type { Tasks, OnceKey } from "../../task/tasks.ts";
+import type { Tasks, IdempotencyKey } from "../../task/tasks.ts";
 import { directoryOf } from "../request/directory.ts";
 import { keyForm, onceKey, type RunOnce } from "../request/idempotency.ts";
 
@@ -103,7 +103,7 @@ export const onceOf = (
   key: string | undefined,
   place: string,
   body: unknown,
-): OnceKey | undefined =>
+): IdempotencyKey | undefined =>
   onceKey(key, { method: "POST", path: `/mcp/${name}`, directory: place, user }, () => JSON.stringify(body));
 
 /** Asks until it rests, its time is over, or nobody waits any more. */

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ServiceError } from "../../error.ts";
 import { packageRoot } from "../../package-root.ts";
-import { type Answer, answer, empty, type Entry } from "../response/response.ts";
+import { type HttpAnswer, answer, empty, type RequestContext } from "../response/response.ts";
 
 /**
  * The page at `/`, and the reference page. Files are read when they are asked for, and nothing of them is kept.
@@ -39,7 +39,7 @@ const pagePolicy = [
   "trusted-types 'none'",
 ].join("; ");
 
-export const page = async (entry: Entry, known: string | undefined): Promise<Answer> => {
+export const page = async (entry: RequestContext, known: string | undefined): Promise<HttpAnswer> => {
   const found = await readBuilt("web/index.html");
   if (found === undefined)
     throw new ServiceError("route_not_found", "Expected the page's files in dist/web, got none. Run `npm run build`.");
@@ -62,7 +62,7 @@ const assetTypes: Readonly<Record<string, string>> = {
 };
 
 /** The name holds a hash of the content, so that a browser never asks twice. */
-export const asset = async (entry: Entry, name: string): Promise<Answer> => {
+export const asset = async (entry: RequestContext, name: string): Promise<HttpAnswer> => {
   const type = /^[\w-][\w.-]*\.(?:css|js|svg)$/.test(name)
     ? assetTypes[name.slice(name.lastIndexOf(".") + 1)]
     : undefined;

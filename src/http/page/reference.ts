@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { type Answer, answer, type Entry } from "../response/response.ts";
+import { type HttpAnswer, answer, type RequestContext } from "../response/response.ts";
 import { readBuilt } from "./page.ts";
 
 /** The API reference at `/doc`. */
@@ -54,13 +54,13 @@ const policy = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-export const referencePage = (entry: Entry): Answer =>
+export const referencePage = (entry: RequestContext): HttpAnswer =>
   answer(entry, 200, reference, "text/html; charset=utf-8", {
     "content-security-policy": policy,
     "x-frame-options": "DENY",
   });
 
-export const referenceScript = async (entry: Entry): Promise<Answer> =>
+export const referenceScript = async (entry: RequestContext): Promise<HttpAnswer> =>
   answer(entry, 200, await readScript(), "text/javascript; charset=utf-8");
 
 const readScript = async (): Promise<Uint8Array<ArrayBuffer>> =>

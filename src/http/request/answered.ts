@@ -1,23 +1,23 @@
 import type { Store } from "../../store/store.ts";
-import type { Accepted, OnceKey } from "../../task/tasks.ts";
-import { onceOf, replay } from "../../task/operation/idempotency.ts";
+import type { Accepted, IdempotencyKey } from "../../task/tasks.ts";
+import { idempotencyRecord, replay } from "../../task/operation/idempotency.ts";
 import type { RunOnce } from "./idempotency.ts";
-import { type Answer, type Entry, json } from "../response/response.ts";
+import { type HttpAnswer, type RequestContext, json } from "../response/response.ts";
 
 export type Answered = <T extends object>(
-  entry: Entry,
-  once: OnceKey | undefined,
+  entry: RequestContext,
+  once: IdempotencyKey | undefined,
   run: () => Promise<T>,
-) => Promise<Answer>;
+) => Promise<HttpAnswer>;
 
 /** For what has no commit of its own to store the answer in: its key is committed after it. */
-export const createAnswered =
+export const createAnswerOnce =
   (store: Pick<Store, "commit">, runOnce: RunOnce): Answered =>
-  async <T extends object>(entry: Entry, once: OnceKey | undefined, run: () => Promise<T>) => {
+  async <T extends object>(entry: RequestContext, once: IdempotencyKey | undefined, run: () => Promise<T>) => {
     const { body, replayed } = await runOnce<T>(once, async (): Promise<Accepted<T>> => {
       const made = await run();
       if (once === undefined) return { status: 200, body: made, replayed: false };
-      const done = await store.commit({ appends: [], once: onceOf(once, 200, made, false) });
+      const done = await store.commit({ appends: [], once: idempotencyRecord(once, 200, made, false) });
       if (!done.ok && done.reason === "once") return replay(done.bodyHash, done.stored, once);
       return { status: 200, body: made, replayed: false };
     });

@@ -1,28 +1,28 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "zod";
 import type { Route } from "../../protocol/route/route.ts";
-import type { OnceKey } from "../../task/tasks.ts";
-import type { Answer, Entry } from "../response/response.ts";
+import type { IdempotencyKey } from "../../task/tasks.ts";
+import type { HttpAnswer, RequestContext } from "../response/response.ts";
 
 type Parsed<R, Key extends string> = R extends { [K in Key]: infer S extends z.ZodType } ? z.output<S> : undefined;
 
 /** A request that passed every guard and schema of its route: what a handler gets. */
 export type Call<R> = {
-  entry: Entry;
+  entry: RequestContext;
   params: Parsed<R, "params">;
   query: Parsed<R, "query">;
   /** Query parameters of the route's `queryPrefix`, by the rest of their name. */
   prefixed: Record<string, string>;
   body: Parsed<R, "body">;
   directory: R extends { directory: "required" } ? string : string | undefined;
-  once: OnceKey | undefined;
+  once: IdempotencyKey | undefined;
   /** HEAD: the same answer without its body. */
   head: boolean;
   incoming: IncomingMessage;
   outgoing: ServerResponse;
 };
 
-export type Handler<R> = (call: Call<R>) => Answer | Promise<Answer>;
+export type Handler<R> = (call: Call<R>) => HttpAnswer | Promise<HttpAnswer>;
 
 /** A call whose types the router no longer knows; the route's schemas have seen to them. */
 export type AnyHandler = Handler<Route>;

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { ServiceError } from "../../error.ts";
 import type { Store } from "../../store/store.ts";
-import type { Accepted, OnceKey } from "../../task/tasks.ts";
+import type { Accepted, IdempotencyKey } from "../../task/tasks.ts";
 import { quote } from "../../protocol/issue.ts";
 
 /**
@@ -18,7 +18,7 @@ export const onceKey = (
   scope: { method: string; path: string; directory: string | undefined; user: string },
   /** What the key stands for, once it is known that there is one. */
   body: () => Uint8Array | string | undefined,
-): OnceKey | undefined => {
+): IdempotencyKey | undefined => {
   if (header === undefined) return undefined;
   if (!keyForm.test(header))
     throw new ServiceError(
@@ -32,12 +32,12 @@ export const onceKey = (
   };
 };
 
-export type RunOnce = <T>(once: OnceKey | undefined, run: () => Promise<Accepted<T>>) => Promise<Accepted<T>>;
+export type RunOnce = <T>(once: IdempotencyKey | undefined, run: () => Promise<Accepted<T>>) => Promise<Accepted<T>>;
 
 export const createRunOnce = (store: Pick<Store, "once">): RunOnce => {
   /** Keys whose first request is still on its way, with the hash of its body. */
   const open = new Map<string, string>();
-  return async <T>(once: OnceKey | undefined, run: () => Promise<Accepted<T>>): Promise<Accepted<T>> => {
+  return async <T>(once: IdempotencyKey | undefined, run: () => Promise<Accepted<T>>): Promise<Accepted<T>> => {
     if (once === undefined) return run();
     const id = `${once.scope}\n${once.key}`;
     const running = open.get(id);

@@ -9,16 +9,16 @@ import { directoryOf } from "./directory.ts";
 import { pathOf } from "../guard/request.ts";
 import { onceKey } from "./idempotency.ts";
 import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
-import { type Answer, type Entry, taskNotFound } from "../response/response.ts";
+import { type HttpAnswer, type RequestContext, taskNotFound } from "../response/response.ts";
 
 /** A request that the guards let in, and for which there is a route. */
 export type Arrived = {
-  entry: Entry;
+  entry: RequestContext;
   params: Record<string, string>;
   incoming: IncomingMessage;
   outgoing: ServerResponse;
 };
-export type Serve = (arrived: Arrived) => Answer | Promise<Answer>;
+export type Serve = (arrived: Arrived) => HttpAnswer | Promise<HttpAnswer>;
 
 /** From what arrived to a parsed call: body, then schemas, then directory. */
 export const createServe = (route: Route, user: string, bodies: Bodies, handler: AnyHandler): Serve => {

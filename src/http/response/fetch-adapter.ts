@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { Entry } from "./response.ts";
+import type { RequestContext } from "./response.ts";
 
 /**
  * The one place where a library that speaks in web-standard requests and responses meets Node's own. Only the MCP face
@@ -17,7 +17,11 @@ export const toRequest = ({ method, url, headers }: IncomingMessage, signal: Abo
 };
 
 /** Writes it as it comes; resolves when it is sent, rejects when the caller leaves half-way. */
-export const sendResponse = async (response: Response, entry: Entry, outgoing: ServerResponse): Promise<void> => {
+export const sendResponse = async (
+  response: Response,
+  entry: RequestContext,
+  outgoing: ServerResponse,
+): Promise<void> => {
   const { connection: _, ...headers } = Object.fromEntries(response.headers);
   outgoing.writeHead(response.status, { ...headers, ...entry.headers });
   if (response.body === null) outgoing.end();

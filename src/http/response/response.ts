@@ -6,7 +6,7 @@ import type { Log } from "../../log.ts";
 import type { ErrorBody } from "../../protocol/error.ts";
 
 /** What the guards know of a request once it is let in. */
-export type Entry = {
+export type RequestContext = {
   requestID: string;
   /** On every answer: the request id, and CORS for an allowed foreign origin. */
   headers: Record<string, string>;
@@ -27,30 +27,34 @@ const always = {
 const processID = newID("req");
 let requests = 0;
 
-export const openEntry = (address: string): Entry => {
+export const openEntry = (address: string): RequestContext => {
   requests += 1;
   const requestID = `${processID}-${requests}`;
   return { requestID, headers: { "x-request-id": requestID, ...always }, address };
 };
 
 /** What a handler answers; a long one, which is written as it comes, the handler writes itself. */
-export type Answer =
+export type HttpAnswer =
   | { status: number; headers: Record<string, string>; body: string | Uint8Array | null }
   | typeof taken;
 
 export const answer = (
-  entry: Entry,
+  entry: RequestContext,
   status: number,
   body: string | Uint8Array | null,
   type: string,
   extra?: Record<string, string>,
-): Answer => ({ status, headers: { "content-type": type, ...entry.headers, ...extra }, body });
+): HttpAnswer => ({ status, headers: { "content-type": type, ...entry.headers, ...extra }, body });
 
-export const json = (entry: Entry, status: number, body: unknown, extra?: Record<string, string>): Answer =>
-  answer(entry, status, JSON.stringify(body), jsonType, extra);
+export const json = (
+  entry: RequestContext,
+  status: number,
+  body: unknown,
+  extra?: Record<string, string>,
+): HttpAnswer => answer(entry, status, JSON.stringify(body), jsonType, extra);
 
 /** The answer without a body. */
-export const empty = (entry: Entry, status: number, extra?: Record<string, string>): Answer => ({
+export const empty = (entry: RequestContext, status: number, extra?: Record<string, string>): HttpAnswer => ({
   status,
   headers: { ...entry.headers, ...extra },
   body: null,
@@ -60,7 +64,7 @@ export const empty = (entry: Entry, status: number, extra?: Record<string, strin
 export const taken = "taken";
 
 /** Node leaves the body out where the method is HEAD; its length is told all the same. */
-export const write = (outgoing: ServerResponse, { status, headers, body }: Exclude<Answer, typeof taken>): void => {
+export const write = (outgoing: ServerResponse, { status, headers, body }: Exclude<HttpAnswer, typeof taken>): void => {
   if (body === null) {
     outgoing.writeHead(status, headers).end();
     return;
@@ -110,7 +114,7 @@ export const failure = (code: ErrorCode, status: number, message: string, reques
 });
 
 /** A refusal, wherever it was made. */
-export const send = (outgoing: ServerResponse, entry: Entry, { status, headers, body }: Failure): void =>
+export const send = (outgoing: ServerResponse, entry: RequestContext, { status, headers, body }: Failure): void =>
   write(outgoing, {
     status,
     headers: { "content-type": jsonType, ...entry.headers, ...headers },

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Limits } from "../../protocol/limit.ts";
-import type { Entry } from "../response/response.ts";
+import type { RequestContext } from "../response/response.ts";
 
 /**
  * One reader of an event stream. Durable frames are never dropped: a reader that falls too far behind is cut and
@@ -23,7 +23,7 @@ export type Timing = { heartbeatMs: number; stallMs: number };
 
 export const openChannel = (
   outgoing: ServerResponse,
-  entry: Entry,
+  entry: RequestContext,
   limits: Pick<Limits, "streamQueueBytes" | "streamQueueEvents">,
   timing: Timing,
   onBeat: () => void,

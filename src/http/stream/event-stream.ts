@@ -11,7 +11,7 @@ import type { Call } from "../request/call.ts";
 import { type Channel, openChannel, type Timing } from "./channel.ts";
 import { quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
-import { type Answer, empty, json, taken, taskNotFound } from "../response/response.ts";
+import { type HttpAnswer, empty, json, taken, taskNotFound } from "../response/response.ts";
 
 /**
  * The log as a stream of Server-Sent Events, or as a page. A Task's stream begins with its snapshot, replays what the
@@ -20,9 +20,9 @@ import { type Answer, empty, json, taken, taskNotFound } from "../response/respo
  */
 
 export interface Streams {
-  ofTask(call: Call<Routes["task.events"]>): Promise<Answer>;
-  ofAll(call: Call<Routes["event.stream"]>): Promise<Answer>;
-  ofMission(call: Call<Routes["mission.events"]>): Promise<Answer>;
+  ofTask(call: Call<Routes["task.events"]>): Promise<HttpAnswer>;
+  ofAll(call: Call<Routes["event.stream"]>): Promise<HttpAnswer>;
+  ofMission(call: Call<Routes["mission.events"]>): Promise<HttpAnswer>;
   /** Tells every reader when to come back, and ends. */
   close(): void;
   readonly open: number;
@@ -65,7 +65,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
   };
 
   /** The answer has begun: from here a fault can only cut the stream, and the reader resumes. */
-  const run = (call: StreamCall, pump: Promise<void>): Answer => {
+  const run = (call: StreamCall, pump: Promise<void>): HttpAnswer => {
     pump.catch((error: unknown) => {
       log.error({ requestID: call.entry.requestID, err: error }, "event stream failed");
       call.outgoing.destroy();
@@ -89,7 +89,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
   const durable = async (event: Recorded): Promise<string> =>
     `id: ${event.position}\ndata: ${JSON.stringify(await framed(event))}\n\n`;
 
-  const page = async (call: StreamCall, after: number, filter: Filter): Promise<Answer> => {
+  const page = async (call: StreamCall, after: number, filter: Filter): Promise<HttpAnswer> => {
     const events = await store.since(after, call.query.limit ?? pageSize, filter);
     return json(call.entry, 200, {
       events: await Promise.all(events.map(framed)),

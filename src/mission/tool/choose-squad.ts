@@ -5,7 +5,7 @@ import { messageOf, ServiceError } from "../../error.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { Scan } from "../../squad/catalog/catalog.ts";
 import { type Recommendation, recommend } from "../../squad/catalog/recommend.ts";
-import type { Found } from "../../squad/catalog/scope.ts";
+import type { CatalogEntry } from "../../squad/catalog/scope.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
@@ -17,7 +17,7 @@ import { mayProduce, type MissionRun } from "../run.ts";
 
 export type Pick =
   /** `general`: nobody owns the phase, and why this one does it all the same. */
-  { ok: true; found: Found; general?: string } | { ok: false; why: string };
+  { ok: true; found: CatalogEntry; general?: string } | { ok: false; why: string };
 
 export const recommended = async (
   run: MissionRun,
@@ -34,7 +34,7 @@ export const recommended = async (
 };
 
 /** Why no squad may be made for this phase; undefined: one may. */
-export const productionBar = (run: MissionRun, phase: PlannedPhase): string | undefined => {
+export const whyNoProduction = (run: MissionRun, phase: PlannedPhase): string | undefined => {
   const state = run.state();
   if (state.squads.length > 0)
     return `the user chose the squads ${state.squads.join(", ")}, and a squad that is made would widen that set`;
@@ -61,7 +61,7 @@ export const choose = async (
   const catalog = await recommended(run, phase.phase);
   if ("why" in catalog) return no(`${catalog.why} Nothing is dispatched from such a catalog; the user has to mend it`);
   const { scan, found } = catalog;
-  const allowed = ({ squad }: Found) => state.squads.length === 0 || state.squads.includes(squad.id);
+  const allowed = ({ squad }: CatalogEntry) => state.squads.length === 0 || state.squads.includes(squad.id);
   if (made !== undefined) {
     if (wanted !== undefined && wanted !== made.id)
       return no(`The squad ${made.id} was made for phase ${phase.id}: dispatch to it, got ${wanted}`);
@@ -81,7 +81,7 @@ export const choose = async (
       ? no(`The phase "${phase.phase}" is owned by ${idsOf(owners)}: dispatch to that, got ${wanted}`)
       : { ok: true, found: owner };
   }
-  const bar = productionBar(run, phase);
+  const bar = whyNoProduction(run, phase);
   if (bar === undefined && reason === undefined && !isGivenUp(state, phase))
     return no(
       `No squad owns the phase "${phase.phase}", and squad production is authorised: have one made with produce_squad first. Only a step without a domain of its own goes to a general squad, with the reason in \`general\``,
@@ -112,7 +112,7 @@ const isGivenUp = (state: MissionState, phase: PlannedPhase): boolean => {
 
 const no = (why: string): Pick => ({ ok: false, why: `${why}.` });
 
-const idsOf = (found: readonly Found[]): string => found.map(({ squad }) => squad.id).join(", ");
+const idsOf = (found: readonly CatalogEntry[]): string => found.map(({ squad }) => squad.id).join(", ");
 
 const input = z.strictObject({
   phase: z.string().min(1).max(129).describe("A phase's id, or the kind of work in words or as domain/phase"),
@@ -142,7 +142,7 @@ export const recommendTool = (run: MissionRun): Tool<z.infer<typeof input>> => (
         allowed: set.length === 0 || set.includes(squad.id),
         reasons,
       }));
-    const bar = planned === undefined ? undefined : productionBar(run, planned);
+    const bar = planned === undefined ? undefined : whyNoProduction(run, planned);
     return ok(
       JSON.stringify(
         {

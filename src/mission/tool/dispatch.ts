@@ -11,8 +11,8 @@ import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
-import { type Origin, Overtaken } from "../../task/tasks.ts";
-import { asData, failed, ok } from "../../tool/result.ts";
+import { type MissionDispatch, MissionMovedOn } from "../../task/tasks.ts";
+import { markForeign, failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { choose } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
@@ -158,7 +158,7 @@ const handoverOf = (state: MissionState, phase: PlannedPhase): string => {
     if (other === undefined || last === undefined) return [];
     const landed = last.landedCommit === null ? "" : ` It landed as ${last.landedCommit}, which your copy has.`;
     return [
-      `## ${other.title} (phase ${id}, ${last.taskID})\n${outcomeText(last.outcome)}.${landed}\n\n${last.summary === "" ? "" : asData(last.taskID, last.summary)}`.trim(),
+      `## ${other.title} (phase ${id}, ${last.taskID})\n${outcomeText(last.outcome)}.${landed}\n\n${last.summary === "" ? "" : markForeign(last.taskID, last.summary)}`.trim(),
     ];
   });
   const earlier = failuresOf(state, phase.id).map(
@@ -192,7 +192,7 @@ export type Making = {
   attachments: readonly AttachmentRef[];
   budget: MissionBudget | undefined;
   handover: string | undefined;
-  production: Origin["production"];
+  production: MissionDispatch["production"];
 };
 
 export const makeTask = async (run: MissionRun, making: Making): Promise<ToolResult> => {
@@ -230,7 +230,7 @@ const create = async (
   budget: MissionBudget | null,
 ): Promise<string | ToolResult> => {
   const { directory, productPillar, missionID, version } = state;
-  const origin: Origin = {
+  const origin: MissionDispatch = {
     mission: { missionID, sessionID: run.stream, callID, phase: phase.id },
     production,
     expected: squad,
@@ -281,7 +281,7 @@ const create = async (
     );
     return made.body.taskID;
   } catch (error) {
-    if (error instanceof Overtaken) {
+    if (error instanceof MissionMovedOn) {
       if (error.reason === "fence") throw new ClaimLost();
       await run.record([]);
       return "again";

@@ -5,7 +5,7 @@ import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
-import { standing } from "./task.ts";
+import { planSummary } from "./task.ts";
 
 /** The plan, and the agent's word on the whole. */
 
@@ -67,7 +67,7 @@ export const planTool = (run: MissionRun): Tool<z.infer<typeof planInput>> => ({
         return failed(`Expected a plan of at most ${planBytes} bytes, got ${bytes}. Say it shorter.`);
       if (JSON.stringify(plan) !== JSON.stringify(phases))
         await run.record([{ type: "plan.written", data: { sessionID: run.stream, callID, phases } }]);
-      return ok(standing(run.state()));
+      return ok(planSummary(run.state()));
     }),
 });
 

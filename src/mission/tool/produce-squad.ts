@@ -7,7 +7,7 @@ import { slugOf } from "../../squad/catalog/recommend.ts";
 import { lockName } from "../../store/lock.ts";
 import { failed } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
-import { productionBar, recommended } from "./choose-squad.ts";
+import { whyNoProduction, recommended } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
 import type { MissionRun } from "../run.ts";
 
@@ -112,10 +112,10 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
 /** Each rule of a production, before anything is begun. */
 const problemOf = async (
   run: MissionRun,
-  phase: Parameters<typeof productionBar>[1],
+  phase: Parameters<typeof whyNoProduction>[1],
   id: string,
 ): Promise<string | undefined> => {
-  const bar = productionBar(run, phase);
+  const bar = whyNoProduction(run, phase);
   if (bar !== undefined) return `No squad can be made for phase ${phase.id}: ${bar}.`;
   const catalog = await recommended(run, phase.phase);
   if ("why" in catalog) return catalog.why;

@@ -4,14 +4,14 @@ import { usedOf } from "../../domain/mission/budget.ts";
 import { isRunning, type MissionState } from "../../domain/state/mission.ts";
 import { planOf } from "../../domain/mission/status.ts";
 import { messageOf, ServiceError } from "../../error.ts";
-import { asData, failed, fit, maxOutput, ok } from "../../tool/result.ts";
+import { markForeign, failed, truncateMiddle, maxOutput, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 
 /** How the Mission looks at its Tasks, and speaks to them. */
 
 /** The plan and the Tasks, for the agent. */
-export const standing = (state: MissionState): string =>
+export const planSummary = (state: MissionState): string =>
   JSON.stringify(
     {
       phases: planOf(state).map(({ id, state: now, after, squad, taskID, productionTaskID, attempts }) => ({
@@ -59,8 +59,10 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
         };
       }),
     );
-    const text = standing(run.state());
-    return ok(shown.length === 0 ? text : `${text}\n${fit(JSON.stringify(shown, null, 1), "name fewer Tasks")}`);
+    const text = planSummary(run.state());
+    return ok(
+      shown.length === 0 ? text : `${text}\n${truncateMiddle(JSON.stringify(shown, null, 1), "name fewer Tasks")}`,
+    );
   },
 });
 
@@ -84,7 +86,7 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
       if ("outcome" in task) return task;
       const half = Math.floor(maxOutput * 0.9);
       const data = (text: string) =>
-        ok(asData(`${taskID} ${part}`, fit(text, "look at the project or the archive", half)));
+        ok(markForeign(`${taskID} ${part}`, truncateMiddle(text, "look at the project or the archive", half)));
       switch (part) {
         case "outcome": {
           const { lifecycleStatus, error, errorInfo, git, goals, usage } = await run.tasks.status(taskID);

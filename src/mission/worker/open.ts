@@ -1,6 +1,6 @@
-import { concerns, converse } from "../../domain/conversation/fold.ts";
+import { belongsTo, applyEvent } from "../../domain/conversation/fold.ts";
 import { evolveMission } from "../../domain/mission/evolve.ts";
-import { recordThrough } from "../../store/claimed-stream.ts";
+import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import type { Claim } from "../../store/store.ts";
 import { openConversation } from "../../task/session/conversation.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
@@ -18,11 +18,11 @@ export const openMission = async (
   if (folded === undefined) return undefined;
   let state = folded;
   const chat = await openConversation(store, stream, state);
-  const record = recordThrough(store, claim, {
+  const record = commitThroughClaim(store, claim, {
     version: () => state.version,
     absorb(event) {
       state = evolveMission(state, event);
-      if (concerns(event, stream, true)) converse(chat, event);
+      if (belongsTo(event, stream, true)) applyEvent(chat, event);
     },
     recorded: deps.recorded,
     // What a dispatch or a wake wrote.

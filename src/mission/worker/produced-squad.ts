@@ -8,7 +8,7 @@ import type { MissionRun } from "../run.ts";
  * A squad was made: the catalog is read again, and the squad is used only when it stands there as it was staged, by
  * id, version and complete digest, in the project, healthy, not shadowed, and within the limits.
  */
-export const reconcile = async (run: MissionRun, task: Dispatched): Promise<DomainEvent> => {
+export const verifyProducedSquad = async (run: MissionRun, task: Dispatched): Promise<DomainEvent> => {
   const made = (await run.store.state(task.taskID))?.installed?.squad ?? null;
   const at = { sessionID: run.stream, taskID: task.taskID, phase: task.phase };
   if (made === null || task.production === null)

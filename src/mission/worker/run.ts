@@ -1,6 +1,6 @@
 import { interrupted, runCalls } from "../../agent/loop/call.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
-import type { Turn } from "../../agent/session.ts";
+import type { AgentSession } from "../../agent/session.ts";
 import { isOver, timeouts } from "../../domain/session/ask.ts";
 import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import { missionAgent } from "../../domain/mission/evolve.ts";
@@ -13,12 +13,12 @@ import { newID } from "../../id.ts";
 import { noUsage } from "../../model/model.ts";
 import type { LiveFrame } from "../../protocol/event/frame.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import { ClaimLost, moveClaimed } from "../../store/claimed-stream.ts";
+import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { toolSpecs } from "../../tool/registry.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { hearEnds } from "./task-end.ts";
+import { recordTaskEnds } from "./task-end.ts";
 import { openMission } from "./open.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 import { systemOf } from "./prompt.ts";
@@ -32,9 +32,9 @@ import { createMissionTools } from "../tool/registry.ts";
 export const createRunMission =
   (deps: MissionDeps) =>
   (stream: StreamID, signal: AbortSignal): Promise<void> =>
-    moveClaimed(deps, stream, signal, async (claim, stop) => {
+    withClaim(deps, stream, signal, async (claim, stop) => {
       const run = await openMission(deps, claim, stop);
-      if (run !== undefined) await move(run).catch((error: unknown) => fault(run, error));
+      if (run !== undefined) await move(run).catch((error: unknown) => failUnexpectedly(run, error));
     });
 
 /** Deaths with the same calls under way after which they are taken to crash the service. */
@@ -44,7 +44,7 @@ const move = async (run: MissionRun): Promise<void> => {
   let begun = false;
   for (;;) {
     run.signal.throwIfAborted();
-    await hearEnds(run);
+    await recordTaskEnds(run);
     await hearTime(run);
     const state = run.state();
     const step = nextStep(state);
@@ -121,7 +121,7 @@ const rest = async (run: MissionRun, until: Date): Promise<boolean> => {
   const { version } = run.state();
   const due = { ...dueNow(run.now(), "normal"), at: until };
   if (!(await run.record([], { judged: version, due }))) return false;
-  await hearEnds(run);
+  await recordTaskEnds(run);
   return run.state().version === version;
 };
 
@@ -156,7 +156,7 @@ const recover = async (run: MissionRun): Promise<void> => {
 /** A Mission's tools touch no files. */
 const nowhere = { root: "", inside: "", files: { inside: (path: string) => path } } as unknown as Workspace;
 
-const turnOf = async (run: MissionRun): Promise<Turn> => {
+const turnOf = async (run: MissionRun): Promise<AgentSession> => {
   const { store, stream, signal, log, now } = run;
   const model = await run.models.load(run.state().model);
   const tools = createMissionTools(run);
@@ -169,7 +169,7 @@ const turnOf = async (run: MissionRun): Promise<Turn> => {
     tools: new Map(tools.map((tool) => [tool.name, tool])),
     specs: toolSpecs(tools),
     facts: { checks: [], detected: {}, pillar: run.state().productPillar },
-    colleagues: [],
+    teammates: [],
     system,
     // A Mission goes on for as long as its Tasks; what bounds it is its budget over the tree.
     limits: { ...run.limits, steps: none, tokens: none, minutes: none },
@@ -186,7 +186,7 @@ const turnOf = async (run: MissionRun): Promise<Turn> => {
     async record(events, judged) {
       await run.record(events, judged === undefined ? {} : { judged });
       // What ended meanwhile is read with the next request.
-      if (events.some(({ type }) => type === "tool.finished")) await hearEnds(run);
+      if (events.some(({ type }) => type === "tool.finished")) await recordTaskEnds(run);
     },
     wanted: () => nextStep(run.state()).kind === "turn",
     last: false,
@@ -197,7 +197,7 @@ const turnOf = async (run: MissionRun): Promise<Turn> => {
     live: (type, id, text) => store.live.publish(frame(run, type, id, text), run.state().position),
     sleep,
     delegate: () => Promise.resolve({ outcome: "error", output: "A Mission dispatches Tasks, it has no squad." }),
-    standIn: () => run.models.standIn(run.state().model, run.state().tried),
+    fallbackModel: () => run.models.fallbackModel(run.state().model, run.state().tried),
     async defer(event, until) {
       const { input } = run.state();
       const due = { ...dueNow(until, "normal") };
@@ -215,7 +215,7 @@ const frame = (run: MissionRun, type: LiveFrame["type"], id: string, text: strin
     : { type, ...common, data: { messageID: id, text } };
 };
 
-const sleep: Turn["sleep"] = (ms, signal) =>
+const sleep: AgentSession["sleep"] = (ms, signal) =>
   new Promise((resolve, reject) => {
     const end = () => {
       clearTimeout(timer);
@@ -251,7 +251,7 @@ const failTurn = async (run: MissionRun, failure: TurnFailure): Promise<void> =>
 };
 
 /** What nobody foresaw stops this Mission, and only it. What the store cannot take now is tried again later. */
-const fault = async (run: MissionRun, error: unknown): Promise<void> => {
+const failUnexpectedly = async (run: MissionRun, error: unknown): Promise<void> => {
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
   run.log.error(

@@ -6,7 +6,7 @@ import { noUsage } from "../../domain/state/stream.ts";
 import type { TaskSummary } from "../../protocol/task/status.ts";
 import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
-import { reconcile } from "./produced-squad.ts";
+import { verifyProducedSquad } from "./produced-squad.ts";
 
 /**
  * What became of a Mission's Tasks, as facts of its own: one for each ended attempt that its fold lacks, in a commit at
@@ -16,7 +16,7 @@ import { reconcile } from "./produced-squad.ts";
 /** The longest of a Task's last words that its Mission is told. */
 const longestWords = 4000;
 
-export const hearEnds = async (run: MissionRun): Promise<void> => {
+export const recordTaskEnds = async (run: MissionRun): Promise<void> => {
   for (;;) {
     const state = run.state();
     if (state.aborted !== null) return;
@@ -33,7 +33,7 @@ export const hearEnds = async (run: MissionRun): Promise<void> => {
       (one) => one.production !== null && one.reconciled === null && outcomeOf(one) === "completed" && !one.reopened,
     );
     if (task === undefined) return;
-    await run.record([await reconcile(run, task)], { judged: state.version });
+    await run.record([await verifyProducedSquad(run, task)], { judged: state.version });
   }
 };
 

@@ -8,7 +8,7 @@ import type {
 } from "@ai-sdk/provider";
 import type { ModelRef } from "../../domain/agent.ts";
 import { messageOf } from "../../error.ts";
-import type { Tape } from "../replay/cassette.ts";
+import type { FetchWrapper } from "../replay/cassette.ts";
 import { cutShort, failureOf, refused } from "./failure.ts";
 import { createFetch, type Patience } from "./fetch.ts";
 import { type Connection, loadLanguageModel } from "../provider-kind.ts";
@@ -16,7 +16,7 @@ import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "../m
 import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
 import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
 
-export type ProviderOptions = { patience?: Patience /** How others name it. */; ref?: ModelRef; tape?: Tape };
+export type ProviderOptions = { patience?: Patience /** How others name it. */; ref?: ModelRef; tape?: FetchWrapper };
 
 const defaultPatience: Patience = { firstMs: 180_000, silentMs: 120_000, replyMs: 1_800_000 };
 

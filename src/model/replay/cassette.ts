@@ -39,7 +39,7 @@ export type Cassette = z.infer<typeof cassette>;
 type Exchange = Cassette["exchanges"][number];
 
 /** Stands before the line to the provider; `label` names the Task. */
-export type Tape = (line: typeof fetch, label: string) => typeof fetch;
+export type FetchWrapper = (line: typeof fetch, label: string) => typeof fetch;
 
 /** Nothing like this request was recorded. */
 export class CassetteMiss extends Error {
@@ -66,7 +66,7 @@ const pathOf = (input: Parameters<typeof fetch>[0]): string => {
 const keptHeaders = ["content-type", "retry-after", "retry-after-ms"];
 
 export interface Recorder {
-  tape(connection: Connection, modelID: string): Tape;
+  tape(connection: Connection, modelID: string): FetchWrapper;
 }
 
 /** `redact` takes known secrets out of everything that is written. */
@@ -178,7 +178,7 @@ export const openCassette = (folder: string, name: string): Cassette => {
 };
 
 /** Answers requests from a cassette. The same request that was answered differently gets those answers in turn, then the last. */
-export const play = (name: string, { exchanges }: Cassette): Tape => {
+export const play = (name: string, { exchanges }: Cassette): FetchWrapper => {
   const recorded = unpacked(exchanges).map(({ request, response }) => ({
     path: request.path,
     response,

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
-import type { Talking } from "../process.ts";
+import type { InteractiveProcess } from "../process.ts";
 import { killGroup, wait } from "./kill.ts";
 
 /** A command that one talks with over its standard input and output, for as long as it lives. */
@@ -16,7 +16,7 @@ export const talkWith = (
   root: string,
   signal: AbortSignal,
   hooks: { started(pid: number): void; ended(pid: number | undefined): Promise<void> },
-): Talking => {
+): InteractiveProcess => {
   const child: ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable } = spawn(start.file, start.args, {
     cwd: start.cwd,
     env: start.env,

@@ -1,5 +1,5 @@
 /** The head and the tail of a stream of bytes within a bound. */
-export interface Tail {
+export interface BoundedOutput {
   add(chunk: Buffer): void;
   /** The text, with a line that counts what was left out in between. */
   text(): string;
@@ -24,7 +24,7 @@ const unfinished = (bytes: Buffer): number => {
   return 0;
 };
 
-export const createTail = (keepBytes: number): Tail => {
+export const createBoundedOutput = (keepBytes: number): BoundedOutput => {
   const headBound = Math.ceil(keepBytes / 2);
   const tailBound = Math.floor(keepBytes / 2);
   const head: Buffer[] = [];

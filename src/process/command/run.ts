@@ -3,9 +3,9 @@ import type { Log } from "../../log.ts";
 import type { Start } from "../runner/frame.ts";
 import { killGroup, killMarked, wait } from "./kill.ts";
 import type { GroupRecord } from "./group-record.ts";
-import type { Command, Ran } from "../process.ts";
-import type { Spawner } from "../runner/client.ts";
-import { createTail } from "./output.ts";
+import type { Command, CommandResult } from "../process.ts";
+import type { RunnerClient } from "../runner/client.ts";
+import { createBoundedOutput } from "./output.ts";
 
 /** One command from its start until nothing of it is left. */
 
@@ -30,22 +30,22 @@ export type Request = {
   start: () => Start | string;
 };
 
-export type Around = { spawner: Spawner; record: GroupRecord; live: Set<Entry>; log: Log };
+export type Around = { spawner: RunnerClient; record: GroupRecord; live: Set<Entry>; log: Log };
 
 /** How long a killed group may hold the pipes before the search for processes that left it begins. */
 const drainMs = 25;
 /** How long after that search the pipes may stay open before we stop listening. */
 const lastDrainMs = 500;
 
-export const runCommand = ({ taskID, mark, command, start }: Request, around: Around): Promise<Ran> => {
+export const runCommand = ({ taskID, mark, command, start }: Request, around: Around): Promise<CommandResult> => {
   const { spawner, record, live, log } = around;
   const begun = performance.now();
-  const output = createTail(command.keepBytes);
-  const stdout = createTail(command.keepBytes);
+  const output = createBoundedOutput(command.keepBytes);
+  const stdout = createBoundedOutput(command.keepBytes);
   const decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
-  let ended: Ran["ended"] = "exit";
+  let ended: CommandResult["ended"] = "exit";
   let exitCode: number | null = null;
-  const result = (): Ran => ({
+  const result = (): CommandResult => ({
     exitCode: ended === "exit" ? exitCode : null,
     output: output.text(),
     stdout: stdout.text(),
@@ -73,7 +73,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ar
     stop: () => stop("aborted"),
     gone: Promise.resolve(),
   };
-  const stop = (why: Ran["ended"]) => {
+  const stop = (why: CommandResult["ended"]) => {
     if (ended === "exit") ended = why;
     // Asked to stop before it was started: it is ended as soon as it is.
     if (entry.pid !== undefined) killGroup(entry.pid);
@@ -84,7 +84,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ar
   command.signal.addEventListener("abort", abort, { once: true });
   live.add(entry);
 
-  const gone = new Promise<Ran>((resolve) => {
+  const gone = new Promise<CommandResult>((resolve) => {
     let drain: NodeJS.Timeout | undefined;
     const isOpen = () => live.has(entry);
     const finish = () => {

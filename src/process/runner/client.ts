@@ -21,7 +21,7 @@ export type Listener = {
   lost(): void;
 };
 
-export interface Spawner {
+export interface RunnerClient {
   /** `drop` stops listening to a command whose pipes stay open; `kill` ends the group of one in a sandbox. */
   start(start: Start, listener: Listener): { drop(): void; kill(): void };
   /** Makes a sandbox; commands may be started in it at once. */
@@ -36,7 +36,7 @@ type Runner = ChildProcessByStdio<Writable, Readable, null>;
 const script = entryPoint("process/runner/main");
 
 /** `limits`: shell commands that set what every command may use at most. */
-export const createSpawner = (log: Log, limits = ""): Spawner => {
+export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
   const boxes = new Map<string, (news: BoxNews) => void>();
   const listeners = new Map<number, Listener>();
   let runner: Runner | undefined;

@@ -37,7 +37,7 @@ done
 `;
 
 /** What the child becomes: nothing but the command, with its own environment. */
-export const jobOf = ({ file, args, cwd, env }: Start): string => {
+export const commandScript = ({ file, args, cwd, env }: Start): string => {
   const plain = Object.entries(env).filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   const odd = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   const exports = plain.map(([name, value]) => `${name}=${shellQuote(value)}`).join(" ");

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { type Box, openBox } from "./sandbox.ts";
+import { type OpenSandbox, openBox } from "./sandbox.ts";
 import { type BoxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frame.ts";
 
 /**
@@ -10,9 +10,9 @@ import { type BoxNews, createReader, type Frame, frameOf, frames, type Open, typ
  */
 
 const children = new Map<number, ChildProcess>();
-const boxes = new Map<string, Box>();
+const boxes = new Map<string, OpenSandbox>();
 /** The sandbox of each command that runs in one. */
-const boxed = new Map<number, Box>();
+const boxed = new Map<number, OpenSandbox>();
 /** Outputs that wait for the service to take what was sent. */
 const paused = new Set<Readable>();
 

@@ -2,19 +2,19 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { innerScript } from "./init-script.ts";
-import type { Place } from "../sandbox/place.ts";
+import type { SandboxPlace } from "../sandbox/place.ts";
 import { stampOf } from "../sandbox/place.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { Spawner } from "./client.ts";
+import type { RunnerClient } from "./client.ts";
 
 /**
  * The sandboxes that are open: one per Task, made with its first command, and one for each of its commands that has one
  * apart. The longest unused are given up first.
  */
 
-export interface Boxes {
+export interface SandboxPool {
   /** The Task's sandbox around these files, opened when there is none; throws when it cannot even be tried. */
-  use(taskID: string, place: Place, network?: boolean, apart?: string): string;
+  use(taskID: string, place: SandboxPlace, network?: boolean, apart?: string): string;
   /** Process ids of what holds the Task's sandboxes. */
   pidsOf(taskID: string): number[];
   /** Ends the Task's sandboxes, or the one apart, and everything in them; resolves when they are gone. */
@@ -24,7 +24,7 @@ export interface Boxes {
 
 export type BoxesOptions = {
   sandbox: Sandbox;
-  spawner: Spawner;
+  spawner: RunnerClient;
   /** Where their pipes and small files are; nothing of an earlier service is kept. */
   folder: string;
   env: (taskID: string) => Record<string, string>;
@@ -43,7 +43,7 @@ type Open = {
   taskID: string;
   apart: string | undefined;
   name: string;
-  place: Place;
+  place: SandboxPlace;
   network: boolean;
   stamp: string;
   used: number;
@@ -54,7 +54,7 @@ type Open = {
 /** How long a sandbox may take to die. */
 const shutMs = 2000;
 
-export const createBoxes = (options: BoxesOptions): Boxes => {
+export const createBoxes = (options: BoxesOptions): SandboxPool => {
   const { sandbox, spawner, folder, kept = 64, idleMs = 10 * 60_000 } = options;
   const { wrap } = sandbox;
   /** By Task, and what stands apart in it. */
@@ -64,7 +64,7 @@ export const createBoxes = (options: BoxesOptions): Boxes => {
   let serial = 0;
   let timer: NodeJS.Timeout | undefined;
 
-  const begin = (taskID: string, apart: string | undefined, place: Place, network: boolean): Open => {
+  const begin = (taskID: string, apart: string | undefined, place: SandboxPlace, network: boolean): Open => {
     const key = keyOf(taskID, apart);
     if (wrap === undefined) throw new Error("Expected a sandbox, got tier 3.");
     if (serial === 0) {

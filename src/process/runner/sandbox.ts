@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Open, Start } from "./frame.ts";
-import { jobOf } from "./init-script.ts";
+import { commandScript } from "./init-script.ts";
 import { makePipes, openPipes, type Pipes, slotCount } from "./pipe.ts";
 
 /**
@@ -20,7 +20,7 @@ export type BoxListener = {
   lost(): void;
 };
 
-export interface Box {
+export interface OpenSandbox {
   readonly pid: number | undefined;
   start(id: number, start: Start, listener: BoxListener): void;
   kill(id: number): void;
@@ -49,7 +49,7 @@ type Job = {
 /** How long after its pipes have closed an exit may be untold before we ask whether anybody is left to tell it. */
 const askMs = 50;
 
-export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Box => {
+export const openBox = ({ file, args, env, folder }: Open, gone: () => void): OpenSandbox => {
   const child: ChildProcess = spawn(file, args, { detached: true, env, stdio: ["pipe", "pipe", "pipe"] });
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];
@@ -227,7 +227,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Bo
   return {
     pid: child.pid,
     start(id, start, listener) {
-      const script = Buffer.from(jobOf(start));
+      const script = Buffer.from(commandScript(start));
       if (script.includes(0)) {
         listener.failed("Expected a command without NUL characters, got one with. Nothing was run.");
         return;

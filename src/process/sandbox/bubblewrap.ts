@@ -1,13 +1,13 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Mount, Place } from "./place.ts";
+import type { Mount, SandboxPlace } from "./place.ts";
 import { topLink } from "./system-mount.ts";
 
 /** The arguments of bubblewrap. Every one of them is there because leaving it out was seen to open a way out (T6). */
 
 export type Wrap = {
   bwrap: string;
-  place: Place;
+  place: SandboxPlace;
   system: readonly Mount[];
   /** Folder of this sandbox, for the files it needs. */
   folder: string;

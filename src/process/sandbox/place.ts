@@ -10,7 +10,7 @@ export type Mount =
   | { kind: "text"; text: string; to: string }
   | { kind: "empty"; to: string };
 
-export type Place = {
+export type SandboxPlace = {
   /** The Task's files, writable. */
   tree: string;
   /** What is mounted in its stead, where that is something made of it. */
@@ -25,11 +25,11 @@ export type Place = {
 };
 
 /** A path of this machine as the Task's commands see it; undefined: it is not of the Task's files. */
-export const insideOf = ({ tree, at }: Pick<Place, "tree" | "at">, path: string): string | undefined =>
+export const insideOf = ({ tree, at }: Pick<SandboxPlace, "tree" | "at">, path: string): string | undefined =>
   path === tree ? at : path.startsWith(`${tree}/`) ? `${at}${path.slice(tree.length)}` : undefined;
 
 /** Changes when the files that are mounted are no longer those that stand there. */
-export const stampOf = ({ tree }: Place): string => {
+export const stampOf = ({ tree }: SandboxPlace): string => {
   const stats = statSync(tree, { throwIfNoEntry: false });
   return stats === undefined ? "-" : `${stats.dev}:${stats.ino}`;
 };

@@ -2,7 +2,7 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, rmSync } 
 import { delimiter, join } from "node:path";
 import { wrapped } from "./bubblewrap.ts";
 import { copyEtc } from "./etc-copy.ts";
-import type { Mount, Place } from "./place.ts";
+import type { Mount, SandboxPlace } from "./place.ts";
 import { systemMounts } from "./system-mount.ts";
 import { movedTools, type Surroundings, toolEnv } from "./toolchain.ts";
 
@@ -17,7 +17,7 @@ import { movedTools, type Surroundings, toolEnv } from "./toolchain.ts";
 export type SandboxName = "bubblewrap" | "pid-namespace" | "process-group";
 
 export type BoxRequest = {
-  place: Place;
+  place: SandboxPlace;
   /** Of this sandbox alone, for its pipes and small files. */
   folder: string;
   /** Asked with the folder's path inside. */
@@ -47,7 +47,7 @@ export type Machine = Surroundings & {
   paths: readonly string[];
 };
 
-export const bare: Sandbox = {
+export const processGroupSandbox: Sandbox = {
   tier: 3,
   name: "process-group",
   network: true,

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Place } from "./place.ts";
+import type { SandboxPlace } from "./place.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 /** The self-test of a sandbox: what it says of itself is believed only once it was seen from the inside. */
@@ -24,7 +24,7 @@ export const execute = (
  * Looks from the inside for what should not be possible there; each finding is one word. What it looks for is what the
  * guards of `bubblewrap.ts` are for, so that a guard that is missing or without effect is found at the start.
  */
-export const weaknessesOf = async (sandbox: Sandbox, path: string): Promise<Tried & { found: string[] }> => {
+export const selfTest = async (sandbox: Sandbox, path: string): Promise<Tried & { found: string[] }> => {
   if (sandbox.wrap === undefined) return { ok: true, found: [] };
   const folder = mkdtempSync("/var/tmp/sortie-probe-");
   const secret = join(folder, "secret");
@@ -34,7 +34,7 @@ export const weaknessesOf = async (sandbox: Sandbox, path: string): Promise<Trie
     const own = join(folder, "box");
     for (const path of [tree, own]) mkdirSync(path);
     writeFileSync(secret, canary);
-    const place: Place = { tree, at: tree, under: () => [], over: () => [] };
+    const place: SandboxPlace = { tree, at: tree, under: () => [], over: () => [] };
     const argv = sandbox.wrap({
       place,
       folder: own,

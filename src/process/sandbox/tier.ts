@@ -1,8 +1,8 @@
 import { StartError } from "../../error.ts";
-import type { Place } from "./place.ts";
-import { execute, weaknessesOf } from "./self-test.ts";
+import type { SandboxPlace } from "./place.ts";
+import { execute, selfTest } from "./self-test.ts";
 import {
-  bare,
+  processGroupSandbox,
   bubblewrapSandbox,
   findProgram,
   loopbackUp,
@@ -50,7 +50,7 @@ const tryBubblewrap = async (
       why: `${bwrap} is version ${major}.${minor}, which lacks --disable-userns. Install bubblewrap 0.8 or newer`,
     };
   const sandbox = bubblewrapSandbox(options, network, bwrap);
-  const tried = await weaknessesOf(sandbox, options.path);
+  const tried = await selfTest(sandbox, options.path);
   if (tried.ok) return { sandbox };
   if (/namespace|uid map|setting up|Operation not permitted|No permissions|Permission denied/i.test(tried.why))
     return { why: `bwrap cannot make a sandbox here (${oneLine(tried.why)}). ${needUsers}` };
@@ -65,7 +65,7 @@ const tryNamespace = async (options: SandboxOptions): Promise<Sandbox | undefine
   const off = options.network !== true && findProgram("ip", path) !== undefined;
   for (const network of off ? [false, true] : [true]) {
     const sandbox = namespaceSandbox(path, network);
-    const tried = await weaknessesOf(sandbox, path);
+    const tried = await selfTest(sandbox, path);
     if (!tried.ok) continue;
     if (network || (await loopbackComesUp(sandbox, path))) return sandbox;
   }
@@ -73,7 +73,7 @@ const tryNamespace = async (options: SandboxOptions): Promise<Sandbox | undefine
 };
 
 const loopbackComesUp = async (sandbox: Sandbox, path: string): Promise<boolean> => {
-  const place: Place = { tree: "/", at: "/", under: () => [], over: () => [] };
+  const place: SandboxPlace = { tree: "/", at: "/", under: () => [], over: () => [] };
   const argv = sandbox.wrap?.({
     place,
     folder: "",
@@ -100,7 +100,7 @@ export const findSandbox = async (options: SandboxOptions): Promise<Sandbox> => 
       78,
       `A sandbox is required (${options.source}), and there is none: ${first.why}. Or set SERVICE_SANDBOX=auto to accept a weaker one.`,
     );
-  const found = (await tryNamespace(options)) ?? bare;
+  const found = (await tryNamespace(options)) ?? processGroupSandbox;
   if (options.network === false && found.network)
     throw new StartError(
       78,

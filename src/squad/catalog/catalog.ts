@@ -6,7 +6,7 @@ import type { Contents } from "../package/folder.ts";
 import { bounds } from "../package/manifest.ts";
 import { digestOf, type Issue, type PackageFile } from "../package/package.ts";
 import { type Parsed, parsePackage } from "../package/parse.ts";
-import { type Found, readPackage, type ScopedIssue, type ScopeScan, scanScope } from "./scope.ts";
+import { type CatalogEntry, readPackage, type ScopedIssue, type ScopeScan, scanScope } from "./scope.ts";
 import type { Scope } from "../squad.ts";
 
 /**
@@ -20,14 +20,14 @@ export type Scan = {
   complete: boolean;
   /** Changes with every package and every issue. */
   revision: string;
-  squads: Found[];
+  squads: CatalogEntry[];
   issues: ScopedIssue[];
   warnings: ScopedIssue[];
 };
 
 export interface Catalog {
   /** The squad that a project means by this id; without a directory only what every project sees. */
-  find(id: string, directory?: string): Promise<Found | undefined>;
+  find(id: string, directory?: string): Promise<CatalogEntry | undefined>;
   scan(directory?: string): Promise<Scan>;
   /** One package of one scope, whether it is shadowed or not. */
   read(scope: "user" | "project", id: string, directory?: string): Promise<Contents | undefined>;
@@ -55,7 +55,7 @@ export const createCatalog = ({ dataDir, external, product = packageRoot }: Cata
   };
 
   const parse = createParse(external);
-  const open = (scope: Scope, contents: Contents): Found | Issue[] => {
+  const open = (scope: Scope, contents: Contents): CatalogEntry | Issue[] => {
     if (!contents.ok) return contents.issues;
     const { files } = contents;
     const digest = digestOf(files);
@@ -106,10 +106,10 @@ export const createCatalog = ({ dataDir, external, product = packageRoot }: Cata
 };
 
 /** `ranked`: of two with one id, the first is the one that counts. */
-const together = (parts: readonly ScopeScan[], ranked: readonly Found[]): Scan => {
+const together = (parts: readonly ScopeScan[], ranked: readonly CatalogEntry[]): Scan => {
   const issues = parts.flatMap((part) => part.issues);
   const warnings = parts.flatMap((part) => part.warnings);
-  const squads = new Map<string, Found>();
+  const squads = new Map<string, CatalogEntry>();
   for (const found of ranked) {
     const { squad, scope } = found;
     const first = squads.get(squad.id);

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Found } from "./scope.ts";
+import type { CatalogEntry } from "./scope.ts";
 import type { Squad } from "../squad.ts";
 import { snapshotOf } from "../package/snapshot.ts";
 
@@ -31,7 +31,7 @@ const externalSquad = (name: string): Squad => ({
 });
 
 /** As the catalog has it: made from the configuration, so without files. */
-export const findExternal = (name: string): Found => {
+export const findExternal = (name: string): CatalogEntry => {
   const squad = externalSquad(name);
   return { squad, scope: "user", digest: hash("sha256", snapshotOf(squad), "hex"), files: undefined };
 };

@@ -1,7 +1,7 @@
 import { ServiceError } from "../../error.ts";
 import type { Scan } from "./catalog.ts";
 import { placeOf } from "../package/package.ts";
-import type { Found } from "./scope.ts";
+import type { CatalogEntry } from "./scope.ts";
 import type { Scope } from "../squad.ts";
 
 /**
@@ -10,7 +10,7 @@ import type { Scope } from "../squad.ts";
  * the owner.
  */
 
-export type Candidate = { found: Found; reasons: string[] };
+export type Candidate = { found: CatalogEntry; reasons: string[] };
 export type Recommendation = { phase: string; owners: Candidate[]; related: Candidate[] };
 
 export const recommend = (scan: Scan, phase: string, pillar: "code" | "work"): Recommendation => {
@@ -70,7 +70,7 @@ export const slugOf = (phase: string): string =>
     .join("/");
 
 /** The closer its words are to the phase, the lower the rank. */
-const ownedBy = ({ squad: { owns } }: Found, phase: string): { rank: number; reasons: string[] } | undefined => {
+const ownedBy = ({ squad: { owns } }: CatalogEntry, phase: string): { rank: number; reasons: string[] } | undefined => {
   const [domain = ""] = phase.split("/");
   if (owns.phases.includes(phase)) return { rank: 0, reasons: [`It owns the phase ${phase}.`] };
   if (owns.domains.includes(domain)) return { rank: 1, reasons: [`It owns the domain ${domain} with every phase.`] };
@@ -80,14 +80,14 @@ const ownedBy = ({ squad: { owns } }: Found, phase: string): { rank: number; rea
 const scopes: readonly Scope[] = ["project", "user", "builtin"];
 
 /** The nearer to the project first, then the more special, then by id. */
-const byPlace = (one: Found, other: Found): number =>
+const byPlace = (one: CatalogEntry, other: CatalogEntry): number =>
   scopes.indexOf(one.scope) - scopes.indexOf(other.scope) ||
   breadth(one) - breadth(other) ||
   (one.squad.id < other.squad.id ? -1 : 1);
 
-const breadth = ({ squad: { owns } }: Found): number => owns.domains.length + owns.phases.length;
+const breadth = ({ squad: { owns } }: CatalogEntry): number => owns.domains.length + owns.phases.length;
 
-const sharedWords = ({ squad }: Found, phase: string): string[] => {
+const sharedWords = ({ squad }: CatalogEntry, phase: string): string[] => {
   const { id, name, summary, owns } = squad;
   const words = new Set(
     [id, name, summary, ...owns.domains, ...owns.phases]

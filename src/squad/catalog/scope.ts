@@ -15,12 +15,12 @@ export const folderOf: Readonly<Record<Scope, string>> = {
 };
 
 /** A squad that can be used. `files`: undefined for one that is made from the configuration. */
-export type Found = { squad: Squad; scope: Scope; digest: string; files: readonly PackageFile[] | undefined };
+export type CatalogEntry = { squad: Squad; scope: Scope; digest: string; files: readonly PackageFile[] | undefined };
 
 /** `squad`: the folder's name; "" where it is the scope as a whole. */
 export type ScopedIssue = Issue & { scope: Scope; squad: string };
 
-export type ScopeScan = { found: Found[]; issues: ScopedIssue[]; warnings: ScopedIssue[]; complete: boolean };
+export type ScopeScan = { found: CatalogEntry[]; issues: ScopedIssue[]; warnings: ScopedIssue[]; complete: boolean };
 
 /** While an upgrade takes the place of a package, the one before stands here: see writer.ts. */
 export const previousOf = (id: string): string => `.previous~${id}`;
@@ -29,7 +29,7 @@ export const previousOf = (id: string): string => `.previous~${id}`;
 export const scanScope = async (
   files: Files,
   scope: Scope,
-  open: (contents: Contents) => Found | Issue[],
+  open: (contents: Contents) => CatalogEntry | Issue[],
 ): Promise<ScopeScan> => {
   const scan: ScopeScan = { found: [], issues: [], warnings: [], complete: true };
   const stop = (code: string, message: string) => {

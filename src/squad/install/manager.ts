@@ -6,14 +6,14 @@ import { type Catalog, isName } from "../catalog/catalog.ts";
 import type { Contents } from "../package/folder.ts";
 import { digestOf, type Issue, placeOf } from "../package/package.ts";
 import { parsePackage } from "../package/parse.ts";
-import { folderOf, type Found } from "../catalog/scope.ts";
+import { folderOf, type CatalogEntry } from "../catalog/scope.ts";
 import { type Inspect, readSource, type Source } from "./source.ts";
 import { createWriter, leftOvers, type Writer } from "./writer.ts";
 
 /** Installs, upgrades and removes packages: checked whole before anything is written, one writer for each id. */
 
 export type InstallScope = "user" | "project";
-export type Checked = { ok: true; found: Found } | { ok: false; issues: Issue[] };
+export type Checked = { ok: true; found: CatalogEntry } | { ok: false; issues: Issue[] };
 export type Installed = { squad: SquadRef; replaced: string | null };
 
 export interface Manager {

@@ -12,7 +12,7 @@ import type { StoredAnswer } from "../store.ts";
 export type Answer = { bodyHash: string; stored: StoredAnswer };
 
 /** What is stored, or was changed by earlier members. */
-export type Base = {
+export type StoredView = {
   position(): Position;
   head(stream: StreamID): Head | undefined;
   state(stream: StreamID): Fold | undefined;
@@ -40,7 +40,7 @@ export type Changes = {
 };
 
 /** The world as one member sees it, and the clock of its transaction. */
-export type Member<T> = (world: Base, changes: Changes, now: Date) => T;
+export type BatchMember<T> = (world: StoredView, changes: Changes, now: Date) => T;
 
 export const noChanges = (position: Position): Changes => ({
   position,
@@ -59,7 +59,7 @@ export const noChanges = (position: Position): Changes => ({
 export const isEmpty = (changes: Changes): boolean =>
   changes.heads.size + changes.answers.size + changes.erased.size === 0;
 
-const over = (base: Base, changes: Changes): Base => ({
+const over = (base: StoredView, changes: Changes): StoredView => ({
   position: () => changes.position,
   head: (stream) => changes.heads.get(stream) ?? (changes.erased.has(stream) ? undefined : base.head(stream)),
   state: (stream) => changes.states.get(stream) ?? (changes.erased.has(stream) ? undefined : base.state(stream)),
@@ -71,7 +71,7 @@ const over = (base: Base, changes: Changes): Base => ({
 });
 
 /** Runs one member on top of the batch; its changes join the batch only when it returns. */
-export const runMember = <T>(member: Member<T>, base: Base, batch: Changes, now: Date): T => {
+export const runMember = <T>(member: BatchMember<T>, base: StoredView, batch: Changes, now: Date): T => {
   const world = over(base, batch);
   const own = noChanges(batch.position);
   const value = member(over(world, own), own, now);

@@ -9,7 +9,7 @@ type Entry = {
 };
 
 /** The claims that this process holds. */
-export type Held = {
+export type HeldClaims = {
   add(stream: StreamID, claimed: Claimed, since: number, release: () => Promise<void>): Claim;
   /** Aborts `lost` of whoever holds the stream here; with an epoch only of that claim. */
   lose(stream: StreamID, epoch?: number): void;
@@ -17,7 +17,7 @@ export type Held = {
   entries(): readonly Readonly<Entry>[];
 };
 
-export const createHeld = (): Held => {
+export const createHeld = (): HeldClaims => {
   const claims = new Map<StreamID, Entry & { lost: AbortController }>();
   return {
     add(stream, { epoch }, since, release) {

@@ -2,8 +2,8 @@ import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import { evolveFold } from "../sql/fold.ts";
 import { nameOf, record, snapshotDue, answerID } from "../sql/row.ts";
 import type { Head } from "../sql/schema.ts";
-import type { Committed, Fence, Json, Once, Write } from "../store.ts";
-import { type Answer, type Base, type Changes, freed, type Member, noChanges } from "./batch.ts";
+import type { Committed, Fence, Json, IdempotencyRecord, Write } from "../store.ts";
+import { type Answer, type StoredView, type Changes, freed, type BatchMember, noChanges } from "./batch.ts";
 
 /** The four kinds of member: commit, claim, release, erase. */
 
@@ -14,7 +14,7 @@ const refuse = (changes: Changes, answer: Exclude<Committed, { ok: true }>): Com
 };
 
 export const commitMember =
-  (write: Write): Member<Committed> =>
+  (write: Write): BatchMember<Committed> =>
   (world, changes, now) => {
     const { once, fence } = write;
     const id = once && answerID(once.scope, once.key);
@@ -64,7 +64,13 @@ export const namesIn = (write: Write): string[] =>
 const holds = (head: Head | undefined, fence: Fence): boolean =>
   head !== undefined && head.holder !== null && head.epoch === fence.epoch;
 
-const append = (world: Base, changes: Changes, stream: StreamID, events: readonly DomainEvent[], now: Date): void => {
+const append = (
+  world: StoredView,
+  changes: Changes,
+  stream: StreamID,
+  events: readonly DomainEvent[],
+  now: Date,
+): void => {
   if (events.length === 0) return;
   const at = now.toISOString();
   const before = world.state(stream);
@@ -100,7 +106,7 @@ const newHead = (stream: StreamID): Head => ({
   lifecycle: "active",
 });
 
-const answerOf = (once: Once, changes: Changes, world: Base): Answer => {
+const answerOf = (once: IdempotencyRecord, changes: Changes, world: StoredView): Answer => {
   const { status, body } = once.answer;
   const { positionAs } = once;
   if (positionAs === undefined) return { bodyHash: once.bodyHash, stored: once.answer };
@@ -115,7 +121,7 @@ export type Claimed = { epoch: number; version: number; dueSeq: number };
 
 /** `leaseUntil`: null where claims do not expire. */
 export const claimMember =
-  (stream: StreamID, worker: string, leaseMs: number | null): Member<Claimed | undefined> =>
+  (stream: StreamID, worker: string, leaseMs: number | null): BatchMember<Claimed | undefined> =>
   (world, changes, now) => {
     const head = world.head(stream);
     if (head === undefined) return undefined;
@@ -134,7 +140,7 @@ const backoffMs = (fruitless: number): number => Math.min(60_000, 1000 * 2 ** Ma
  * beginning was fruitless.
  */
 export const releaseMember =
-  (stream: StreamID, claimed: Claimed): Member<void> =>
+  (stream: StreamID, claimed: Claimed): BatchMember<void> =>
   (world, changes, now) => {
     const head = world.head(stream);
     if (head === undefined || !holds(head, { stream, epoch: claimed.epoch })) return;
@@ -150,7 +156,7 @@ export const releaseMember =
   };
 
 export const eraseMember =
-  (stream: StreamID, expected?: number): Member<boolean> =>
+  (stream: StreamID, expected?: number): BatchMember<boolean> =>
   (world, changes) => {
     if (expected !== undefined && world.head(stream)?.version !== expected) return false;
     changes.erased.add(stream);

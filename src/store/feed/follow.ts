@@ -4,7 +4,7 @@ import type { Store } from "../store.ts";
 type Listener = (streams: ReadonlySet<StreamID> | undefined, erased: ReadonlySet<StreamID>) => void;
 
 /** Tells followers that something was committed. A hint: whoever hears it reads the log. */
-export type Bell = {
+export type CommitSignal = {
   /** undefined: any stream may have grown. `erased`: these are no more. */
   ring(streams?: ReadonlySet<StreamID>, erased?: ReadonlySet<StreamID>): void;
   listen(listener: Listener): Disposable;
@@ -14,7 +14,7 @@ export type Bell = {
   readonly closed: boolean;
 };
 
-export const createBell = (): Bell => {
+export const createBell = (): CommitSignal => {
   const listeners = new Set<Listener>();
   const bell = {
     closed: false,
@@ -37,7 +37,7 @@ export const createBell = (): Bell => {
 /** Events held in memory per follower. */
 const pageSize = 200;
 
-export const createFollow = (bell: Bell, store: Pick<Store, "since" | "position">): Store["follow"] =>
+export const createFollow = (bell: CommitSignal, store: Pick<Store, "since" | "position">): Store["follow"] =>
   async function* follow(after, signal, filter): AsyncGenerator<Recorded, void> {
     let wake = () => {};
     let rung = false;

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Pool } from "pg";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import type { Held } from "../commit/held-claim.ts";
+import type { HeldClaims } from "../commit/held-claim.ts";
 
 /** The database's clock in milliseconds: the one clock that every worker of a database shares. */
 export const clock = sql<number>`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`;
@@ -34,7 +34,7 @@ const sweep = `
  * two thirds of its lease is lost here, a third of the lease before anybody else may take it. The pool must be its
  * own, with a time limit per query, so that a renewal never waits behind other work.
  */
-export const keepLeases = (options: { pool: Pool; held: Held; leaseMs: number; log: Log }): AsyncDisposable => {
+export const keepLeases = (options: { pool: Pool; held: HeldClaims; leaseMs: number; log: Log }): AsyncDisposable => {
   const { pool, held, leaseMs, log } = options;
 
   const giveUp = (): void => {

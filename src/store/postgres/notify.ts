@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Client, type ClientConfig } from "pg";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import type { Bell } from "../feed/follow.ts";
+import type { CommitSignal } from "../feed/follow.ts";
 import type { Position, StreamID } from "../../domain/event.ts";
 
 export type Notify = AsyncDisposable & {
@@ -23,7 +23,7 @@ const pollMs = 1000;
 export const listen = async (options: {
   config: ClientConfig;
   channel: string;
-  bell: Bell;
+  bell: CommitSignal;
   position: () => Promise<Position>;
   log: Log;
 }): Promise<Notify> => {

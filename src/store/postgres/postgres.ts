@@ -4,7 +4,7 @@ import { DatabaseError, Pool, type PoolConfig, types } from "pg";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import { type Base, type Changes, isEmpty, type Member, noChanges, runMember } from "../commit/batch.ts";
+import { type StoredView, type Changes, isEmpty, type BatchMember, noChanges, runMember } from "../commit/batch.ts";
 import { answerID } from "../sql/row.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../commit/member.ts";
 import { createBlobs } from "../blob/folder.ts";
@@ -109,7 +109,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   // ---- one transaction at a time; what arrives meanwhile shares the next --------------------------------------------
 
   type Waiting = Needs & {
-    run(base: Base, batch: Changes, now: Date): void;
+    run(base: StoredView, batch: Changes, now: Date): void;
     settle(): void;
     fail(error: unknown): void;
   };
@@ -117,7 +117,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   let pumping: Promise<void> | undefined;
   let closed = false;
 
-  const submit = <T>(needs: Partial<Needs>, member: Member<T>): Promise<T> =>
+  const submit = <T>(needs: Partial<Needs>, member: BatchMember<T>): Promise<T> =>
     new Promise<T>((resolve, reject) => {
       if (closed) return reject(unavailable(new Error("the store is closed")));
       let settle = () => {};
@@ -176,7 +176,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     };
     const batch = await db.transaction().execute(async (trx) => {
       const { answers, heads, states, names, position, now } = await lockAndLoad(trx, needs, cache);
-      const base: Base = {
+      const base: StoredView = {
         position: () => position,
         head: (stream) => heads.get(stream),
         state: (stream) => states.get(stream),

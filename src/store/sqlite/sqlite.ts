@@ -5,7 +5,7 @@ import { Kysely, SqliteDialect } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import { type Base, type Changes, isEmpty, type Member, noChanges, runMember } from "../commit/batch.ts";
+import { type StoredView, type Changes, isEmpty, type BatchMember, noChanges, runMember } from "../commit/batch.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, releaseMember } from "../commit/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeld } from "../commit/held-claim.ts";
@@ -74,7 +74,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     if (state !== undefined) cache.set(state);
     return state;
   };
-  const base: Base = {
+  const base: StoredView = {
     position: () => position,
     head: rows.head,
     state: stateOf,
@@ -92,7 +92,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   /** The file is damaged, or a sync failed: what it holds is unknown, so nothing more is written. */
   let broken: unknown;
 
-  const submit = <T>(member: Member<T>): Promise<T> =>
+  const submit = <T>(member: BatchMember<T>): Promise<T> =>
     new Promise<T>((resolve, reject) => {
       if (closed) return reject(unavailable(new Error("the store is closed")));
       if (broken !== undefined) return reject(unavailable(broken));

@@ -2,12 +2,12 @@ import { answer, answerWords } from "../../domain/session/ask.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { AnswerAccepted } from "../../protocol/task/accepted.ts";
-import type { Accept } from "./change.ts";
+import type { Change } from "./change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 
 /** A caller's answer to what a Task waits for. Of two the first stands. */
 export const createAnswer =
-  ({ store, now }: Pick<TasksDeps, "store" | "now">, { own, change }: Accept): Tasks["answer"] =>
+  ({ store, now }: Pick<TasksDeps, "store" | "now">, { own, change }: Change): Tasks["answer"] =>
   async (directory, taskID, askID, body, once) => {
     await own(directory, taskID);
     return change<AnswerAccepted>(taskID, once, async (state) => {

@@ -5,13 +5,13 @@ import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { CancelAccepted } from "../../protocol/task/accepted.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
-import type { Accept } from "./change.ts";
+import type { Change } from "./change.ts";
 
 /** Cancels a Task; one that is landing or has ended is refused with what it ended as. */
 export const createCancel =
   (
     { now }: Pick<TasksDeps, "now">,
-    { own, change }: Accept,
+    { own, change }: Change,
     stateOf: (taskID: string) => Promise<TaskState>,
   ): Tasks["cancel"] =>
   async (directory, taskID, body, once) => {

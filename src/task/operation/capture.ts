@@ -10,7 +10,7 @@ import type { Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CapturesDeps, Tasks } from "../tasks.ts";
 import { workOf } from "../workspace/retention.ts";
-import type { Accept } from "./change.ts";
+import type { Change } from "./change.ts";
 
 /**
  * Pictures of what a Task has made, on request. There is no server that goes on: each picture starts one as the Task's
@@ -30,7 +30,7 @@ type Wanted = { store: Store; workspaces: Workspaces; limits: Limits };
 export const createCaptures = (
   { browser, slots, network }: CapturesDeps,
   { store, workspaces, limits }: Wanted,
-  { own, change }: Accept,
+  { own, change }: Change,
 ): Captures => {
   const open = new Map<string, AbortController>();
 
@@ -52,7 +52,7 @@ export const createCaptures = (
       return now !== undefined && !isActive(now);
     };
     const until = { signal: stop, timeoutMs: limits.previewSeconds * 1000, network };
-    const visited = await workspaces.borrow(taskID, prepared, workOf(state), idle, (workspace) =>
+    const visited = await workspaces.withIdleWorkspace(taskID, prepared, workOf(state), idle, (workspace) =>
       visit(where, workspace, browser(), until),
     );
     if (visited !== undefined && "png" in visited.shot) return visited.shot.png;

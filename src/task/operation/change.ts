@@ -5,9 +5,9 @@ import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { Due, Store, Write } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
-import type { Accepted, OnceKey } from "../tasks.ts";
-import { wokenBy } from "../wake-mission.ts";
-import { onceOf, replay } from "./idempotency.ts";
+import type { Accepted, IdempotencyKey } from "../tasks.ts";
+import { missionWake } from "../wake-mission.ts";
+import { idempotencyRecord, replay } from "./idempotency.ts";
 
 /** How a caller's wish about a Task becomes facts and an answer, once for each idempotency key. */
 
@@ -28,14 +28,14 @@ const dueBy = (
   return all.length === 0 ? {} : { due: all };
 };
 
-export type Accept = ReturnType<typeof createAccept>;
+export type Change = ReturnType<typeof createChange>;
 
-export const createAccept = (
+export const createChange = (
   { store, engine, workspaces, now }: { store: Store; engine: Engine; workspaces: Workspaces; now: () => Date },
   stateOf: (taskID: string) => Promise<TaskState>,
 ) => {
   /** The Task, if it belongs to the caller's project. */
-  const own = async (directory: string, taskID: string): Promise<TaskState> => {
+  const ownedTask = async (directory: string, taskID: string): Promise<TaskState> => {
     const { project } = await workspaces.inspect(directory);
     const state = await stateOf(taskID);
     if (state.project === project) return state;
@@ -48,7 +48,7 @@ export const createAccept = (
   /** Commits what `decide` makes of the newest state, again when somebody else was quicker. */
   const change = async <T>(
     taskID: string,
-    once: OnceKey | undefined,
+    once: IdempotencyKey | undefined,
     decide: (state: TaskState) => Decision<T> | Promise<Decision<T>>,
   ): Promise<Accepted<T>> => {
     for (;;) {
@@ -59,23 +59,23 @@ export const createAccept = (
         return { status, body: { ...body, eventID: state.position }, replayed: false };
       const write: Write = {
         appends: [{ stream: taskID, expected: state.version, events }],
-        ...dueBy(taskID, due, wokenBy(state, events, now())),
+        ...dueBy(taskID, due, missionWake(state, events, now())),
         ...(revoke ? { revoke: [taskID] } : {}),
         ...(once === undefined
           ? {}
-          : { once: onceOf(once, status, { ...body, eventID: state.position }, events.length > 0) }),
+          : { once: idempotencyRecord(once, status, { ...body, eventID: state.position }, events.length > 0) }),
       };
       const done = await store.commit(write);
       if (done.ok) {
         const eventID = done.recorded.at(-1)?.position ?? state.position;
         if (revoke) void engine.interrupt(taskID);
         if (due) engine.nudge(taskID, due);
-        for (const woken of wokenBy(state, events, now())) engine.nudge(woken.stream, woken.due);
+        for (const woken of missionWake(state, events, now())) engine.nudge(woken.stream, woken.due);
         return { status, body: { ...body, eventID }, replayed: false };
       }
       if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
     }
   };
 
-  return { own, change };
+  return { own: ownedTask, change };
 };

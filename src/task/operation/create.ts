@@ -7,10 +7,10 @@ import { newID } from "../../id.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Project } from "../../workspace/workspace.ts";
-import { Overtaken, type TaskCreated, type Tasks, type TasksDeps } from "../tasks.ts";
+import { MissionMovedOn, type TaskCreated, type Tasks, type TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
 import { checkSpecs, wrong } from "./check-spec.ts";
-import { onceOf, replay } from "./idempotency.ts";
+import { idempotencyRecord, replay } from "./idempotency.ts";
 import { withBaselines } from "./visual-baseline.ts";
 
 /** A new Task: what the request leaves open is filled in, what cannot be is refused, and one commit makes it stand. */
@@ -110,14 +110,14 @@ export const createTask =
       due: [{ stream: taskID, due }],
       ...(callback === undefined ? {} : { callbacks: [{ stream: taskID, url: callback.url }] }),
       ...(also === undefined ? {} : { fence: also.fence }),
-      ...(once === undefined ? {} : { once: onceOf(once, 202, reply, false) }),
+      ...(once === undefined ? {} : { once: idempotencyRecord(once, 202, reply, false) }),
     });
     if (done.ok) {
       engine.nudge(taskID, due);
       return { status: 202, body: reply, replayed: false };
     }
     if (done.reason === "once") return replay(done.bodyHash, done.stored, once);
-    if (origin !== undefined && done.reason !== "name") throw new Overtaken(done.reason);
+    if (origin !== undefined && done.reason !== "name") throw new MissionMovedOn(done.reason);
     throw new Error(`A new Task could not be written: ${done.reason}`);
   };
 

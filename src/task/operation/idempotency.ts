@@ -1,11 +1,16 @@
 import { ServiceError } from "../../error.ts";
-import type { Once } from "../../store/store.ts";
-import type { Accepted, OnceKey } from "../tasks.ts";
+import type { IdempotencyRecord } from "../../store/store.ts";
+import type { Accepted, IdempotencyKey } from "../tasks.ts";
 
 /** The idempotency key, its answer, and its replay. */
 
 /** The key with its answer; `positionAs` lets the store name the event that does not stand yet. */
-export const onceOf = (once: OnceKey, status: number, body: object, positioned: boolean): Once => ({
+export const idempotencyRecord = (
+  once: IdempotencyKey,
+  status: number,
+  body: object,
+  positioned: boolean,
+): IdempotencyRecord => ({
   ...once,
   answer: { status, body: { ...body } },
   ...(positioned ? { positionAs: "eventID" } : {}),
@@ -14,7 +19,7 @@ export const onceOf = (once: OnceKey, status: number, body: object, positioned: 
 export const replay = <T>(
   bodyHash: string,
   stored: { status: number; body: unknown },
-  once: OnceKey | undefined,
+  once: IdempotencyKey | undefined,
 ): Accepted<T> => {
   if (bodyHash !== once?.bodyHash)
     throw new ServiceError(

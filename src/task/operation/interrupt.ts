@@ -5,7 +5,7 @@ import { openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { InterruptAccepted } from "../../protocol/task/accepted.ts";
-import type { Accept } from "./change.ts";
+import type { Change } from "./change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 
 /** A message that interrupts cuts everything that was delegated. */
@@ -19,7 +19,7 @@ export const interruptAll = ({ sessions }: TaskState, surface: string): DomainEv
 
 /** A caller has one delegated session stopped: a fact, which the run hears of and acts on (`branches.ts`). */
 export const createInterrupt =
-  ({ now }: Pick<TasksDeps, "now">, { own, change }: Accept): Tasks["interrupt"] =>
+  ({ now }: Pick<TasksDeps, "now">, { own, change }: Change): Tasks["interrupt"] =>
   async (directory, taskID, sessionID, { surface = "api", reason = "" }, once) => {
     await own(directory, taskID);
     return change<InterruptAccepted>(taskID, once, (state) => {

@@ -1,4 +1,4 @@
-import { endedBy } from "../../domain/session/ask.ts";
+import { asksClosedBy } from "../../domain/session/ask.ts";
 import { rootOf } from "../../domain/state/stream.ts";
 import { isActive, type TaskState } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/due.ts";
@@ -9,14 +9,14 @@ import type { TaskMessage } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
-import type { Accept } from "./change.ts";
+import type { Change } from "./change.ts";
 import { interruptAll } from "./interrupt.ts";
 
 /** Adds an instruction to a Task; one that has ended is taken up again. `restarted` hears of that. */
 export const createMessage =
   (
     { store, now }: Pick<TasksDeps, "store" | "now">,
-    { own, change }: Accept,
+    { own, change }: Change,
     restarted: (taskID: string) => void,
   ): Tasks["message"] =>
   async (directory, taskID, body, once) => {
@@ -36,7 +36,7 @@ export const createMessage =
             ? "queued"
             : "steered";
       const sessionID = rootOf(state);
-      const ended = endedBy(state, disposition);
+      const ended = asksClosedBy(state, disposition);
       return {
         status: 202,
         body: {

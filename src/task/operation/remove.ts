@@ -1,13 +1,13 @@
 import { isActive } from "../../domain/state/task.ts";
 import { ServiceError } from "../../error.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
-import type { Accept } from "./change.ts";
+import type { Change } from "./change.ts";
 
 /** Deletes a Task that has ended: its log, its worktree and branch. `removed` hears of it once the log is gone. */
 export const createRemove =
   (
     { store, engine, workspaces }: Pick<TasksDeps, "store" | "engine" | "workspaces">,
-    { own }: Accept,
+    { own }: Change,
     removed: (taskID: string) => void,
   ): Tasks["remove"] =>
   async (directory, taskID) => {
@@ -16,7 +16,7 @@ export const createRemove =
       if (isActive(state))
         throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
       await store.orphans.leave(taskID);
-      workspaces.doom(taskID);
+      workspaces.markForRemoval(taskID);
       // A message that came in between restarted it; then it is not inactive any more.
       if (await store.erase(taskID, state.version)) break;
     }

@@ -2,11 +2,11 @@ import { isActive } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/due.ts";
 import type { TaskStatus } from "../../protocol/task/status.ts";
 import type { Tasks } from "../tasks.ts";
-import type { Accept } from "./change.ts";
+import type { Change } from "./change.ts";
 
 /** Changes a Task's title, priority, budget, or whether it is archived. */
 export const createUpdate =
-  ({ own, change }: Accept, status: (taskID: string) => Promise<TaskStatus>): Tasks["update"] =>
+  ({ own, change }: Change, status: (taskID: string) => Promise<TaskStatus>): Tasks["update"] =>
   async (directory, taskID, patch) => {
     await own(directory, taskID);
     const { title, priority, archived, budget } = patch;

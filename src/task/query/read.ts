@@ -13,7 +13,7 @@ import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protoc
 import { loadInput, loadText } from "../../store/blob/text.ts";
 import type { Json, ListQuery, Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
-import type { Between } from "../tasks.ts";
+import type { CommitRange } from "../tasks.ts";
 import { withQueue } from "./queue-place.ts";
 
 /** What may be asked about Tasks. Nothing here writes. */
@@ -75,7 +75,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
     return statusOf(task, queue);
   };
 
-  const diff = async (task: TaskState, between: Between | undefined): Promise<string> => {
+  const diff = async (task: TaskState, between: CommitRange | undefined): Promise<string> => {
     if (task.workspace === null) return "";
     const workspace = await workspaces.open(task.taskID, task.workspace);
     if (between !== undefined) {
@@ -141,7 +141,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
       return { messages, total: task.messages, nextAfter };
     },
 
-    diff: async (taskID: string, between?: Between): Promise<string> => diff(await state(taskID), between),
+    diff: async (taskID: string, between?: CommitRange): Promise<string> => diff(await state(taskID), between),
 
     async artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }> {
       const task = await state(taskID);

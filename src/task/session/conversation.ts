@@ -1,4 +1,10 @@
-import { concerns, conversationTypes, converse, messageEventTypes, reopen } from "../../domain/conversation/fold.ts";
+import {
+  belongsTo,
+  conversationTypes,
+  applyEvent,
+  messageEventTypes,
+  restoreFromCompaction,
+} from "../../domain/conversation/fold.ts";
 import { type Conversation, emptyConversation } from "../../domain/conversation/message.ts";
 import type { Recorded, StreamID } from "../../domain/event.ts";
 import { rootOf, type StreamState } from "../../domain/state/stream.ts";
@@ -17,15 +23,15 @@ export const openConversation = async (
 ): Promise<Conversation> => {
   const { version } = state;
   const isOurs = (event: Recorded) =>
-    event.version <= version && concerns(event, sessionID, sessionID === rootOf(state));
+    event.version <= version && belongsTo(event, sessionID, sessionID === rootOf(state));
   const compacted = await newestSummary(store, stream, isOurs);
   const after = compacted?.data.through ?? 0;
   const chat =
     compacted === undefined
       ? emptyConversation()
-      : reopen(compacted, (await store.read(stream, { types: messageEventTypes })).filter(isOurs));
+      : restoreFromCompaction(compacted, (await store.read(stream, { types: messageEventTypes })).filter(isOurs));
   for (const event of await store.read(stream, { types: conversationTypes, after }))
-    if (isOurs(event)) converse(chat, event);
+    if (isOurs(event)) applyEvent(chat, event);
   return chat;
 };
 
@@ -51,7 +57,7 @@ export const createConversations = (store: Store, state: () => TaskState, root: 
     },
     follow(event) {
       for (const [sessionID, chat] of open)
-        if (concerns(event, sessionID, sessionID === rootOf(state()))) converse(chat, event);
+        if (belongsTo(event, sessionID, sessionID === rootOf(state()))) applyEvent(chat, event);
     },
     close(sessionID) {
       if (sessionID !== rootOf(state())) open.delete(sessionID);

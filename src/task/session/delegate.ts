@@ -1,4 +1,4 @@
-import type { Delegated, ExternalTurn } from "../../agent/session.ts";
+import type { DelegatedWork, SessionContext } from "../../agent/session.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import { findSession, interruptOf } from "../../domain/session/session.ts";
 import type { Session } from "../../domain/state/stream.ts";
@@ -10,7 +10,7 @@ import { keepText, loadText } from "../../store/blob/text.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { failed, ok, sized } from "../../tool/result.ts";
 import { type ToolResult, Waits } from "../../tool/tool.ts";
-import type { Joined } from "../../workspace/workspace.ts";
+import type { ForkMerge } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { commitTree } from "../workspace/commit.ts";
 
@@ -20,7 +20,7 @@ import { commitTree } from "../workspace/commit.ts";
  * Task's one after another; a conflict goes back to whoever delegated.
  */
 
-type Work = Delegated & { callID: string };
+type Work = DelegatedWork & { callID: string };
 
 /** Whom it may give work to, and what lets a session go on until its last word. */
 type Team = { squad: Squad; runSession(sessionID: string): Promise<unknown> };
@@ -28,7 +28,7 @@ type Team = { squad: Squad; runSession(sessionID: string): Promise<unknown> };
 /** Sessions of one Task at most. */
 const most = 64;
 
-export const delegate = async (run: Run, team: Team, parent: ExternalTurn, work: Work): Promise<ToolResult> => {
+export const delegate = async (run: Run, team: Team, parent: SessionContext, work: Work): Promise<ToolResult> => {
   const known = run.state().sessions.find(({ callID }) => callID === work.callID);
   const refused = known === undefined ? refusal(run, team, parent, work) : undefined;
   if (refused !== undefined) return failed(refused);
@@ -38,7 +38,7 @@ export const delegate = async (run: Run, team: Team, parent: ExternalTurn, work:
   if (session.end === null) await carryOut(run, team, session);
   const ended = findSession(run.state(), sessionID);
   if (ended.fork !== null)
-    await run.workspaces.leave(await run.workspace(), ended.fork.name, ended.end?.joined?.commit);
+    await run.workspaces.closeFork(await run.workspace(), ended.fork.name, ended.end?.joined?.commit);
   return resultOf(ended, await lastWord(run, sessionID), work.callID);
 };
 
@@ -67,7 +67,7 @@ type End = Pick<EventData["session.ended"], "outcome" | "reason">;
 
 const nothing: Disposable = { [Symbol.dispose]() {} };
 
-const refusal = (run: Run, team: Team, { agent }: ExternalTurn, work: Work): string | undefined => {
+const refusal = (run: Run, team: Team, { agent }: SessionContext, work: Work): string | undefined => {
   const { sessions, slices } = run.state();
   if (!agent.delegates.includes(work.agent))
     return `There is no agent ${JSON.stringify(work.agent)} to delegate to. Expected one of ${agent.delegates.join(", ")}.`;
@@ -80,7 +80,7 @@ const refusal = (run: Run, team: Team, { agent }: ExternalTurn, work: Work): str
   return undefined;
 };
 
-const begin = async (run: Run, team: Team, parent: ExternalTurn, work: Work): Promise<string> => {
+const begin = async (run: Run, team: Team, parent: SessionContext, work: Work): Promise<string> => {
   const sessionID = newID("ses");
   const forked = mayWrite(team, work.agent) && isOneOfSeveral(run, parent.sessionID);
   // The tree that it begins from is committed before anybody else goes on in it.
@@ -134,12 +134,17 @@ const treeNow = async (run: Run): Promise<{ commit: string; tree: string } | und
  * Its change in the Task's files. Begun again after a kill it puts them back first: nobody else has changed them, and
  * the files of its own stand until the end is on record.
  */
-const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>): Promise<Joined> => {
+const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>): Promise<ForkMerge> => {
   const tip = await treeNow(run);
   const workspace = await run.workspace();
   const own = await run.workspaces.fork(workspace, fork.name, fork);
   using _slot = await run.slot();
-  return await run.workspaces.join(workspace, own, tip?.commit ?? fork.commit, `${agent}\n\nTask: ${run.stream}\n`);
+  return await run.workspaces.mergeFork(
+    workspace,
+    own,
+    tip?.commit ?? fork.commit,
+    `${agent}\n\nTask: ${run.stream}\n`,
+  );
 };
 
 /** It could not even be asked, for want of a model for instance: that is its end, and whoever delegated goes on. */

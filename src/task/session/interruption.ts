@@ -3,12 +3,12 @@ import type { Run } from "../run.ts";
 
 /** Sessions that can be stopped while the rest of the Task goes on: a run hears of it also in the middle of a command. */
 
-export interface Branches {
+export interface Interruptions {
   /** Work of a session, under a signal that also follows its interruption; that alone is no error of the work. */
   within(sessionID: string, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
 }
 
-export const createBranches = (run: Run): Branches => {
+export const createInterruptions = (run: Run): Interruptions => {
   const open = new Map<string, AbortController>();
   let watch: AbortController | undefined;
 

@@ -1,7 +1,7 @@
 import { interrupted, runCalls } from "../../agent/loop/call.ts";
-import type { Turn } from "../../agent/session.ts";
+import type { AgentSession } from "../../agent/session.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
-import { isWaiting, type Open } from "../../domain/state/stream.ts";
+import { isWaiting, type OpenCall } from "../../domain/state/stream.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
@@ -13,10 +13,10 @@ import type { Run } from "../run.ts";
 export const recover = async (
   run: Run,
   { sessionID, chat, workspace }: { sessionID: string; chat: Conversation; workspace: () => Promise<Workspace> },
-  turn: (() => Turn) | undefined,
+  turn: (() => AgentSession) | undefined,
 ): Promise<void> => {
   const state = run.state();
-  const isHarmless = ({ callID, effect }: Open) =>
+  const isHarmless = ({ callID, effect }: OpenCall) =>
     turn !== undefined && (effect === "none" || effect === "log" || isWaiting(state, callID));
   const open = new Map(state.open.map((call) => [call.callID, isHarmless(call)]));
   const calls = (chat.turn?.reply.calls ?? []).filter((call) => open.has(call.callID));

@@ -1,11 +1,11 @@
 import { withinTime } from "../../agent/deadline.ts";
 import type { ExternalAgent } from "../../agent/external/run.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
-import type { Delegated, ExternalTurn, Turn } from "../../agent/session.ts";
+import type { DelegatedWork, SessionContext, AgentSession } from "../../agent/session.ts";
 import { ownChecks } from "../../check/project/own-check.ts";
 import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
-import { brake } from "../../domain/session/budget.ts";
+import { stopReason } from "../../domain/session/budget.ts";
 import { circleOf, findSession, interruptOf } from "../../domain/session/session.ts";
 import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
 import { next } from "../../domain/task/next.ts";
@@ -16,15 +16,15 @@ import type { Squad } from "../../squad/squad.ts";
 import type { ToolResult } from "../../tool/tool.ts";
 import type { Run } from "../run.ts";
 import { delegate } from "./delegate.ts";
-import { createBranches } from "./interruption.ts";
+import { createInterruptions } from "./interruption.ts";
 import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
-import { author, maker } from "./squad-author.ts";
-import { createEquip, type Equipment } from "./toolset.ts";
+import { authorTool, authorAgent } from "./squad-author.ts";
+import { createEquip, type Toolset } from "./toolset.ts";
 
 /** The agents of a run: what each session works with, and how it is moved. */
 
-export type Crew = {
+export type SessionRunner = {
   squad: Squad;
   /** What the Task does next, as its squad and its model can. */
   nextStep(): Step;
@@ -33,12 +33,12 @@ export type Crew = {
   /** Lets the Orchestrator work until it asks for no more, or until the Task wants something else. */
   orchestrate(last: boolean): Promise<void>;
   /** Ends what an earlier run left open in the Orchestrator's session. */
-  takeUp(): Promise<void>;
+  recoverOrchestrator(): Promise<void>;
   /** Lets another agent's session go on until its last word, or until it can do nothing more now. */
-  work(sessionID: string): Promise<Conversation>;
+  runSession(sessionID: string): Promise<Conversation>;
 };
 
-export const createCrew = async (run: Run): Promise<Crew> => {
+export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const squad = await run.squads.load(run.state().squad);
   const { orchestrator, agents } = squad;
   const external = externalOf(run, orchestrator);
@@ -52,7 +52,7 @@ export const createCrew = async (run: Run): Promise<Crew> => {
   const ours = ownChecks(facts, run.limits.projectCheckSeconds);
   const retries = () => !(model instanceof Error) && model?.retries !== false;
   const reviews = agents.some(isReviewer);
-  const stop = (sessionID: string) => brake(run.state(), run.limits, run.now(), circleOf(run.state(), sessionID));
+  const stop = (sessionID: string) => stopReason(run.state(), run.limits, run.now(), circleOf(run.state(), sessionID));
   const nextStep = (): Step =>
     next(run.state(), {
       checkRounds: run.limits.checkRounds,
@@ -63,11 +63,12 @@ export const createCrew = async (run: Run): Promise<Crew> => {
     });
 
   const { production } = run.state();
-  const ownTools = production === null ? equip(orchestrator) : equip(maker(orchestrator), [author(run, production)]);
+  const ownTools =
+    production === null ? equip(orchestrator) : equip(authorAgent(orchestrator), [authorTool(run, production)]);
 
-  const lead = (last: boolean): ExternalTurn =>
+  const lead = (last: boolean): SessionContext =>
     base({
-      agent: production === null ? orchestrator : maker(orchestrator),
+      agent: production === null ? orchestrator : authorAgent(orchestrator),
       sessionID: rootOf(run.state()),
       chat: run.chat,
       model: () => run.state().model,
@@ -78,16 +79,16 @@ export const createCrew = async (run: Run): Promise<Crew> => {
       last,
     });
 
-  const turnOf = (turn: ExternalTurn, asked: Model | Error | undefined, { tools, specs }: Equipment): Turn => {
+  const turnOf = (turn: SessionContext, asked: Model | Error | undefined, { tools, specs }: Toolset): AgentSession => {
     if (asked === undefined) throw new Error("Expected an agent of ours, got one with a model of its own.");
     if (asked instanceof Error) throw asked;
-    const delegated = (callID: string, work: Delegated): Promise<ToolResult> =>
-      delegate(run, { squad, runSession: (sessionID) => crew.work(sessionID) }, turn, { callID, ...work });
+    const delegated = (callID: string, work: DelegatedWork): Promise<ToolResult> =>
+      delegate(run, { squad, runSession: (sessionID) => crew.runSession(sessionID) }, turn, { callID, ...work });
     return { ...turn, model: asked, tools, specs, delegate: delegated };
   };
 
-  const branches = createBranches(run);
-  const crew: Crew = {
+  const branches = createInterruptions(run);
+  const crew: SessionRunner = {
     squad,
     nextStep,
     retries,
@@ -96,11 +97,11 @@ export const createCrew = async (run: Run): Promise<Crew> => {
       else await runProgram(lead(last), external);
       model = await loadModel();
     },
-    async takeUp() {
+    async recoverOrchestrator() {
       const about = { sessionID: rootOf(run.state()), chat: run.chat, workspace: run.workspace };
       await recover(run, about, external === undefined ? () => turnOf(lead(false), model, ownTools) : undefined);
     },
-    async work(sessionID) {
+    async runSession(sessionID) {
       const chat = await run.chats.of(sessionID);
       const session = () => findSession(run.state(), sessionID);
       const agent = agents.find(({ name }) => name === session().agent);
@@ -139,7 +140,7 @@ export const createCrew = async (run: Run): Promise<Crew> => {
 };
 
 /** A reviewer sees what it was given: nothing of the project beside it. */
-const asReview = (turn: Turn): Turn => ({ ...turn, system: turn.agent.instructions });
+const asReview = (turn: AgentSession): AgentSession => ({ ...turn, system: turn.agent.instructions });
 
 /** It has not said its last word, waits for nothing, and nobody wants the Task to end or to wait. */
 const isUnderWay = (run: Run, { sessionID, sliceIDs, judged: said, purpose, reply, end }: Session): boolean => {
@@ -164,7 +165,7 @@ const externalOf = (run: Run, { runtime }: AgentSpec): ExternalAgent | undefined
   throw new ServiceError("squad_not_available", `Expected the external agent ${name} in config.jsonc, got none.`);
 };
 
-const runProgram = async (turn: ExternalTurn, agent: ExternalAgent): Promise<void> => {
+const runProgram = async (turn: SessionContext, agent: ExternalAgent): Promise<void> => {
   const { runExternal } = await import("../../agent/external/run.ts");
   await withinTime(turn, (signal) => runExternal({ ...turn, signal }, agent));
 };

@@ -16,7 +16,7 @@ import type { Tool, ToolResult } from "../../tool/tool.ts";
  */
 
 /** A Task that makes a squad looks at the project and writes a package: no files, no commands, nobody else. */
-export const maker = (orchestrator: AgentSpec): AgentSpec => ({
+export const authorAgent = (orchestrator: AgentSpec): AgentSpec => ({
   ...orchestrator,
   instructions: makerHandbook,
   tools: ["read", "list", "search", "note", "ask"],
@@ -35,8 +35,8 @@ How you work
 
 Write for this project and this work. No agent without a duty that another has not; no duty without an agent.`;
 
-export const author = (run: Run, production: NonNullable<TaskState["production"]>): Tool =>
-  authorTool(
+export const authorTool = (run: Run, production: NonNullable<TaskState["production"]>): Tool =>
+  createAuthorTool(
     { production },
     {
       blobs: run.store.blobs,
@@ -82,7 +82,7 @@ const input = z.strictObject({
 
 type Input = z.infer<typeof input>;
 
-const authorTool = (
+const createAuthorTool = (
   { production }: { production: NonNullable<TaskState["production"]> },
   { blobs, redact, validate }: { blobs: Blobs; redact: (text: string) => string; validate: Manager["validate"] },
 ): Tool<Input> => ({
@@ -94,7 +94,7 @@ const authorTool = (
   effect: "log",
   async run(given, { sessionID, callID }): Promise<ToolResult> {
     const files = filesOf(given, production);
-    const problems = await judged(files, production, { redact, validate });
+    const problems = await packageProblems(files, production, { redact, validate });
     if (problems.length > 0) return failed(`The package is refused, nothing was staged:\n- ${problems.join("\n- ")}`);
     await blobs.put(encode(files), true);
     const squad = { id: production.squad, version: given.version, digest: digestOf(files), scope: "project" as const };
@@ -108,7 +108,7 @@ const authorTool = (
 });
 
 /** What is against a package as it would be installed; the same is asked again before it is. */
-export const judged = async (
+export const packageProblems = async (
   files: readonly PackageFile[],
   production: NonNullable<TaskState["production"]>,
   { redact, validate }: { redact: (text: string) => string; validate: Manager["validate"] },

@@ -1,4 +1,4 @@
-import type { ExternalTurn } from "../../agent/session.ts";
+import type { SessionContext } from "../../agent/session.ts";
 import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
 import { dueNow } from "../../engine/due.ts";
@@ -12,12 +12,12 @@ import type { Run } from "../run.ts";
 
 /** What every session of a run works with: its agent's tools, and the run's means in the shape that the loop wants. */
 
-export type Equipment = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSpec[] };
+export type Toolset = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSpec[] };
 
 export const createEquip = (run: Run, { agents, skills }: Squad, facts: Facts) => {
   const rules = compileRules(run.permissions, run.state().projectRules);
 
-  const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Equipment => {
+  const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Toolset => {
     const tools = [...selectTools(names, { web: run.web !== undefined, skills }), ...more];
     // Where there are no skills, nothing is said of them.
     const some = skills.length + (facts.project?.skills?.length ?? 0) > 0;
@@ -26,11 +26,11 @@ export const createEquip = (run: Run, { agents, skills }: Squad, facts: Facts) =
   };
 
   const turn = (
-    about: Pick<ExternalTurn, "agent" | "sessionID" | "chat" | "wanted" | "last"> & { model: () => ModelRef },
-  ): ExternalTurn => ({
+    about: Pick<SessionContext, "agent" | "sessionID" | "chat" | "wanted" | "last"> & { model: () => ModelRef },
+  ): SessionContext => ({
     ...about,
     facts,
-    colleagues: agents.filter(({ name }) => about.agent.delegates.includes(name)),
+    teammates: agents.filter(({ name }) => about.agent.delegates.includes(name)),
     limits: run.limits,
     rules,
     store: run.store,
@@ -48,7 +48,7 @@ export const createEquip = (run: Run, { agents, skills }: Squad, facts: Facts) =
     slot: run.slot,
     live: (type, id, text) => run.store.live.publish(frame(run, about.sessionID, type, id, text), run.state().position),
     sleep: (ms, signal = run.signal) => sleep(ms, signal),
-    standIn: () => run.models.standIn(about.model(), run.state().tried),
+    fallbackModel: () => run.models.fallbackModel(about.model(), run.state().tried),
     async defer(event, until) {
       const due = { at: until, rank: dueNow(until, run.state().priority).rank };
       const { input } = run.state();

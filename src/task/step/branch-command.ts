@@ -5,5 +5,5 @@ export const cherryPick = (branch: string | null): string => `git cherry-pick ${
 /** Into the files alone, among what is not committed there. */
 export const take = (branch: string | null): string => `git diff --binary ${branch}^ ${branch} | git apply`;
 
-export const named = (paths: readonly string[]): string =>
+export const namedPaths = (paths: readonly string[]): string =>
   paths.length <= 10 ? paths.join(", ") : `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more`;

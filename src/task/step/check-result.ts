@@ -2,9 +2,9 @@ import { runCheck } from "../../check/run.ts";
 import type { CheckResult } from "../../check/check.ts";
 import { redefinedIn } from "../../check/project/redefined.ts";
 import type { RunCheck } from "../../protocol/check.ts";
-import type { Checkout, Laid } from "../../workspace/workspace.ts";
+import type { Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
-import { watched } from "../workspace/open.ts";
+import { withTamperGuard } from "../workspace/open.ts";
 
 /** One check from its first try to the result that counts. */
 
@@ -19,12 +19,12 @@ export const resultOf = async (
   const first = { ...(await attempt(run, spec, checkout)), flaky: false, redefined: [] };
   if (checkout === undefined || on === "base") return first;
   const result = await again(run, spec, checkout, first);
-  return result.state === "passed" ? asBefore(run, spec, checkout, result) : result;
+  return result.state === "passed" ? checkWithOriginal(run, spec, checkout, result) : result;
 };
 
 /** A red check runs once more on the same files: whether its word can be relied on is shown. */
 const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result): Promise<Result> => {
-  const own = run.state().own.some(({ id }) => id === spec.id);
+  const own = run.state().ownChecks.some(({ id }) => id === spec.id);
   if (first.state !== "failed" || first.final || own) return first;
   const second = await attempt(run, spec, checkout);
   if (second.state !== "passed") return first;
@@ -33,7 +33,7 @@ const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result
 };
 
 /** Where the work changed what says how the check is run, it has to pass with that as it was before, too. */
-const asBefore = async (run: Run, spec: RunCheck, checkout: Checkout, green: Result): Promise<Result> => {
+const checkWithOriginal = async (run: Run, spec: RunCheck, checkout: Checkout, green: Result): Promise<Result> => {
   const command = spec.kind === "file" ? undefined : "run" in spec ? spec.run : spec.start;
   const base = run.state().workspace?.baseCommit;
   if (command === undefined || base == null || base === run.state().tree?.commit) return green;
@@ -55,7 +55,7 @@ const attempt = async (
   run: Run,
   spec: RunCheck,
   checkout: Checkout | undefined,
-  laid: readonly Laid[] = [],
+  laid: readonly FileOverride[] = [],
 ): Promise<CheckResult> => {
   const options = {
     limits: run.limits,
@@ -73,5 +73,5 @@ const attempt = async (
   const failed = spec.kind === "file" ? undefined : await run.checkout.setUp();
   if (failed !== undefined) return failed;
   await using place = await checkout.open(spec.id, laid);
-  return await runCheck(spec, watched(run, place), options);
+  return await runCheck(spec, withTamperGuard(run, place), options);
 };

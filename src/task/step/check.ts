@@ -7,7 +7,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Artifact } from "../../protocol/task/status.ts";
 import type { Run } from "../run.ts";
 import { type Result, resultOf } from "./check-result.ts";
-import { said } from "./message.ts";
+import { messageFromService } from "./message.ts";
 
 /** Checks, run by the service: on the base before the work, and on the tree that will land. */
 
@@ -33,7 +33,7 @@ const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work"
       if (on === "work" && run.state().input > (run.state().reply?.read ?? 0)) queue.length = 0;
     }
   };
-  const ends = await Promise.allSettled(Array.from({ length: checkout?.apart === true ? atOnce : 1 }, work));
+  const ends = await Promise.allSettled(Array.from({ length: checkout?.isolated === true ? atOnce : 1 }, work));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 };
 
@@ -90,5 +90,5 @@ export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<v
       ? ""
       : " They ran on your change on top of the project's last commit, which is what lands: what its user has not committed was not there.";
   const text = `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed (round ${state.round + 1} of ${run.limits.checkRounds}).${alone}\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done.`;
-  await run.record([await said(run, "checks", text)], { judged: state.version });
+  await run.record([await messageFromService(run, "checks", text)], { judged: state.version });
 };

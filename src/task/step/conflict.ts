@@ -1,11 +1,11 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import { baseSide, projectSide, taskSide } from "../../workspace/landing/conflict.ts";
-import type { Renewed, Workspace } from "../../workspace/workspace.ts";
+import type { MarkedRebase, Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { messageFor } from "../workspace/commit.ts";
 import { keepSnapshot } from "../workspace/open.ts";
-import { named } from "./branch-command.ts";
-import { said } from "./message.ts";
+import { namedPaths } from "./branch-command.ts";
+import { messageFromService } from "./message.ts";
 
 /** A conflict with the project goes back to the agent, with both sides. */
 
@@ -16,7 +16,7 @@ export type Conflict = {
 };
 
 /** Paths that are in the way and that no agent could see; then nothing was done. */
-export const giveBack = async (run: Run, workspace: Workspace, conflict: Conflict): Promise<string[]> => {
+export const returnConflict = async (run: Run, workspace: Workspace, conflict: Conflict): Promise<string[]> => {
   const { tree, landingRound, workspace: prepared } = run.state();
   const round = landingRound + 1;
   if (tree === null || prepared?.baseCommit == null || prepared.baseTree === null) return [];
@@ -28,7 +28,7 @@ export const giveBack = async (run: Run, workspace: Workspace, conflict: Conflic
     return [];
   }
   const dirty = conflict.kind === "edited" ? conflict.paths : [];
-  const renewed = await run.workspaces.renew(workspace, tree, messageFor(run), dirty);
+  const renewed = await run.workspaces.rebaseWithMarkers(workspace, tree, messageFor(run), dirty);
   if (!renewed.ok) return renewed.paths;
   const { paths, baseCommit, baseTree, commit, tree: treeID, snapshot } = renewed;
   const base = { baseCommit, baseTree, commit, tree: treeID };
@@ -40,16 +40,16 @@ export const giveBack = async (run: Run, workspace: Workspace, conflict: Conflic
 
 /** Not judged: the files have changed already, and the fact must not be lost. */
 const record = async (run: Run, data: EventData["landing.conflicted"], text: string): Promise<void> => {
-  await run.record([{ type: "landing.conflicted", data }, await said(run, "landing", text)]);
+  await run.record([{ type: "landing.conflicted", data }, await messageFromService(run, "landing", text)]);
 };
 
-const conflictText = (run: Run, round: number, renewed: Extract<Renewed, { ok: true }>): string => {
+const conflictText = (run: Run, round: number, renewed: Extract<MarkedRebase, { ok: true }>): string => {
   const { paths, said, uncommitted, theirs } = renewed;
   const work =
     uncommitted.length === 0
       ? ""
-      : `\n\nIn ${named(uncommitted)} the project's side is work in progress of the user's, not committed yet. Leave those lines exactly as they are and put your change beside them: a change that rewrites or needs uncommitted lines cannot land.`;
-  return `Your change could not land: while you worked, the project changed the same places in ${named(paths)} (round ${round} of ${run.limits.landingRounds}).
+      : `\n\nIn ${namedPaths(uncommitted)} the project's side is work in progress of the user's, not committed yet. Leave those lines exactly as they are and put your change beside them: a change that rewrites or needs uncommitted lines cannot land.`;
+  return `Your change could not land: while you worked, the project changed the same places in ${namedPaths(paths)} (round ${round} of ${run.limits.landingRounds}).
 
 Your workspace now holds the project as it is at this moment, with your change put on top of it. Where both sides changed the same lines, the file has both versions, and between them what stood there before:
 
@@ -73,4 +73,4 @@ When you are done, say so. The checks run again, and landing is tried again.`;
 };
 
 const unresolvedText = (run: Run, round: number, paths: readonly string[]): string =>
-  `Your change could not land: conflict markers (lines that begin with <<<<<<<, |||||||, ======= or >>>>>>>) still stand in ${named(paths)} (round ${round} of ${run.limits.landingRounds}). Open each of these files, make one version of both sides, and remove the marker lines. When you are done, say so.`;
+  `Your change could not land: conflict markers (lines that begin with <<<<<<<, |||||||, ======= or >>>>>>>) still stand in ${namedPaths(paths)} (round ${round} of ${run.limits.landingRounds}). Open each of these files, make one version of both sides, and remove the marker lines. When you are done, say so.`;

@@ -1,7 +1,7 @@
 import { messageOf, ServiceError } from "../../error.ts";
 import type { Manager } from "../../squad/install/manager.ts";
 import { decode } from "../../squad/package/package.ts";
-import { judged } from "../session/squad-author.ts";
+import { packageProblems } from "../session/squad-author.ts";
 import type { Run } from "../run.ts";
 import { settle } from "./settle.ts";
 
@@ -26,7 +26,7 @@ export const install = async (run: Run, manager: Pick<Manager, "install" | "vali
   const bytes = await run.store.blobs.get(squad.digest);
   const files = bytes === undefined ? undefined : decode(bytes);
   if (files === undefined) return fail("text_lost", "its staged package is gone from the data folder.");
-  const problems = await judged(files, production, { redact: run.store.redact, validate: manager.validate });
+  const problems = await packageProblems(files, production, { redact: run.store.redact, validate: manager.validate });
   if (problems.length > 0) return fail("squad_invalid", `${problems.join("; ")}.`);
   // At the version it was judged at, so that no cancel or message falls in between.
   if (

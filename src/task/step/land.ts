@@ -3,11 +3,11 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { LandingPlan, Refusal, Workspace } from "../../workspace/workspace.ts";
 import type { Commit } from "../../workspace/object/commit.ts";
-import { type Conflict, giveBack } from "./conflict.ts";
+import { type Conflict, returnConflict } from "./conflict.ts";
 import type { Run } from "../run.ts";
 import { settle } from "./settle.ts";
 import { messageFor } from "../workspace/commit.ts";
-import { cherryPick, named, take } from "./branch-command.ts";
+import { cherryPick, namedPaths, take } from "./branch-command.ts";
 
 /**
  * The checked tree enters the project. First the change alone: on the branch's head, without what the user had not
@@ -27,7 +27,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
 
   if (prepared.targetRef === null) {
     const ref = `refs/heads/${prepared.branch}`;
-    const kept = run.state().left;
+    const kept = run.state().unlandable;
     await run.record([{ type: "landing.finished", data: { commit: tree.commit, tree: tree.tree, ref, kept } }], {
       judged: run.state().version,
     });
@@ -52,7 +52,7 @@ const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<
     await run.record([{ type: "landing.withdrawn", data: { reason: landed.reason } }]);
     return;
   }
-  const kept = [...new Set([...landed.kept, ...run.state().left])];
+  const kept = [...new Set([...landed.kept, ...run.state().unlandable])];
   const merged = plan.paths.filter((path) => path.merged === true && !kept.includes(path.path)).map(({ path }) => path);
   const more = merged.length === 0 ? {} : { merged };
   await run.record([{ type: "landing.finished", data: { commit, tree, ref, kept, ...more } }]);
@@ -75,7 +75,7 @@ const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boo
     case "entangled":
       return fail(run, {
         code: "landing_entangled",
-        message: `The work is done and on ${branch}, but it changes lines that are not committed in the project, and cannot be a commit without them: ${named(rebased.paths)}. Nothing was overwritten. To take it into your files as they are: ${take(branch)}`,
+        message: `The work is done and on ${branch}, but it changes lines that are not committed in the project, and cannot be a commit without them: ${namedPaths(rebased.paths)}. Nothing was overwritten. To take it into your files as they are: ${take(branch)}`,
         retryable: false,
         remedy: `Run: ${take(branch)} — or commit your own changes first, then run: ${cherryPick(branch)}`,
       });
@@ -128,16 +128,16 @@ const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: 
     }[conflict.kind];
     return fail(run, {
       code: "landing_conflict",
-      message: `The work is done and on ${branch}, but ${why}${rounds}: ${named(conflict.paths)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+      message: `The work is done and on ${branch}, but ${why}${rounds}: ${namedPaths(conflict.paths)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
       retryable: conflict.kind === "edited",
       remedy: `${conflict.kind === "edited" ? "Commit or stash your changes, then run" : "Run"}: ${cherryPick(branch)}`,
     });
   }
-  const inTheWay = await giveBack(run, workspace, conflict);
+  const inTheWay = await returnConflict(run, workspace, conflict);
   if (inTheWay.length === 0) return;
   return fail(run, {
     code: "landing_dirty",
-    message: `The work is done and on ${branch}, but something is in its way in the project that Git does not show: ${named(inTheWay)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+    message: `The work is done and on ${branch}, but something is in its way in the project that Git does not show: ${namedPaths(inTheWay)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
     retryable: true,
     remedy: `Move it away and send a message to land again, or run: ${cherryPick(branch)}`,
   });

@@ -5,7 +5,11 @@ import { keepText } from "../../store/blob/text.ts";
 import type { Run } from "../run.ts";
 
 /** What the service itself says to the Orchestrator: of checks, of a review, of a landing. It is read before the next step. */
-export const said = async (run: Run, source: "checks" | "review" | "landing", text: string): Promise<DomainEvent> => ({
+export const messageFromService = async (
+  run: Run,
+  source: "checks" | "review" | "landing",
+  text: string,
+): Promise<DomainEvent> => ({
   type: "message.received",
   data: {
     messageID: newID("msg"),

@@ -1,7 +1,7 @@
 import { briefOf } from "../../domain/evidence/review-brief.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
-import { goalsOf, isAcceptable, refusedOf } from "../../domain/evidence/slice.ts";
+import { goalsOf, isAcceptable, unacceptedSlices } from "../../domain/evidence/slice.ts";
 import { findSession } from "../../domain/session/session.ts";
 import type { CheckRun, Slice } from "../../domain/state/task.ts";
 import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
@@ -9,19 +9,19 @@ import { newID } from "../../id.ts";
 import type { ReviewCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
-import { asData, fit } from "../../tool/result.ts";
+import { markForeign, truncateMiddle } from "../../tool/result.ts";
 import { subjectOf } from "./check.ts";
-import type { Crew } from "../session/runner.ts";
+import type { SessionRunner } from "../session/runner.ts";
 import { isReviewer } from "../../domain/agent.ts";
 import type { Run } from "../run.ts";
-import { said } from "./message.ts";
+import { messageFromService } from "./message.ts";
 
 /**
  * Before anything lands, somebody who did not write it reads contract, diff and evidence, and nothing else. What is
  * accepted the service settles; the rest goes back to the agents.
  */
 
-export const review = async (run: Run, crew: Crew, asked: Asked): Promise<void> => {
+export const review = async (run: Run, crew: SessionRunner, asked: Asked): Promise<void> => {
   const begun = run.state().sessions.find(({ purpose, end }) => purpose === "review" && end === null);
   // What it was given is no longer what is there.
   if (begun !== undefined && begun.edits !== run.state().edits) {
@@ -29,7 +29,7 @@ export const review = async (run: Run, crew: Crew, asked: Asked): Promise<void> 
     return;
   }
   const sessionID = begun?.sessionID ?? (await begin(run, crew, asked));
-  const chat = await crew.work(sessionID);
+  const chat = await crew.runSession(sessionID);
   const state = run.state();
   if (state.deferred !== null || state.open.length > 0) return;
   run.chats.close(sessionID);
@@ -121,7 +121,7 @@ export const accept = (run: Run): Promise<boolean> => run.record(settledNow(run)
 
 const settledNow = (run: Run): DomainEvent[] => {
   const state = run.state();
-  if (refusedOf(state).length > 0) return [];
+  if (unacceptedSlices(state).length > 0) return [];
   return state.slices
     .filter((slice) => isAcceptable(state, slice))
     .map(({ sliceID, contract: { revision } }) => ({
@@ -142,10 +142,10 @@ export const revise = async (run: Run, slices: readonly Slice[], checks: readonl
       `- ${sliceID} "${contract.title}": ${found?.verdict === "accepted" ? "accepted, but nothing of it was seen on the files as they are now" : (found?.verdict ?? "not judged")}. ${found?.notes ?? ""}`,
   );
   const text = `Somebody who did not write it reviewed your work against its contract, from the diff and the evidence alone (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${[...parts, ...criteria].join("\n")}\n\nFix what is right in it. Where it is wrong, make the evidence show it: a test, a command, a clearer place. Checks and review run again when you are done.`;
-  await run.record([await said(run, "review", text)], { judged: state.version });
+  await run.record([await messageFromService(run, "review", text)], { judged: state.version });
 };
 
-const begin = async (run: Run, crew: Crew, { slices: sliceIDs, checks }: Asked): Promise<string> => {
+const begin = async (run: Run, crew: SessionRunner, { slices: sliceIDs, checks }: Asked): Promise<string> => {
   const reviewer = crew.squad.agents.find(isReviewer);
   if (reviewer === undefined) throw new Error(`Expected a reviewer in squad ${crew.squad.id}, got none.`);
   const sessionID = newID("ses");
@@ -182,10 +182,10 @@ const given = async (run: Run, sliceIDs: readonly string[], checks: readonly Rev
     evidence,
   }));
   return briefOf([...sliceIDs.flatMap((id) => goals.filter(({ sliceID }) => sliceID === id)), ...criteria], {
-    request: asData("the request", fit(request, "the rest is not shown", longestRequest)),
+    request: markForeign("the request", truncateMiddle(request, "the rest is not shown", longestRequest)),
     diff:
       diff === ""
         ? "Nothing was changed that Git can show."
-        : asData("the diff", fit(diff, "ask for less in one Task", longestDiff)),
+        : markForeign("the diff", truncateMiddle(diff, "ask for less in one Task", longestDiff)),
   });
 };

@@ -1,17 +1,17 @@
 import { evolve } from "../../domain/task/evolve.ts";
 import { dueNow } from "../../engine/due.ts";
 import { messageOf } from "../../error.ts";
-import { recordThrough } from "../../store/claimed-stream.ts";
+import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import type { Claim } from "../../store/store.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { createFiles } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
-import { wokenBy } from "../wake-mission.ts";
+import { missionWake } from "../wake-mission.ts";
 import type { Run, RunDeps } from "../run.ts";
 import { createConversations, openConversation } from "../session/conversation.ts";
 import { failNow } from "../step/settle.ts";
-import { createCheckoutOfRun } from "../workspace/check-files.ts";
+import { createRunCheckout } from "../workspace/check-files.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { readRules } from "./project-rules.ts";
 
@@ -38,13 +38,13 @@ export const openRun = async (
   const chat = await openConversation(store, stream, state);
   const chats = createConversations(store, () => state, chat);
 
-  const record = recordThrough(store, claim, {
+  const record = commitThroughClaim(store, claim, {
     version: () => state.version,
     absorb(event) {
       state = evolve(state, event);
       chats.follow(event);
     },
-    wakes: (events) => wokenBy(state, events, deps.now()),
+    wakes: (events) => missionWake(state, events, deps.now()),
     recorded: deps.recorded,
   });
 
@@ -67,9 +67,9 @@ export const openRun = async (
     forgetWorkspace() {
       opened = undefined;
     },
-    checkout: createCheckoutOfRun(() => run),
+    checkout: createRunCheckout(() => run),
     landingTurn: () =>
-      (holdsTurn ??= deps.workspaces.turn(state.project, signal).then((turn) => {
+      (holdsTurn ??= deps.workspaces.landingTurn(state.project, signal).then((turn) => {
         heldTurn = turn;
       })),
     leaveTurn() {
@@ -83,7 +83,7 @@ export const openRun = async (
 
   const forks = () => state.sessions.flatMap(({ fork }) => (fork === null ? [] : [forkKey(stream, fork.name)]));
   scope.defer(async () => {
-    await Promise.all([stream, ...forks()].map((key) => deps.processes.rest(key)));
+    await Promise.all([stream, ...forks()].map((key) => deps.processes.closeSandboxes(key)));
   });
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
@@ -145,7 +145,7 @@ export const openRun = async (
   if (state.cancel === null && state.landed === null)
     run
       .workspace()
-      .then((workspace) => workspace.warm())
+      .then((workspace) => workspace.prepareSandbox())
       .catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;
 };

@@ -1,16 +1,16 @@
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf, ServiceError } from "../../error.ts";
-import { ClaimLost, moveClaimed } from "../../store/claimed-stream.ts";
+import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { WorkspaceLost } from "../../workspace/error.ts";
 import { withoutAttachments } from "../workspace/attachment.ts";
 import { baseline, check, feedback } from "../step/check.ts";
-import { createCrew } from "../session/runner.ts";
+import { createSessionRunner } from "../session/runner.ts";
 import { install } from "../step/install.ts";
 import { land } from "../step/land.ts";
 import { openRun } from "./open.ts";
 import type { Run, RunDeps } from "../run.ts";
-import { renew } from "../workspace/open.ts";
+import { reopenWorkspace } from "../workspace/open.ts";
 import { accept, review, revise } from "../step/review.ts";
 import { failNow, settle } from "../step/settle.ts";
 import { commitTree } from "../workspace/commit.ts";
@@ -24,15 +24,15 @@ import { wait } from "../step/wait.ts";
 export const createRunTask =
   (deps: RunDeps) =>
   (stream: StreamID, signal: AbortSignal): Promise<void> =>
-    moveClaimed(deps, stream, signal, async (claim, stop, scope) => {
+    withClaim(deps, stream, signal, async (claim, stop, scope) => {
       const run = await openRun(deps, claim, stop, scope);
       if (run === undefined) return;
       scope.defer(() => withoutAttachments(run));
-      await move(run).catch((error: unknown) => fault(run, error));
+      await move(run).catch((error: unknown) => failUnexpectedly(run, error));
     });
 
 const move = async (run: Run): Promise<void> => {
-  const crew = await createCrew(run);
+  const crew = await createSessionRunner(run);
   for (;;) {
     run.signal.throwIfAborted();
     const step = crew.nextStep();
@@ -42,10 +42,10 @@ const move = async (run: Run): Promise<void> => {
       case "done":
         return;
       case "renew":
-        await renew(run);
+        await reopenWorkspace(run);
         break;
       case "recover":
-        await crew.takeUp();
+        await crew.recoverOrchestrator();
         break;
       case "baseline":
         await baseline(run, step.checks);
@@ -95,7 +95,7 @@ const move = async (run: Run): Promise<void> => {
 };
 
 /** What nobody foresaw ends this Task, and only it. What the store cannot take now is tried again later. */
-const fault = async (run: Run, error: unknown): Promise<void> => {
+const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
   run.log.error(

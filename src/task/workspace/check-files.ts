@@ -1,11 +1,11 @@
 import type { CheckResult } from "../../check/check.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
-import type { CheckoutOfRun, Run } from "../run.ts";
+import type { RunCheckout, Run } from "../run.ts";
 import { reasonOf } from "./setup.ts";
 
 /** Where a run's checks find their files: made with the first of them, moved from commit to commit, gone with the run. */
 
-export const createCheckoutOfRun = (run: () => Run): CheckoutOfRun => {
+export const createRunCheckout = (run: () => Run): RunCheckout => {
   let open: Checkout | undefined;
   let setUp: Promise<CheckResult | undefined> | undefined;
   return {

@@ -2,15 +2,15 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Snapshot } from "../../protocol/event/workspace.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { createFingerprint } from "../../workspace/worktree/tamper.ts";
+import { createTamperGuard } from "../../workspace/worktree/tamper.ts";
 import type { Run } from "../run.ts";
-import { recordGiven, withSetup } from "./setup.ts";
+import { recordDependencies, withSetup } from "./setup.ts";
 
 /** The Task's workspace: opened when it is on record, else made and put on record. */
 export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { taskID, workspace, directory, isolation, landing } = run.state();
   if (workspace !== null && run.state().landed === null)
-    return furnished(
+    return prepareCommands(
       run,
       await run.workspaces.open(taskID, workspace, run.state().tree?.commit ?? workspace.baseCommit ?? undefined),
     );
@@ -18,19 +18,22 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { snapshot } = made.prepared;
   const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
   await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen } }]);
-  return furnished(run, made);
+  return prepareCommands(run, made);
 };
 
-const furnished = async (run: Run, workspace: Workspace): Promise<Workspace> => {
-  await recordGiven(run, workspace);
-  return withSetup(run, watched(run, workspace));
+const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspace> => {
+  await recordDependencies(run, workspace);
+  return withSetup(run, withTamperGuard(run, workspace));
 };
 
 /** Where commands can write to the repository's own files: each is looked at afterwards, and what it did there is a fact. */
-export const watched = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspace, "talk">>>(run: Run, place: P): P => {
+export const withTamperGuard = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspace, "talk">>>(
+  run: Run,
+  place: P,
+): P => {
   const { taskID, project } = run.state();
   if (run.sandbox.tier === 1 || !existsSync(join(project, "HEAD"))) return place;
-  const fingerprint = createFingerprint({ commonDir: project, taskID });
+  const fingerprint = createTamperGuard({ commonDir: project, taskID });
   const look = async () => {
     const files = fingerprint.end();
     if (files.length > 0) await run.record([{ type: "git.tampered", data: { files } }]);
@@ -53,7 +56,7 @@ export const watched = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspac
 };
 
 /** A message came while the result landed: what follows starts from the new base. */
-export const renew = async (run: Run): Promise<void> => {
+export const reopenWorkspace = async (run: Run): Promise<void> => {
   run.forgetWorkspace();
   await run.workspace();
 };

@@ -28,11 +28,11 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
     const owner = ownerOf(taskID);
     if ((await store.state(owner)) === undefined) {
       if (owner !== taskID) return;
-      if (workspaces.isDoomed(taskID)) await workspaces.remove(taskID);
+      if (workspaces.isMarkedForRemoval(taskID)) await workspaces.remove(taskID);
       else keep(taskID, "no Task of this id is known; nothing says that its work is wanted nowhere");
       return;
     }
-    workspaces.spare(taskID);
+    workspaces.unmarkForRemoval(taskID);
     let wanted = false;
     const retired = await workspaces.retire(taskID, async () => {
       const state = await store.state(owner);
@@ -55,7 +55,7 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
       for (const taskID of tasks())
         if (!stop.signal.aborted) await tidy(taskID).catch((error: unknown) => keep(taskID, messageOf(error)));
     }));
-  const all = () => void sweep(() => workspaces.standing());
+  const all = () => void sweep(() => workspaces.listWorktrees());
   const timer = setInterval(all, Math.min(hour, Math.max(60_000, (retentionHours * hour) / 4)));
   timer.unref();
   setImmediate(all);

@@ -1,4 +1,4 @@
-import type { Ran } from "../../process/process.ts";
+import type { CommandResult } from "../../process/process.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -12,7 +12,7 @@ import type { Run, Setup } from "../run.ts";
 /** The last of its output, for the Task's `error`. */
 const tailBytes = 4000;
 
-export const recordGiven = async (run: Run, { prepared, dependencies }: Workspace): Promise<void> => {
+export const recordDependencies = async (run: Run, { prepared, dependencies }: Workspace): Promise<void> => {
   const known = run.state().dependencies;
   if (prepared.kind === "directory" || same(known ?? [], dependencies)) return;
   await run.record([{ type: "dependencies.given", data: { folders: [...dependencies] } }]);
@@ -53,7 +53,7 @@ const until = async <T>(work: Promise<T>, signal: AbortSignal): Promise<T | unde
   }
 };
 
-const notStarted = (output: string): Ran => ({
+const notStarted = (output: string): CommandResult => ({
   exitCode: null,
   output,
   stdout: "",
@@ -74,11 +74,11 @@ const setUp = async (
   if (before?.worktree === about.worktree) {
     if (before.run === about.run && before.finished !== null) return failure(before.finished);
     // It died in the middle, failed, or is another one now: what it left is nothing to build on.
-    await workspace.clear();
+    await workspace.clearDependencies();
   }
   await run.record([{ type: "setup.started", data: about }]);
   // Only the setup has the network: it has a sandbox of its own, and so has what follows.
-  if (setup.network) await run.processes.rest(run.stream);
+  if (setup.network) await run.processes.closeSandboxes(run.stream);
   const ran = await runCommand({
     run: setup.run,
     cwd: workspace.root,
@@ -87,7 +87,7 @@ const setUp = async (
     signal: run.signal,
     ...(setup.network ? { network: true } : {}),
   });
-  if (setup.network) await run.processes.rest(run.stream);
+  if (setup.network) await run.processes.closeSandboxes(run.stream);
   run.signal.throwIfAborted();
   const passed = ran.ended === "exit" && ran.exitCode === 0;
   const finished: EventData["setup.finished"] = {
@@ -103,7 +103,7 @@ const setUp = async (
   return failure(finished);
 };
 
-export const reasonOf = (ran: Ran, seconds: number): string => {
+export const reasonOf = (ran: CommandResult, seconds: number): string => {
   switch (ran.ended) {
     case "exit":
       return ran.exitCode === null ? "ended by a signal" : `exit ${ran.exitCode}`;

@@ -1,5 +1,5 @@
-import { createTail } from "../../process/command/output.ts";
-import type { Command, Ran } from "../../process/process.ts";
+import { createBoundedOutput } from "../../process/command/output.ts";
+import type { Command, CommandResult } from "../../process/process.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Background, Job } from "../tool.ts";
 
@@ -49,9 +49,9 @@ export const createBackground = (epoch: number): Background => {
 const createJob = (id: string, workspace: Workspace, command: Omit<Command, "signal">) => {
   const stop = new AbortController();
   const started = performance.now();
-  let unread = createTail(unreadBytes);
+  let unread = createBoundedOutput(unreadBytes);
   let fresh = false;
-  let ran: Ran | undefined;
+  let ran: CommandResult | undefined;
   let swept = false;
   const waiting = new Set<() => void>();
   const wake = () => {
@@ -69,7 +69,7 @@ const createJob = (id: string, workspace: Workspace, command: Omit<Command, "sig
       },
     })
     .catch(
-      (error: unknown): Ran => ({
+      (error: unknown): CommandResult => ({
         exitCode: null,
         output: String(error),
         stdout: "",
@@ -111,7 +111,7 @@ const createJob = (id: string, workspace: Workspace, command: Omit<Command, "sig
     swept: () => swept,
     take() {
       const text = unread.text();
-      unread = createTail(unreadBytes);
+      unread = createBoundedOutput(unreadBytes);
       fresh = false;
       return text;
     },

@@ -2,8 +2,8 @@ import { z } from "zod";
 import { componentsOf, decodePath } from "../../workspace/file/files.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import { move, remove } from "../file/move.ts";
-import { answer, failed, fit, ok, shown, sized } from "../result.ts";
-import { type Tool, type ToolContext, type ToolResult, untold } from "../tool.ts";
+import { answer, failed, truncateMiddle, ok, shown, sized } from "../result.ts";
+import { type Tool, type ToolContext, type ToolResult, builtinOnly } from "../tool.ts";
 
 const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
 
@@ -23,12 +23,12 @@ const input = z
     staged: z.boolean().optional().describe("diff"),
     stat: z.boolean().optional().describe("diff, show: counts only"),
     limit: z.number().int().min(1).max(500).optional().describe("log; default 20"),
-    message: z.string().min(1).max(10_000).optional().meta(untold),
+    message: z.string().min(1).max(10_000).optional().meta(builtinOnly),
     from: z.string().min(1).optional().describe("mv"),
     to: z.string().min(1).optional().describe("mv: new path or folder"),
-    pattern: z.string().min(1).max(8192).optional().meta(untold),
-    glob: z.string().min(1).max(1000).optional().meta(untold),
-    untracked: z.boolean().optional().meta(untold),
+    pattern: z.string().min(1).max(8192).optional().meta(builtinOnly),
+    glob: z.string().min(1).max(1000).optional().meta(builtinOnly),
+    untracked: z.boolean().optional().meta(builtinOnly),
   })
   .superRefine((call, context) => {
     const needed = {
@@ -146,7 +146,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     case "commit": {
       const only = paths.length === 0 ? [] : ["--", ...paths];
       const made = await repository.run(["commit", "-m", call.message ?? "", ...only], { signal, ok: [0, 1] });
-      const text = fit(`${made.stdout.toString("utf8")}${made.stderr}`.trim(), "see log", 4000);
+      const text = truncateMiddle(`${made.stdout.toString("utf8")}${made.stderr}`.trim(), "see log", 4000);
       return made.exitCode === 0 ? ok(text) : failed(text);
     }
     case "grep":

@@ -2,7 +2,7 @@ import { createTwoFilesPatch } from "diff";
 import { z } from "zod";
 import { find, type Reading, startsOf } from "./match.ts";
 import { linesOf, nearest, numbered, textOf } from "../file/text.ts";
-import { answer, counted, failed, fit, ok, shown } from "../result.ts";
+import { answer, counted, failed, truncateMiddle, ok, shown } from "../result.ts";
 import type { Tool } from "../tool.ts";
 
 const one = z
@@ -52,7 +52,9 @@ export const edit: Tool<z.infer<typeof input>> = {
       const many = matches === 1 ? "1 match" : `${matches} matches`;
       const summary = [`Replaced ${many} in ${shown(path)}.`, ...notes].join("\n");
       const body = diffOf(path, before, after);
-      return ok(body === undefined ? summary : fit(`${summary}\n${body}`, "read the file to see the rest", 8000));
+      return ok(
+        body === undefined ? summary : truncateMiddle(`${summary}\n${body}`, "read the file to see the rest", 8000),
+      );
     }),
 };
 
@@ -117,5 +119,5 @@ const miss = (path: string, text: string, old: string, fresh: string): string =>
   if (near === undefined) return `${none}${done} Nothing in the file is like it: read the file.`;
   const why = near.spacing ? "They differ in white space only." : "Copy the text from there.";
   const lines = numbered(near.lines.slice(0, linesOf(old).length), near.first);
-  return fit(`${none}${done} The nearest lines:\n${lines}\n${why}`, "read the file", 6000);
+  return truncateMiddle(`${none}${done} The nearest lines:\n${lines}\n${why}`, "read the file", 6000);
 };

@@ -9,7 +9,7 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { type Change, change, contentOf, sameContent, type Fitted, type Tree } from "../file/change.ts";
 import { type FilePart, fitParts, isEnvelope, parseEnvelope, parseLoosely } from "./patch-format.ts";
 import { linesOf, nearest, numbered, textOf } from "../file/text.ts";
-import { counted, failed, fit, ok, shown } from "../result.ts";
+import { counted, failed, truncateMiddle, ok, shown } from "../result.ts";
 import type { ToolResult } from "../tool.ts";
 
 /**
@@ -102,7 +102,9 @@ const finish = async (
   how: string,
 ): Promise<ToolResult> => {
   if (!fitted.ok)
-    return failed(fit(`The patch does not apply; nothing was changed.\n${fitted.why}`, "read the files", 8000));
+    return failed(
+      truncateMiddle(`The patch does not apply; nothing was changed.\n${fitted.why}`, "read the files", 8000),
+    );
   const changes: Change[] = [];
   for (const [path, after] of fitted.tree) {
     const was = before.get(path) ?? null;

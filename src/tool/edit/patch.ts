@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { apply } from "./patch-apply.ts";
 import { answer } from "../result.ts";
-import { type Tool, untold } from "../tool.ts";
+import { type Tool, builtinOnly } from "../tool.ts";
 
 const input = z.strictObject({
   patch: z.string().min(1),
   /** Whether it applies, or is in the files already: for the built-in rules. */
-  mode: z.enum(["apply", "check", "check-applied"]).optional().meta(untold),
+  mode: z.enum(["apply", "check", "check-applied"]).optional().meta(builtinOnly),
 });
 
 export const patch: Tool<z.infer<typeof input>> = {

@@ -3,7 +3,7 @@ import { FileRefused, type Files } from "../../workspace/file/files.ts";
 import { noOutput } from "./read.ts";
 import { type Group, groupsOf, ripgrep } from "./ripgrep.ts";
 import { answer, failed, maxOutput, ok, outputPath, shown } from "../result.ts";
-import { type Tool, type ToolResult, untold } from "../tool.ts";
+import { type Tool, type ToolResult, builtinOnly } from "../tool.ts";
 
 const input = z.strictObject({
   pattern: z.string().min(1).max(8192).describe("Regular expression; `(?i)` in front ignores case"),
@@ -13,7 +13,7 @@ const input = z.strictObject({
     .string()
     .regex(/^[a-z0-9]{1,20}$/)
     .optional()
-    .meta(untold),
+    .meta(builtinOnly),
   literal: z.boolean().optional().describe("The pattern is plain text"),
   mode: z.enum(["lines", "files", "count"]).optional().describe("Default lines"),
   context: z.number().int().min(0).max(20).optional().describe("Lines around each match"),

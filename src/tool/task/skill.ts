@@ -2,7 +2,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { messageOf } from "../../error.ts";
 import type { Files } from "../../workspace/file/files.ts";
-import { asData, failed, fit, ok, shown, sized } from "../result.ts";
+import { markForeign, failed, truncateMiddle, ok, shown, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 /**
@@ -100,6 +100,6 @@ const readAny = async (
     others.length === 0
       ? ""
       : `\n\nIts files, for \`read\` and \`shell\`:\n${others.map(({ path }) => shown(path)).join("\n")}`;
-  const text = fit(read.body, `read ${found.folder}/SKILL.md for the rest`);
-  return ok(asData(`${found.folder}/SKILL.md`, text) + list);
+  const text = truncateMiddle(read.body, `read ${found.folder}/SKILL.md for the rest`);
+  return ok(markForeign(`${found.folder}/SKILL.md`, text) + list);
 };

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { z } from "zod";
 import { messageOf } from "../../error.ts";
-import { readable } from "./html.ts";
+import { htmlToText } from "./html.ts";
 import { fetchOut, OutboundRefused, type Page } from "../../outbound/address.ts";
 import { counted, failed, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
@@ -45,7 +45,7 @@ const shownPage = (page: Page, context: ToolContext): ToolResult => {
     return { outcome, output: `${head}\nThis type cannot be shown to you.` };
   const text = decode(body, page.type);
   const html = /html/.test(type) || (type === "" && /^\s*<(?:!doctype|html)/i.test(text));
-  const { title, text: plain } = html ? readable(text, url) : { title: "", text };
+  const { title, text: plain } = html ? htmlToText(text, url) : { title: "", text };
   // A name that the page cannot know, so that it cannot pretend to have ended; the same for the same page.
   const mark = createHmac("sha256", salt).update(body).digest("hex").slice(0, 12);
   const shown = sized(plain, context);

@@ -10,7 +10,7 @@ const blocks = new Set(
 /** A tag that is not closed within this many characters is none. */
 const maxTag = 16_384;
 
-export const readable = (html: string, base: string): { title: string; text: string } => {
+export const htmlToText = (html: string, base: string): { title: string; text: string } => {
   const lower = html.toLowerCase();
   const out: string[] = [];
   const links: string[] = [];

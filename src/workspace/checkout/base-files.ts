@@ -1,7 +1,7 @@
 import { createFiles, FileRefused } from "../file/files.ts";
 import { splitNul } from "../git/output.ts";
 import type { Git } from "../git/git.ts";
-import type { Before } from "../workspace.ts";
+import type { BaseFiles } from "../workspace.ts";
 
 /** What a commit changed of another: the paths by one git process, and of those that are asked for what they were. */
 
@@ -10,7 +10,7 @@ type Request = { git: Git; base: string; commit: string; prefix: string; root: s
 /** A longer text says nothing of how a check is run. */
 const maxText = 1024 * 1024;
 
-export const beforeOf = async ({ git, base, commit, prefix, root }: Request): Promise<Before> => {
+export const readBaseFiles = async ({ git, base, commit, prefix, root }: Request): Promise<BaseFiles> => {
   const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", base, commit]);
   const parts = splitNul(stdout);
   /** Regular files of the base that the commit has otherwise, or not; null: new. */

@@ -2,18 +2,18 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
-import type { Command, Processes, Ran } from "../../process/process.ts";
-import type { Place } from "../../process/sandbox/place.ts";
+import type { Command, Processes, CommandResult } from "../../process/process.ts";
+import type { SandboxPlace } from "../../process/sandbox/place.ts";
 import { patternOf } from "../tree/commit.ts";
 import { splitNul } from "../git/output.ts";
 import { copyFolder } from "../dependency/copy.ts";
 import { createFiles } from "../file/files.ts";
 import { createGit, type CreateGitOptions } from "../git/git.ts";
-import { beforeOf } from "./base-files.ts";
+import { readBaseFiles } from "./base-files.ts";
 import { type Layers, removeLayers, upperOf } from "../dependency/overlay.ts";
-import type { Origin } from "../record.ts";
-import { worktreePlace } from "../worktree/mount.ts";
-import type { Checkout, CheckPlace, Laid } from "../workspace.ts";
+import type { WorktreeRecord } from "../record.ts";
+import { worktreeMounts } from "../worktree/mount.ts";
+import type { Checkout, CheckEnvironment, FileOverride } from "../workspace.ts";
 
 /**
  * The files of a commit beside the worktree, for checks: what agents left in ignored files is not there. Filled by one
@@ -31,7 +31,7 @@ export type CheckoutDeps = {
   programs: string;
   isProtected: ((path: string) => boolean) | undefined;
   processes: Processes;
-  run: (taskID: string, root: string, command: Command, place: Place) => Promise<Ran>;
+  run: (taskID: string, root: string, command: Command, place: SandboxPlace) => Promise<CommandResult>;
 };
 
 const prepared = "whole";
@@ -50,7 +50,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     await rm(tree, { recursive: true, force: true });
   };
 
-  const open = async (taskID: string, origin: Origin, commit: string): Promise<Checkout> => {
+  const open = async (taskID: string, origin: WorktreeRecord, commit: string): Promise<Checkout> => {
     const tree = treeOf(taskID);
     const root = origin.prefix === "" ? tree : join(tree, origin.prefix);
     const given = origin.given?.folders ?? [];
@@ -77,16 +77,16 @@ export const createCheckouts = (deps: CheckoutDeps) => {
           limits,
         });
 
-    const plain = worktreePlace(tree, origin);
+    const plain = worktreeMounts(tree, origin);
     const layersAt = (name: string) => join(`${tree}.layers`, name);
     const around = (name: string) => ({ folder: layersAt(name), place: plain, toplevel: origin.toplevel, given });
     const apart = tier === 1 && (await layers.apart(around("tried"))) !== undefined;
     /** Folders that stay when the tree is put back. */
     let kept = given.filter(({ how }) => how === "copied").map(({ path }) => path);
 
-    const placeIn = (place: Place, name: string, used = () => {}): CheckPlace => ({
+    const placeIn = (place: SandboxPlace, name: string, used = () => {}): CheckEnvironment => ({
       root,
-      inside: processes.inside(place, root),
+      rootInSandbox: processes.pathInSandbox(place, root),
       get files() {
         return createFiles(root, deps.isProtected);
       },
@@ -101,7 +101,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     });
 
     return {
-      apart,
+      isolated: apart,
       async whole() {
         const place = tier === 1 ? await layers.around(around(prepared)) : plain;
         return placeIn(place, prepared);
@@ -111,7 +111,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         const { stdout } = await git.run(["ls-files", "-z", "--others", "--directory"], { env });
         kept = splitNul(stdout).map((path) => path.replace(/\/$/, ""));
       },
-      before: (base) => beforeOf({ git, base, commit, prefix: origin.prefix, root }),
+      before: (base) => readBaseFiles({ git, base, commit, prefix: origin.prefix, root }),
       async open(name, laid = []) {
         const folder = layersAt(name);
         removeLayers(folder);
@@ -145,7 +145,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
 };
 
 /** Files in the place of those that the commit has there; no link is followed. */
-const lay = async (tree: string, laid: readonly Laid[]): Promise<void> => {
+const lay = async (tree: string, laid: readonly FileOverride[]): Promise<void> => {
   if (laid.length === 0) return;
   mkdirSync(tree, { recursive: true });
   const files = createFiles(tree, () => false);

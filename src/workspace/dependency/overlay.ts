@@ -15,7 +15,7 @@ import { basename, dirname, join } from "node:path";
 import type { Log } from "../../log.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import { folderStats, problemOf } from "./find.ts";
-import type { Mount, Place } from "../../process/sandbox/place.ts";
+import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import { findProgram } from "../../process/sandbox/sandbox.ts";
 import { openFolder } from "../file/folder.ts";
 
@@ -54,7 +54,7 @@ type Layer = { from: string; id: string; folder: string; how: Way["how"]; below?
 export type Around = {
   /** Where the layers are kept. */
   folder: string;
-  place: Place;
+  place: SandboxPlace;
   /** What the given folders are relative to. */
   toplevel: string;
   given: readonly Given[];
@@ -138,7 +138,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
     },
 
     /** The place with these folders in it; looked at again whenever a sandbox is opened. */
-    async around(request: Around): Promise<Place> {
+    async around(request: Around): Promise<SandboxPlace> {
       const { place, toplevel, given } = request;
       const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
       const [first] = wanted;
@@ -147,7 +147,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
     },
 
     /** Likewise, with a layer over the tree too: what is written stays in `folder`. undefined: not on this machine. */
-    async apart(request: Around): Promise<Place | undefined> {
+    async apart(request: Around): Promise<SandboxPlace | undefined> {
       const { place, toplevel, given } = request;
       const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
       const [first] = wanted;
@@ -167,7 +167,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
     remove: (taskID: string): void => removeLayers(layersOf(taskID)),
   };
 
-  function withLayers(request: Around, way: Way, wanted: readonly Given[], over: Layer | undefined): Place {
+  function withLayers(request: Around, way: Way, wanted: readonly Given[], over: Layer | undefined): SandboxPlace {
     const { place } = request;
     let layers: Layer[] = [];
     return {

@@ -8,7 +8,7 @@ import { copyFolder } from "./copy.ts";
 import { findFolders } from "./find.ts";
 import type { Git } from "../git/git.ts";
 import type { Layers } from "./overlay.ts";
-import type { createOrigins } from "../record.ts";
+import type { createWorktreeRecords } from "../record.ts";
 
 /** Finds a project's ignored dependency folders and decides how a Task's commands have them; on record beside the worktree. */
 
@@ -17,13 +17,21 @@ export type GiveDeps = {
   names: readonly string[];
   tier: 1 | 2 | 3;
   layers: Layers;
-  origins: ReturnType<typeof createOrigins>;
+  origins: ReturnType<typeof createWorktreeRecords>;
   limits: Limits;
   /** The search path for programs. */
   path: string;
 };
 
-export const createGiver = ({ dataDir, names, tier, layers, origins, limits, path: programs }: GiveDeps) => ({
+export const createDependencyProvider = ({
+  dataDir,
+  names,
+  tier,
+  layers,
+  origins,
+  limits,
+  path: programs,
+}: GiveDeps) => ({
   /** The worktree holds its commit and nothing else by now. */
   async give(taskID: string, worktree: string, git: { project: Git; tree: Git }): Promise<void> {
     const origin = origins.of(taskID);

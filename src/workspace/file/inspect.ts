@@ -12,9 +12,9 @@ export type Mode = "100644" | "100755" | "120000";
 export type Content = { mode: Mode; bytes: Buffer };
 
 /** What a file is, without its bytes: it may be large. `object` is the id that git gives the bytes as they are. */
-export type Sight = { mode: Mode; bytes: number; sha256: string; object: string; stamp: string };
+export type FileInfo = { mode: Mode; bytes: number; sha256: string; object: string; stamp: string };
 
-export type OnDisk<T = Content> =
+export type FileState<T = Content> =
   | { kind: "present"; content: T }
   | { kind: "absent" }
   | { kind: "folder" }
@@ -39,7 +39,7 @@ type Visit<T> = {
   file: (handle: FileHandle, mode: Mode, bytes: number, stamp: string) => Promise<T>;
 };
 
-const visit = async <T>(root: string, path: string, { link, file }: Visit<T>): Promise<OnDisk<T>> => {
+const visit = async <T>(root: string, path: string, { link, file }: Visit<T>): Promise<FileState<T>> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
   try {
@@ -65,7 +65,11 @@ const visit = async <T>(root: string, path: string, { link, file }: Visit<T>): P
 };
 
 /** Files that are larger than `most` count as special. */
-export const look = async (root: string, path: string, most = Number.POSITIVE_INFINITY): Promise<OnDisk> => {
+export const readFileState = async (
+  root: string,
+  path: string,
+  most = Number.POSITIVE_INFINITY,
+): Promise<FileState> => {
   const found = await visit<Content | undefined>(root, path, {
     link: (bytes) => ({ mode: "120000", bytes }),
     file: async (handle, mode, bytes) => (bytes > most ? undefined : { mode, bytes: await handle.readFile() }),
@@ -75,8 +79,8 @@ export const look = async (root: string, path: string, most = Number.POSITIVE_IN
 };
 
 /** `like`: an id of the repository, whose kind of hash is taken; without one `object` is empty. */
-export const see = (root: string, path: string, like?: string): Promise<OnDisk<Sight>> =>
-  visit<Sight>(root, path, {
+export const inspectFile = (root: string, path: string, like?: string): Promise<FileState<FileInfo>> =>
+  visit<FileInfo>(root, path, {
     link: (target, stamp) => ({
       stamp,
       mode: "120000",
@@ -132,13 +136,13 @@ const blockerOf = (root: string, components: readonly string[]): string => {
 };
 
 /** Every path below a folder that is no folder itself. */
-export const below = (root: string, path: string): string[] => {
+export const pathsBelow = (root: string, path: string): string[] => {
   using folder = openFolder(root, componentsOf(path));
   return readdirSync(folder.self).flatMap((name) => {
     const child = `${path}/${name}`;
     const isFolder = lstatSync(folder.at(name), { throwIfNoEntry: false })?.isDirectory() ?? false;
-    return isFolder && name !== ".git" ? below(root, child) : [child];
+    return isFolder && name !== ".git" ? pathsBelow(root, child) : [child];
   });
 };
 
-export type Seen = OnDisk<Sight>;
+export type Seen = FileState<FileInfo>;

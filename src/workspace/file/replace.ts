@@ -32,7 +32,7 @@ const tryUnlink = (path: string | Buffer) => {
 };
 
 /** Takes away what a killed landing may have left beside the path. */
-export const sweep = (root: string, path: string, landing: string): void => {
+export const removeLeftover = (root: string, path: string, landing: string): void => {
   const components = componentsOf(path);
   components.pop();
   try {
@@ -50,7 +50,7 @@ export type Source = { mode: "120000"; bytes: Buffer } | { mode: string; fill: (
  * Writes beside and renames, on disk before it answers. Folders are made; an empty folder in the way goes. `ready` is
  * asked in the last moment for the stamp of what may be replaced ("-": of nothing). False: nothing was changed.
  */
-export const put = async (
+export const replaceFile = async (
   root: string,
   path: string,
   source: Source,
@@ -94,7 +94,7 @@ export const put = async (
 };
 
 /** Writes into a file that is there. A kill leaves half of it, and nothing beside it: only where all is made anew after one. */
-export const overwrite = async (root: string, path: string, bytes: Buffer): Promise<void> => {
+export const overwriteFile = async (root: string, path: string, bytes: Buffer): Promise<void> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
   using folder = openFolder(root, components);
@@ -115,7 +115,7 @@ const removeEmpty = (root: string, path: string): void => {
 };
 
 /** Removes a file or link, and the folders that it leaves empty, but none at or above `keep`. */
-export const take = async (root: string, path: string, keep: string): Promise<void> => {
+export const removeFile = async (root: string, path: string, keep: string): Promise<void> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
   {

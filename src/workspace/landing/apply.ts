@@ -2,13 +2,13 @@ import { existsSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { below, look, see } from "../file/inspect.ts";
-import { put, sweep, take } from "../file/replace.ts";
+import { pathsBelow, readFileState, inspectFile } from "../file/inspect.ts";
+import { replaceFile, removeLeftover, removeFile } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
-import type { Origin } from "../record.ts";
+import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan } from "../workspace.ts";
-import { sourceOf, type Wanted } from "./content.ts";
+import { landedContent, type Wanted } from "./content.ts";
 import { lockIndex } from "./index-lock.ts";
 import { copyOf, makeIndex } from "./new-index.ts";
 import type { Landed, LandRequest } from "./request.ts";
@@ -19,7 +19,7 @@ import type { Landed, LandRequest } from "./request.ts";
  * the old; the branch by compare-and-swap; the new index in place; the lock.
  */
 
-export const landPlan = async (request: LandRequest): Promise<Landed> => {
+export const applyLanding = async (request: LandRequest): Promise<Landed> => {
   const { taskID, origin, plan, git, step } = request;
   if (!existsSync(origin.projectGitDir))
     return { ok: false, reason: `${origin.toplevel} is no Git repository any more` };
@@ -27,12 +27,12 @@ export const landPlan = async (request: LandRequest): Promise<Landed> => {
   const lock = await lockIndex(origin.projectGitDir, taskID, request.lockWaitMs);
   const present = await branchAt(git, origin, plan.ref);
   if (await contains(git, present, plan)) return finish(request, lock !== undefined && present === plan.commit, lock);
-  if (lock === undefined) return withdraw(request, "another git command holds the project's index.lock");
+  if (lock === undefined) return rollBack(request, "another git command holds the project's index.lock");
   try {
-    if (present !== plan.from) return await withdraw(request, `${plan.ref} moved to ${present ?? "nothing"}`);
+    if (present !== plan.from) return await rollBack(request, `${plan.ref} moved to ${present ?? "nothing"}`);
     const head = headOf(origin.projectGitDir)?.ref;
     if (head !== plan.ref)
-      return await withdraw(request, `the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
+      return await rollBack(request, `the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
 
     return await carryOut(request);
   } finally {
@@ -56,13 +56,13 @@ const carryOut = async (request: LandRequest): Promise<Landed> => {
     taken = await takeBranch(request);
     if (!taken) {
       const now = await branchAt(git, origin, plan.ref);
-      return await withdraw(request, `${plan.ref} moved to ${now ?? "nothing"}`);
+      return await rollBack(request, `${plan.ref} moved to ${now ?? "nothing"}`);
     }
     step("index");
     renameSync(copyOf(request), join(origin.projectGitDir, "index"));
     return { ok: true, kept };
   } catch (error) {
-    if (!taken) await withdraw(request, "").catch(() => undefined);
+    if (!taken) await rollBack(request, "").catch(() => undefined);
     throw error;
   }
 };
@@ -84,7 +84,7 @@ const takeBranch = async ({ taskID, origin, plan, git, lockWaitMs }: LandRequest
   }
 };
 
-const branchAt = async (git: Git, { commonDir }: Origin, ref: string): Promise<string | null> => {
+const branchAt = async (git: Git, { commonDir }: WorktreeRecord, ref: string): Promise<string | null> => {
   const known = refOf(commonDir, ref);
   if (known !== undefined) return known;
   const { stdout } = await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] });
@@ -126,7 +126,7 @@ const finish = async (
 type State = { mode: string; sha256: string; stamp: string } | "absent" | "special";
 
 const stateOf = async (root: string, path: string): Promise<State> => {
-  const found = await see(root, path);
+  const found = await inspectFile(root, path);
   switch (found.kind) {
     case "present":
       return found.content;
@@ -158,7 +158,7 @@ const stampIf = (state: State, wanted: LandedPath["before"], path: LandedPath): 
 const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> => {
   const { origin, taskID, step } = request;
   const root = origin.toplevel;
-  sweep(root, path.path, taskID);
+  removeLeftover(root, path.path, taskID);
   const state = await stateOf(root, path.path);
   if (isAs(state, path.after, path)) return true;
   if (!isAs(state, path.before, path)) return false;
@@ -169,7 +169,7 @@ const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> =
   };
   if (path.after !== null) return write(request, path.path, path.after, still);
   if ((await still()) === undefined) return false;
-  await take(root, path.path, origin.prefix);
+  await removeFile(root, path.path, origin.prefix);
   return true;
 };
 
@@ -181,21 +181,21 @@ const write = async (
   ready?: () => Promise<string | undefined>,
 ): Promise<boolean> => {
   const root = request.origin.toplevel;
-  const found = await look(root, path, 0);
-  if (found.kind === "blocked" || (found.kind === "folder" && below(root, path).length > 0)) return false;
-  return put(root, path, await sourceOf(request, path, wanted), request.taskID, ready);
+  const found = await readFileState(root, path, 0);
+  if (found.kind === "blocked" || (found.kind === "folder" && pathsBelow(root, path).length > 0)) return false;
+  return replaceFile(root, path, await landedContent(request, path, wanted), request.taskID, ready);
 };
 
 /** Puts back what still is as we wrote it; the branch went elsewhere before it was ours. */
-const withdraw = async (request: LandRequest, reason: string): Promise<Landed> => {
+const rollBack = async (request: LandRequest, reason: string): Promise<Landed> => {
   const { origin, plan, taskID, step } = request;
   const root = origin.toplevel;
   for (const path of plan.paths.toReversed()) {
     step("put back");
-    sweep(root, path.path, taskID);
+    removeLeftover(root, path.path, taskID);
     const state = await stateOf(root, path.path);
     if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;
-    if (path.before === null) await take(root, path.path, origin.prefix);
+    if (path.before === null) await removeFile(root, path.path, origin.prefix);
     else {
       const still = async () => stampIf(await stateOf(root, path.path), path.after, path);
       await write({ ...request, worktree: root }, path.path, path.before, still);

@@ -1,12 +1,12 @@
 import { diffArgs } from "../tree/diff.ts";
-import { look } from "../file/inspect.ts";
-import { overwrite } from "../file/replace.ts";
+import { readFileState } from "../file/inspect.ts";
+import { overwriteFile } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { mostBytes } from "../object/merge-text.ts";
 import { changesOf } from "../object/change.ts";
 import { type Merged, mergeOnto } from "../object/rebase.ts";
 import type { Taken } from "../worktree/snapshot.ts";
-import type { Renewed } from "../workspace.ts";
+import type { MarkedRebase } from "../workspace.ts";
 import { type Commit, commitOf } from "../object/commit.ts";
 
 /**
@@ -33,7 +33,7 @@ export type RenewRequest = {
 };
 
 /** Told before the worktree is changed. */
-export const renewOn = async (request: RenewRequest, before: () => void): Promise<Renewed> => {
+export const renewOn = async (request: RenewRequest, before: () => void): Promise<MarkedRebase> => {
   const { git, worktree, taken, baseTree, commit, message, dirty } = request;
   // An ignored file or one that is not checked out is in no snapshot: an agent would never see what is in its way.
   const uncommitted = (await changesOf(git, taken.head, taken.commit)).map(({ path }) => path);
@@ -67,7 +67,7 @@ export const renewOn = async (request: RenewRequest, before: () => void): Promis
 
 /** git names the sides by commits that mean nothing to the reader. */
 const relabel = async (worktree: string, path: string, { ours, theirs }: Merged): Promise<void> => {
-  const there = await look(worktree, path, mostBytes);
+  const there = await readFileState(worktree, path, mostBytes);
   if (there.kind !== "present" || there.content.mode === "120000") return;
   const text = there.content.bytes.toString("latin1");
   const marked = (line: string): string => {
@@ -77,7 +77,7 @@ const relabel = async (worktree: string, path: string, { ours, theirs }: Merged)
   };
   const named = text.split("\n").map(marked).join("\n");
   // Who dies here is known by the base that is not marked yet, and the worktree is filled anew.
-  if (named !== text) await overwrite(worktree, path, Buffer.from(named, "latin1"));
+  if (named !== text) await overwriteFile(worktree, path, Buffer.from(named, "latin1"));
 };
 
 /** Paths of these that still have conflict markers of ours. */
@@ -85,7 +85,7 @@ export const unresolvedIn = async (worktree: string, paths: readonly string[]): 
   const marks = [`<<<<<<< ${projectSide}`, `||||||| ${baseSide}`, `>>>>>>> ${taskSide}`];
   const open: string[] = [];
   for (const path of paths) {
-    const there = await look(worktree, path, mostBytes);
+    const there = await readFileState(worktree, path, mostBytes);
     if (there.kind !== "present") continue;
     const lines = there.content.bytes.toString("latin1").split("\n");
     if (lines.some((line) => marks.some((mark) => line.startsWith(mark)))) open.push(path);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { ftruncateSync, writeSync } from "node:fs";
 import { checkOut } from "../object/blob.ts";
-import { look, readParts, sha256 } from "../file/inspect.ts";
+import { readFileState, readParts, sha256 } from "../file/inspect.ts";
 import type { Source } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { changesOf } from "../object/change.ts";
@@ -15,7 +15,7 @@ export type SourceRequest = { worktree: string; git: Git; plan: LandingPlan; kep
 export type Wanted = { mode: string; sha256: string; object?: string };
 
 /** The bytes to be written: kept ones, the Task's worktree's, or the repository's as git would check them out. */
-export const sourceOf = async (request: SourceRequest, path: string, wanted: Wanted): Promise<Source> => {
+export const landedContent = async (request: SourceRequest, path: string, wanted: Wanted): Promise<Source> => {
   const { mode } = wanted;
   const inRepository = async (onPart: (part: Buffer) => unknown) => {
     const object = wanted.object ?? (await objectAt(request, path));
@@ -24,7 +24,7 @@ export const sourceOf = async (request: SourceRequest, path: string, wanted: Wan
   const missing = () =>
     new Error(`Expected the bytes ${wanted.sha256} for "${path}", got others from worktree and repository.`);
   if (mode === "120000") {
-    const there = await look(request.worktree, path, mostLink);
+    const there = await readFileState(request.worktree, path, mostLink);
     if (there.kind === "present" && sha256(there.content.bytes) === wanted.sha256)
       return { mode, bytes: there.content.bytes };
     const parts: Buffer[] = [];

@@ -81,7 +81,7 @@ const writeExclusive = (path: string, text: string): boolean => {
 };
 
 /** Waits until no git command is at the index. False: one was all the time. */
-export const indexFree = async (gitDir: string, taskID: string, waitMs: number): Promise<boolean> => {
+export const waitForIndex = async (gitDir: string, taskID: string, waitMs: number): Promise<boolean> => {
   const deadline = performance.now() + waitMs;
   for (let pause = 5; existsSync(lockOf(gitDir)); pause = Math.min(pause * 2, 100)) {
     if (textOf(lockOf(gitDir)) === `sortie ${taskID}\n`) return true;

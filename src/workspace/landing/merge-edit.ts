@@ -1,5 +1,5 @@
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { look, sha256, type Seen } from "../file/inspect.ts";
+import { readFileState, sha256, type Seen } from "../file/inspect.ts";
 import type { Git } from "../git/git.ts";
 import { blobOf, checkedOut } from "../object/blob.ts";
 import type { Change } from "../object/change.ts";
@@ -28,7 +28,7 @@ export type ReconcileRequest = {
 type Side = { change: Change; seen: Seen; entry: Entry | null; edited: Edited; after: string };
 
 /** undefined: both changed the same lines, or what cannot be merged. */
-export const reconcile = async (request: ReconcileRequest, side: Side): Promise<LandedPath | undefined> => {
+export const mergeUserEdit = async (request: ReconcileRequest, side: Side): Promise<LandedPath | undefined> => {
   const file = await fileOf(request, side);
   if (file === undefined) return undefined;
   const { change, entry, edited } = side;
@@ -56,7 +56,7 @@ const fileOf = async (request: ReconcileRequest, side: Side): Promise<LandedPath
   // Only the mode is the user's: nothing is to be merged, however large the file is.
   if (seen.content.object === from.object)
     return { path, before, after: { mode, sha256: after, object: to.object }, merged: true };
-  const there = await look(request.root, path, mostBytes);
+  const there = await readFileState(request.root, path, mostBytes);
   if (there.kind !== "present" || sha256(there.content.bytes) !== before.sha256) return undefined;
   const base = await checkedOut(request.git, { ...from, path }, mostBytes);
   const theirs = base && (await checkedOut(request.worktreeGit, { ...to, path }, mostBytes));

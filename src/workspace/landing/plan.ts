@@ -2,18 +2,18 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { below, see, type Seen } from "../file/inspect.ts";
+import { pathsBelow, inspectFile, type Seen } from "../file/inspect.ts";
 import { encodePath } from "../file/path.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
 import { checkOut } from "../object/blob.ts";
 import { type Change, changesOf, type Side } from "../object/change.ts";
 import type { Commit } from "../object/commit.ts";
-import type { Origin } from "../record.ts";
+import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan, Refusal } from "../workspace.ts";
 import { entriesOf, type Entry } from "./index-entry.ts";
-import { indexFree } from "./index-lock.ts";
-import { type Edited, reconcile } from "./merge-edit.ts";
+import { waitForIndex } from "./index-lock.ts";
+import { type Edited, mergeUserEdit } from "./merge-edit.ts";
 
 /**
  * What a landing would change, or why it cannot. Nothing of the user's is written. Clean means clean by bytes: what the
@@ -22,7 +22,7 @@ import { type Edited, reconcile } from "./merge-edit.ts";
 
 export type PlanRequest = {
   taskID: string;
-  origin: Origin;
+  origin: WorktreeRecord;
   worktree: string;
   /** git in the project's own files, and in the Task's worktree. */
   git: Git;
@@ -35,12 +35,12 @@ export type PlanRequest = {
   lockWaitMs: number;
 };
 
-export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refusal> => {
+export const planLanding = async (request: PlanRequest): Promise<LandingPlan | Refusal> => {
   const { taskID, origin, git, commit, base, ref } = request;
   if (ref === null) return { reason: "detached", message: "the project was on no branch when the Task began" };
   if (!existsSync(origin.projectGitDir) || !existsSync(origin.toplevel))
     return { reason: "gone", message: `${origin.toplevel} is no Git repository any more` };
-  if (!(await indexFree(origin.projectGitDir, taskID, request.lockWaitMs)))
+  if (!(await waitForIndex(origin.projectGitDir, taskID, request.lockWaitMs)))
     return { reason: "gone", message: `another git command holds ${join(origin.projectGitDir, "index.lock")}` };
 
   const head = headOf(origin.projectGitDir);
@@ -56,7 +56,7 @@ export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refu
     changes.map((change) => change.path),
   );
   const disk = new Map<string, Seen>();
-  for (const change of changes) disk.set(change.path, await see(origin.toplevel, change.path, base));
+  for (const change of changes) disk.set(change.path, await inspectFile(origin.toplevel, change.path, base));
   rmSync(request.kept, { recursive: true, force: true });
   const modes = keepsModes(origin);
   const { blocked, edited } = await editsOf(request, changes, entries, disk, modes);
@@ -71,7 +71,7 @@ export const makePlan = async (request: PlanRequest): Promise<LandingPlan | Refu
     if (dirty.has(path)) continue;
     const seen = disk.get(path) ?? { kind: "absent" };
     const side = { change, seen, entry: entries.get(path) ?? null, after: after.get(path) ?? "" };
-    const landed = await reconcile(sides, { ...side, edited: edited.get(path) ?? { disk: false, index: false } });
+    const landed = await mergeUserEdit(sides, { ...side, edited: edited.get(path) ?? { disk: false, index: false } });
     if (landed === undefined) dirty.add(path);
     else paths.push(landed);
   }
@@ -110,7 +110,7 @@ const editsOf = async (
       const clear =
         there.kind === "absent" ||
         (there.kind === "blocked" && removed.has(there.by)) ||
-        (there.kind === "folder" && below(origin.toplevel, path).every((child) => removed.has(child)));
+        (there.kind === "folder" && pathsBelow(origin.toplevel, path).every((child) => removed.has(child)));
       if (there.kind === "present") edit(path, { disk: true });
       else if (!clear) blocked.add(there.kind === "blocked" ? there.by : path);
     } else if (there.kind === "absent") edit(path, { disk: true });
@@ -134,7 +134,7 @@ const editsOf = async (
 };
 
 /** Whether the file system's executable bit means anything to this repository. */
-const keepsModes = ({ commonDir }: Origin): boolean => {
+const keepsModes = ({ commonDir }: WorktreeRecord): boolean => {
   try {
     return !/^\s*filemode\s*=\s*(false|no|off|0)\s*$/im.test(readFileSync(join(commonDir, "config"), "utf8"));
   } catch {
@@ -162,7 +162,7 @@ const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promis
   for (const { path, to } of changes) {
     if (to === null) continue;
     if (to.mode === "160000") throw new Error(`Expected no submodule in a Task's commit, got "${path}".`);
-    const seen = await see(worktree, path, base);
+    const seen = await inspectFile(worktree, path, base);
     if (seen.kind === "present" && seen.content.object === to.object) hashes.set(path, seen.content.sha256);
     else unsure.push({ path, to, seen });
   }

@@ -1,15 +1,15 @@
 import type { Git } from "../git/git.ts";
-import type { Origin } from "../record.ts";
+import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan } from "../workspace.ts";
 
 /** What a landing is given, and what it comes to. */
 
 /** Told before every operation; a test throws or ends the process there. */
-export type Step = (name: string) => void;
+export type OnStep = (name: string) => void;
 
 export type LandRequest = {
   taskID: string;
-  origin: Origin;
+  origin: WorktreeRecord;
   /** The Task's worktree, where the bytes come from. */
   worktree: string;
   /** git in the project's own files. */
@@ -19,7 +19,7 @@ export type LandRequest = {
   kept: string;
   /** The index as the plan saw it; undefined after a restart. */
   indexStamp: string | undefined;
-  step: Step;
+  step: OnStep;
   lockWaitMs: number;
 };
 

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { createGit, type CreateGitOptions, type Git } from "../git/git.ts";
-import type { createOrigins, Origin } from "../record.ts";
+import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import { register } from "./register.ts";
 import type { Commit } from "../object/commit.ts";
 
@@ -12,12 +12,12 @@ import type { Commit } from "../object/commit.ts";
  * `git worktree add`, and every step may be done again after a kill.
  */
 
-export type Stand = ReturnType<typeof createStand>;
+export type WorktreeFolder = ReturnType<typeof createWorktreeFolder>;
 
-export const createStand = (options: {
+export const createWorktreeFolder = (options: {
   home: string;
   git: CreateGitOptions;
-  origins: ReturnType<typeof createOrigins>;
+  origins: ReturnType<typeof createWorktreeRecords>;
   log: Log;
 }) => {
   const { home, origins, log } = options;
@@ -29,7 +29,7 @@ export const createStand = (options: {
   const patient = { ...options.git, timeoutMs: 10 * 60_000 };
 
   /** git in a worktree of ours: the dependency folders in it stay ignored, whatever becomes of the project's patterns. */
-  const gitIn = (root: string, worktree: string, origin: Origin): Git =>
+  const gitIn = (root: string, worktree: string, origin: WorktreeRecord): Git =>
     createGit(root, {
       ...patient,
       toplevel: worktree,
@@ -38,25 +38,25 @@ export const createStand = (options: {
     });
 
   /** git in the project's own files. */
-  const gitOf = (origin: Origin): Git =>
+  const gitOf = (origin: WorktreeRecord): Git =>
     createGit(origin.toplevel, { ...patient, toplevel: origin.toplevel, gitDir: origin.projectGitDir });
 
-  const mark = (taskID: string, base: string): void => {
+  const recordBase = (taskID: string, base: string): void => {
     const origin = origins.of(taskID);
     if (origin !== undefined) origins.keep(taskID, { ...origin, base });
   };
 
   /** Files that go to another base: whoever dies in between is known by it. */
-  const onto = async <T>(taskID: string, base: string, move: () => Promise<T>): Promise<T> => {
+  const moveBase = async <T>(taskID: string, base: string, move: () => Promise<T>): Promise<T> => {
     made.delete(taskID);
-    mark(taskID, "");
+    recordBase(taskID, "");
     const moved = await move();
-    mark(taskID, base);
+    recordBase(taskID, base);
     return moved;
   };
 
   /** What git keeps of the worktree, made anew after an agent broke it. The files are the work; they stay. */
-  const mend = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
+  const repair = async (taskID: string, origin: WorktreeRecord, commit: string): Promise<void> => {
     log.warn({ taskID }, "what git keeps of the worktree was broken; made again");
     made.delete(taskID);
     register(worktreeOf(taskID), origin, branchOf(taskID));
@@ -65,8 +65,8 @@ export const createStand = (options: {
   };
 
   /** Registers the worktree and fills it with the commit. What stood there of an earlier try is completed. */
-  const fill = (taskID: string, origin: Origin, commit: string, base: string): Promise<void> =>
-    onto(taskID, base, async () => {
+  const checkOutBase = (taskID: string, origin: WorktreeRecord, commit: string, base: string): Promise<void> =>
+    moveBase(taskID, base, async () => {
       const worktree = worktreeOf(taskID);
       const again = existsSync(worktree);
       if (hasReftable(origin)) return addByGit(taskID, origin, commit);
@@ -78,7 +78,7 @@ export const createStand = (options: {
     });
 
   /** Where refs are not files, only git can register a worktree. */
-  const addByGit = async (taskID: string, origin: Origin, commit: string): Promise<void> => {
+  const addByGit = async (taskID: string, origin: WorktreeRecord, commit: string): Promise<void> => {
     rmSync(worktreeOf(taskID), { recursive: true, force: true });
     rmSync(origin.gitDir, { recursive: true, force: true });
     const add = ["worktree", "add", "-q", "--force", "-B", branchOf(taskID), worktreeOf(taskID), commit];
@@ -89,16 +89,16 @@ export const createStand = (options: {
     made,
     worktreeOf,
     /** What a landing of this Task needs to be finished or taken back: the user's own bytes, and merged ones. */
-    keptOf: (taskID: string) => join(home, `${taskID}.landing`),
+    landingFolder: (taskID: string) => join(home, `${taskID}.landing`),
     gitIn,
     gitOf,
-    mark,
-    onto,
-    mend,
-    fill,
+    mark: recordBase,
+    onto: moveBase,
+    mend: repair,
+    fill: checkOutBase,
   };
 };
 
 export const branchOf = (taskID: string) => `sortie/${taskID}`;
 
-export const hasReftable = ({ commonDir }: Origin): boolean => existsSync(join(commonDir, "reftable"));
+export const hasReftable = ({ commonDir }: WorktreeRecord): boolean => existsSync(join(commonDir, "reftable"));

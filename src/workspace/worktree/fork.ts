@@ -4,12 +4,12 @@ import type { Processes } from "../../process/process.ts";
 import { changesOf } from "../object/change.ts";
 import type { Git } from "../git/git.ts";
 import { mergeOnto } from "../object/rebase.ts";
-import type { createOrigins, Origin } from "../record.ts";
+import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import type { createRetention } from "./retire.ts";
-import { branchOf, type Stand } from "./create.ts";
-import type { createTurns } from "../../mutex.ts";
+import { branchOf, type WorktreeFolder } from "./create.ts";
+import type { createKeyedMutex } from "../../mutex.ts";
 import { openFolder } from "../file/folder.ts";
-import type { Joined, Prepared, Workspace, Workspaces } from "../workspace.ts";
+import type { ForkMerge, Prepared, Workspace, Workspaces } from "../workspace.ts";
 import type { Commit } from "../object/commit.ts";
 
 /**
@@ -34,17 +34,17 @@ export const forksOf = (home: string, taskID: string): string[] => {
 };
 
 export const createForks = (deps: {
-  stand: Stand;
-  origins: ReturnType<typeof createOrigins>;
+  stand: WorktreeFolder;
+  origins: ReturnType<typeof createWorktreeRecords>;
   retention: ReturnType<typeof createRetention>;
   processes: Pick<Processes, "killAll">;
-  give: (key: string, origin: Origin) => Promise<void>;
+  give: (key: string, origin: WorktreeRecord) => Promise<void>;
   open: (key: string, prepared: Prepared, tip: string) => Promise<Workspace>;
-  workspaceOf: (key: string, prepared: Prepared, origin: Origin) => Promise<Workspace>;
-  placeOf: (workspace: Workspace) => { taskID: string; origin: Origin; git: Git };
+  workspaceOf: (key: string, prepared: Prepared, origin: WorktreeRecord) => Promise<Workspace>;
+  placeOf: (workspace: Workspace) => { taskID: string; origin: WorktreeRecord; git: Git };
   /** What makes or removes a worktree, one at a time. */
-  alone: ReturnType<typeof createTurns>;
-}): Pick<Workspaces, "fork" | "join" | "leave"> => {
+  alone: ReturnType<typeof createKeyedMutex>;
+}): Pick<Workspaces, "fork" | "mergeFork" | "closeFork"> => {
   const { stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone } = deps;
   const whole = new AbortController().signal;
   return {
@@ -58,21 +58,21 @@ export const createForks = (deps: {
       const { snapshot: _, ...prepared } = { ...workspace.prepared, ...place };
       if (origins.of(key)?.base === commit) return await open(key, prepared, commit);
       const { base: _base, given: _given, ...from } = origin;
-      const own: Origin = { ...from, gitDir: join(origin.commonDir, "worktrees", key) };
+      const own: WorktreeRecord = { ...from, gitDir: join(origin.commonDir, "worktrees", key) };
       origins.keep(key, own);
       await stand.fill(key, own, commit, commit);
       await give(key, origins.of(key) ?? own);
       if (origin.prefix !== "") openFolder(worktree, origin.prefix.split("/"), true)[Symbol.dispose]();
       return await workspaceOf(key, prepared, origins.of(key) ?? own);
     },
-    async join(workspace, fork, tip, message) {
+    async mergeFork(workspace, fork, tip, message) {
       const { taskID: key } = placeOf(fork);
       const { git } = placeOf(workspace);
       const commit = await fork.commit(message);
       await workspace.reset(tip);
       return commit === undefined ? { ok: true, files: 0 } : joinInto(git, key, commit, tip);
     },
-    async leave(workspace, name, commit) {
+    async closeFork(workspace, name, commit) {
       const key = forkKey(placeOf(workspace).taskID, name);
       await processes.killAll(key);
       using _alone = await alone(key, whole);
@@ -83,7 +83,7 @@ export const createForks = (deps: {
 };
 
 /** The Task's files, clean at `tip`, become those with the fork's change. A conflict changes nothing. */
-const joinInto = async (git: Git, key: string, commit: Commit, tip: string): Promise<Joined> => {
+const joinInto = async (git: Git, key: string, commit: Commit, tip: string): Promise<ForkMerge> => {
   const merged = await mergeOnto(git, commit, tip);
   if (merged.conflicts.length > 0)
     return { ok: false, paths: merged.conflicts, branch: branchOf(key), commit: commit.commit };

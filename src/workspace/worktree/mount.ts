@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { Mount, Place } from "../../process/sandbox/place.ts";
-import type { Origin } from "../record.ts";
+import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
+import type { WorktreeRecord } from "../record.ts";
 import { findRepository } from "../git/repository.ts";
 
 /** Where the files of a worktree, or of a directory, stand for their commands, with the repository beside them. */
@@ -10,7 +10,7 @@ import { findRepository } from "../git/repository.ts";
 export const gitAt = "/run/sortie/git";
 
 /** A Task's worktree, at the path of the project's own checkout, which is not there. */
-export const worktreePlace = (worktree: string, origin: Origin): Place => ({
+export const worktreeMounts = (worktree: string, origin: WorktreeRecord): SandboxPlace => ({
   tree: worktree,
   at: origin.toplevel,
   under: () => [],
@@ -27,7 +27,7 @@ export const worktreePlace = (worktree: string, origin: Origin): Place => ({
 });
 
 /** The user's own directory: its repository, and those nested in it, can be read and not written. */
-export const directoryPlace = (directory: string): Place => ({
+export const directoryMounts = (directory: string): SandboxPlace => ({
   tree: directory,
   at: directory,
   under: () => {

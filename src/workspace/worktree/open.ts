@@ -7,19 +7,19 @@ import { commitTree, resetTo } from "../tree/commit.ts";
 import { diffOf } from "../tree/diff.ts";
 import { idOf } from "../git/output.ts";
 import { createFiles, type Files } from "../file/files.ts";
-import { createGiver } from "../dependency/provide.ts";
+import { createDependencyProvider } from "../dependency/provide.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
 import { directoryOnly, inPlace } from "../in-place.ts";
 import { createLayers } from "../dependency/overlay.ts";
-import { insideOf, type Place as Mounted, stampOf } from "../../process/sandbox/place.ts";
-import { directoryPlace, worktreePlace } from "./mount.ts";
-import type { Command, Processes, Ran } from "../../process/process.ts";
+import { insideOf, type SandboxPlace as Mounted, stampOf } from "../../process/sandbox/place.ts";
+import { directoryMounts, worktreeMounts } from "./mount.ts";
+import type { Command, Processes, CommandResult } from "../../process/process.ts";
 import { type InspectOptions, inspectProject } from "../project.ts";
 import { takeSnapshot, type Taken } from "./snapshot.ts";
 import { expectRepository } from "./register.ts";
-import { createOrigins, type Origin } from "../record.ts";
+import { createWorktreeRecords, type WorktreeRecord } from "../record.ts";
 import { findRepository, looseCommit } from "../git/repository.ts";
-import { branchOf, hasReftable, type Stand } from "./create.ts";
+import { branchOf, hasReftable, type WorktreeFolder } from "./create.ts";
 import { openFolder } from "../file/folder.ts";
 import { WorkspaceLost } from "../error.ts";
 import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.ts";
@@ -30,17 +30,17 @@ import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.
  */
 
 /** A worktree with what belongs to it. */
-export type Place = { taskID: string; origin: Origin; worktree: string; git: Git };
+export type Place = { taskID: string; origin: WorktreeRecord; worktree: string; git: Git };
 
 export const createWorktrees = (deps: {
   home: string;
   gitOptions: CreateGitOptions;
   inspectOptions: InspectOptions;
   isProtected: ((path: string) => boolean) | undefined;
-  origins: ReturnType<typeof createOrigins>;
-  stand: Stand;
+  origins: ReturnType<typeof createWorktreeRecords>;
+  stand: WorktreeFolder;
   layers: ReturnType<typeof createLayers>;
-  giver: ReturnType<typeof createGiver>;
+  giver: ReturnType<typeof createDependencyProvider>;
   processes: Processes;
   limits: Limits;
   log: Log;
@@ -87,11 +87,11 @@ export const createWorktrees = (deps: {
     return workspaceOf(taskID, prepared, origins.of(taskID) ?? origin);
   };
 
-  const give = async (taskID: string, origin: Origin): Promise<void> => {
+  const give = async (taskID: string, origin: WorktreeRecord): Promise<void> => {
     const worktree = worktreeOf(taskID);
     try {
       // Folders that an open sandbox has something mounted on are not touched.
-      await processes.rest(taskID);
+      await processes.closeSandboxes(taskID);
       await giver.give(taskID, worktree, { project: gitOf(origin), tree: gitIn(worktree, worktree, origin) });
     } catch (error) {
       log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be given");
@@ -99,23 +99,23 @@ export const createWorktrees = (deps: {
   };
 
   const works = (taskID: string, prepared: Prepared): Workspace => {
-    const mounted = directoryPlace(prepared.root);
+    const mounted = directoryMounts(prepared.root);
     return inPlace(prepared, gitOptions, {
       files: createFiles(prepared.root, isProtected),
       run: (command) => runInside(taskID, prepared.root, command, mounted),
       talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
-      warm: () => processes.warm(taskID, mounted),
+      prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
     });
   };
 
   /** The directory's own tree for a commit of it. */
-  const snapshotOf = async (taskID: string, origin: Origin, head: string): Promise<Taken> => {
+  const snapshotOf = async (taskID: string, origin: WorktreeRecord, head: string): Promise<Taken> => {
     const scratch = join(home, `${taskID}.index`);
     return takeSnapshot({ git: gitOf(origin), origin, taskID, head, scratch, limits });
   };
 
   /** A check's `cwd` may name a link that leads out of the root, or the project's own path, where its commands are. */
-  const runInside = (taskID: string, root: string, given: Command, place: Mounted): Promise<Ran> => {
+  const runInside = (taskID: string, root: string, given: Command, place: Mounted): Promise<CommandResult> => {
     const command = { ...given, cwd: insideOf({ tree: place.at, at: place.tree }, given.cwd) ?? given.cwd };
     let real: string | undefined;
     try {
@@ -127,14 +127,19 @@ export const createWorktrees = (deps: {
     return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
   };
 
-  const workspaceOf = async (taskID: string, prepared: Prepared, origin: Origin, gone = false): Promise<Workspace> => {
+  const workspaceOf = async (
+    taskID: string,
+    prepared: Prepared,
+    origin: WorktreeRecord,
+    gone = false,
+  ): Promise<Workspace> => {
     const { worktree, baseCommit } = prepared;
     if (worktree === null || baseCommit === null) throw new Error(`Expected a worktree for ${taskID}, got none.`);
     const git = gitIn(prepared.root, worktree, origin);
     const top = gone ? gitOf(origin) : gitIn(worktree, worktree, origin);
     const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
     const dependencies = origin.given?.folders ?? [];
-    const plain = worktreePlace(worktree, origin);
+    const plain = worktreeMounts(worktree, origin);
     const mounted = gone
       ? plain
       : await layers.around({
@@ -148,7 +153,7 @@ export const createWorktrees = (deps: {
     const workspace: Workspace = {
       prepared,
       root: prepared.root,
-      inside: processes.inside(mounted, prepared.root),
+      rootInSandbox: processes.pathInSandbox(mounted, prepared.root),
       // Only who works has files: a reader's worktree may be gone.
       get files() {
         if (gone) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
@@ -158,7 +163,7 @@ export const createWorktrees = (deps: {
       dependencies,
       run: (command) => runInside(taskID, prepared.root, command, mounted),
       talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
-      warm: () => processes.warm(taskID, mounted),
+      prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
       async commit(message) {
         const last = made.get(taskID);
         const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message, without };
@@ -175,8 +180,8 @@ export const createWorktrees = (deps: {
       },
       reset: (commit) => resetTo(top, commit, without),
       stamp: () => stampOf(mounted),
-      async clear() {
-        await processes.rest(taskID);
+      async clearDependencies() {
+        await processes.closeSandboxes(taskID);
         await giver.clear(taskID, worktree, top);
         await give(taskID, origin);
       },
@@ -204,7 +209,7 @@ export const createWorktrees = (deps: {
     const found = findRepository(git.toplevel);
     const projectGitDir =
       typeof found === "string" ? await askGitDir(createGit(git.toplevel, gitOptions)) : found.gitDir;
-    const origin: Origin = {
+    const origin: WorktreeRecord = {
       toplevel: git.toplevel,
       prefix: git.prefix,
       projectGitDir,

@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Origin } from "../record.ts";
+import type { WorktreeRecord } from "../record.ts";
 import { WorkspaceLost } from "../error.ts";
 
 /** Writes what makes a folder a linked worktree of the project's repository; may be done again at any time. */
-export const register = (worktree: string, origin: Origin, branch: string): void => {
+export const register = (worktree: string, origin: WorktreeRecord, branch: string): void => {
   const pointer = join(worktree, ".git");
   mkdirSync(origin.gitDir, { recursive: true });
   for (const lock of ["index.lock", "HEAD.lock"]) rmSync(join(origin.gitDir, lock), { force: true });
@@ -17,7 +17,7 @@ export const register = (worktree: string, origin: Origin, branch: string): void
 };
 
 /** Nothing may be made where the user took a repository away. */
-export const expectRepository = ({ toplevel, commonDir }: Origin): void => {
+export const expectRepository = ({ toplevel, commonDir }: WorktreeRecord): void => {
   if (!existsSync(join(commonDir, "HEAD")))
     throw new WorkspaceLost(`Expected the Git repository of ${toplevel}, got nothing at ${commonDir}.`);
 };

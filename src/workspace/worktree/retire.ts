@@ -6,13 +6,13 @@ import type { Log } from "../../log.ts";
 import { removeLayers } from "../dependency/overlay.ts";
 import type { Git } from "../git/git.ts";
 import { idOf } from "../git/output.ts";
-import type { createOrigins, Origin } from "../record.ts";
+import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import { commitTree } from "../tree/commit.ts";
 import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
 import { isIn, statusOf } from "../tree/status.ts";
 import { trackedInIndex } from "../tree/tracked-file.ts";
 import type { Retired } from "../workspace.ts";
-import { branchOf, type Stand } from "./create.ts";
+import { branchOf, type WorktreeFolder } from "./create.ts";
 
 /**
  * Worktrees that are not needed any more go; what is in them stays on the Task's branch. A tree is removed only when
@@ -22,20 +22,20 @@ import { branchOf, type Stand } from "./create.ts";
 
 const aside = ".gone";
 
-const doomed = ".doomed";
+const removalMark = ".doomed";
 
 export const createRetention = (deps: {
   home: string;
-  stand: Stand;
-  origins: ReturnType<typeof createOrigins>;
+  stand: WorktreeFolder;
+  origins: ReturnType<typeof createWorktreeRecords>;
   removeLayers: (taskID: string) => void;
   removeCheckout: (taskID: string) => Promise<void>;
   log: Log;
 }) => {
   const { home, stand, origins, log } = deps;
-  const { worktreeOf, gitOf, gitIn, keptOf, made } = stand;
+  const { worktreeOf, gitOf, gitIn, landingFolder: keptOf, made } = stand;
 
-  const takeAway = async (taskID: string, origin: Origin | undefined): Promise<void> => {
+  const takeAway = async (taskID: string, origin: WorktreeRecord | undefined): Promise<void> => {
     const tree = worktreeOf(taskID);
     if (existsSync(tree)) {
       await rm(`${tree}${aside}`, { recursive: true, force: true });
@@ -51,7 +51,7 @@ export const createRetention = (deps: {
   };
 
   /** Commits what is there beyond `tip` on a branch beside the Task's. Why the tree cannot be proved committed, if so. */
-  const secure = async (taskID: string, origin: Origin, tip: string): Promise<string | undefined> => {
+  const secure = async (taskID: string, origin: WorktreeRecord, tip: string): Promise<string | undefined> => {
     const worktree = worktreeOf(taskID);
     if (!existsSync(join(worktree, ".git"))) await stand.mend(taskID, origin, tip);
     const git = gitIn(worktree, worktree, origin);
@@ -81,7 +81,7 @@ export const createRetention = (deps: {
 
   return {
     /** Tasks with a worktree on disk, or marked to be deleted. What a kill left half-removed goes now. */
-    standing(): string[] {
+    listWorktrees(): string[] {
       if (!existsSync(home)) return [];
       const found = new Set<string>();
       for (const entry of readdirSync(home, { withFileTypes: true })) {
@@ -89,7 +89,7 @@ export const createRetention = (deps: {
         if (entry.isDirectory() && entry.name.endsWith(aside))
           rmSync(join(home, entry.name), { recursive: true, force: true });
         else if (entry.isDirectory() && taskID === "try") removeLayers(join(home, entry.name));
-        else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(doomed)) found.add(taskID);
+        else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(removalMark)) found.add(taskID);
         else if (kind === "json" && !existsSync(worktreeOf(taskID))) {
           const gitDir = origins.of(taskID)?.gitDir;
           if (gitDir !== undefined && existsSync(gitDir)) rmSync(gitDir, { recursive: true, force: true });
@@ -116,9 +116,9 @@ export const createRetention = (deps: {
     },
 
     /** Its Task is being deleted: whoever finds the mark, and no Task, goes on with `remove`. */
-    doom: (taskID: string): void => writeFileSync(join(home, `${taskID}${doomed}`), "", { mode: 0o600 }),
-    isDoomed: (taskID: string): boolean => existsSync(join(home, `${taskID}${doomed}`)),
-    spare: (taskID: string): void => rmSync(join(home, `${taskID}${doomed}`), { force: true }),
+    markForRemoval: (taskID: string): void => writeFileSync(join(home, `${taskID}${removalMark}`), "", { mode: 0o600 }),
+    isMarkedForRemoval: (taskID: string): boolean => existsSync(join(home, `${taskID}${removalMark}`)),
+    unmarkForRemoval: (taskID: string): void => rmSync(join(home, `${taskID}${removalMark}`), { force: true }),
 
     async remove(taskID: string): Promise<void> {
       const origin = origins.of(taskID);
@@ -130,7 +130,7 @@ export const createRetention = (deps: {
             .run(["update-ref", "-d", `refs/heads/${ref}`])
             .catch((error: unknown) => log.warn({ taskID, error: messageOf(error) }, "branch not removed"));
       origins.forget(taskID);
-      rmSync(join(home, `${taskID}${doomed}`), { force: true });
+      rmSync(join(home, `${taskID}${removalMark}`), { force: true });
     },
   };
 };

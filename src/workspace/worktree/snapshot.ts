@@ -5,7 +5,7 @@ import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
 import { specialOf, statusOf } from "../tree/status.ts";
 import { idOf, splitNul } from "../git/output.ts";
 import { type Git, GitError } from "../git/git.ts";
-import type { Origin } from "../record.ts";
+import type { WorktreeRecord } from "../record.ts";
 import { encodePath, osPath } from "../file/path.ts";
 import type { Commit } from "../object/commit.ts";
 
@@ -22,7 +22,7 @@ export type Taken = { head: string; commit: string; tree: string | undefined; un
 export type TakeRequest = {
   /** In the project's own files. */
   git: Git;
-  origin: Origin;
+  origin: WorktreeRecord;
   taskID: string;
   /** The commit that the directory was seen at. */
   head: string;
@@ -84,7 +84,7 @@ export const takeSnapshot = async (request: TakeRequest): Promise<Taken> => {
   }
 };
 
-const copyIndex = (origin: Origin, scratch: string): void => {
+const copyIndex = (origin: WorktreeRecord, scratch: string): void => {
   const index = join(origin.projectGitDir, "index");
   if (!existsSync(index)) return;
   copyFileSync(index, scratch);

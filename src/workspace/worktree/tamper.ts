@@ -16,7 +16,7 @@ export type Tampered = {
   kept: string | null;
 };
 
-export interface Fingerprint {
+export interface TamperGuard {
   /** Before a command: what others changed since is taken as it is. */
   begin(): void;
   /** After it: what changed meanwhile and can run a program. Files are put back, and what they held is kept beside. */
@@ -30,11 +30,11 @@ const longest = 1024 * 1024;
 /** Hooks, modules and worktrees that are looked at; more of them are nobody's. */
 const most = 200;
 
-export const createFingerprint = (place: {
+export const createTamperGuard = (place: {
   /** The repository's own folder, `.git` of the main worktree. */
   commonDir: string;
   taskID: string;
-}): Fingerprint => {
+}): TamperGuard => {
   const { commonDir, taskID } = place;
   const own = join(commonDir, "worktrees", taskID);
 

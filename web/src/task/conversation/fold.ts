@@ -1,4 +1,4 @@
-import { sentence } from "../../../../src/domain/view/timeline.ts";
+import { describeEvent } from "../../../../src/domain/view/timeline.ts";
 import type { Recorded } from "../../../../src/domain/event.ts";
 import type { TurnFailure } from "../../../../src/protocol/event/conversation.ts";
 import type { AttachmentRef } from "../../../../src/protocol/text.ts";
@@ -144,7 +144,7 @@ const toneOf = (frame: Frame): Tone | undefined => {
 /** The words that the service's own timeline has for a fact. A fact that this page is too old for has its type's. */
 export const wordsFor = (frame: Frame): string =>
   // oxlint-disable-next-line typescript/no-unnecessary-type-assertion, typescript/no-unnecessary-condition
-  (sentence(frame as unknown as Recorded) as string | undefined) ?? frame.type;
+  (describeEvent(frame as unknown as Recorded) as string | undefined) ?? frame.type;
 
 export const createConversation = () => {
   const items: Item[] = [];
