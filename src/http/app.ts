@@ -8,14 +8,13 @@ import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
-import { createAnswerOnce } from "./request/answered.ts";
 import type { Webhooks } from "../webhook/service.ts";
 import { type Auth, createAuth, unauthorized } from "./guard/auth.ts";
 import { createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
 import type { Timing } from "./stream/channel.ts";
 import { guard, type GuardPolicy, pathOf } from "./guard/request.ts";
-import { createRunOnce, type RunOnce } from "./request/idempotency.ts";
+import { createRunOnce, type RunOnce, createAnswerOnce } from "./request/idempotency.ts";
 import { createDocument } from "./openapi.ts";
 import { createRates } from "./guard/rate-limit.ts";
 import {

@@ -1,10 +1,4 @@
-import { lookup } from "node:dns/promises";
-import { type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
-import { BlockList, connect, isIP, type Socket } from "node:net";
-import type { Readable } from "node:stream";
-import { connect as tlsConnect } from "node:tls";
-import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { BlockList, isIP, type Socket } from "node:net";
 
 /**
  * The one way out to addresses that somebody else chose (security.md C9). A name is resolved once, every address of it
@@ -32,12 +26,8 @@ export type OutboundOptions = {
   against?: (url: URL) => string | undefined;
 };
 
-/** `cut`: there was more than `maxBytes`. */
-export type Page = { url: string; status: number; type: string; body: Buffer; cut: boolean };
-
-const maxRedirects = 3;
-
 const refused = new BlockList();
+
 for (const [net, bits] of [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
@@ -55,9 +45,12 @@ for (const [net, bits] of [
   ["224.0.0.0", 3],
 ] as const)
   refused.addSubnet(net, bits, "ipv4");
+
 /** Of IPv6 only what is given out to the world, without what carries an IPv4 address or is for documents. */
 const global6 = new BlockList();
+
 global6.addSubnet("2000::", 3, "ipv6");
+
 for (const [net, bits] of [
   ["2001::", 23],
   ["2001:db8::", 32],
@@ -105,177 +98,4 @@ export const hostOf = (url: URL): string => {
   let host = url.hostname.replace(/^\[|\]$/g, "");
   while (host.endsWith(".")) host = host.slice(0, -1);
   return host;
-};
-
-const addressesOf = async (host: string, options: OutboundOptions): Promise<readonly string[]> => {
-  const { resolve = resolveAll, allowed = isPublic } = options;
-  const addresses = isIP(host) > 0 ? [host] : await resolve(host);
-  if (addresses.length === 0) throw new OutboundRefused(`Expected an address of ${host}, got none`);
-  const inside = addresses.find((address) => !allowed(address));
-  if (inside !== undefined) throw new OutboundRefused(`Expected a public address of ${host}, got ${inside}`);
-  return addresses;
-};
-
-const resolveAll = async (host: string): Promise<string[]> =>
-  (await lookup(host, { all: true })).map(({ address }) => address);
-
-/** What ends a request: whoever wanted it, or its time. */
-const endOf = (signal: AbortSignal, { timeoutMs = 20_000 }: OutboundOptions) => {
-  const stop = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-  const ended = new Promise<never>((_, reject) => {
-    if (stop.aborted) reject(stop.reason);
-    stop.addEventListener("abort", () => reject(stop.reason), { once: true });
-  });
-  ended.catch(() => undefined);
-  return { stop, ended };
-};
-
-/** What is sent; a GET without a body is what pages are asked with. */
-type Sent = { method: "GET" | "POST"; headers: Record<string, string>; body?: string };
-
-const page: Sent = {
-  method: "GET",
-  headers: {
-    accept: "text/html, text/markdown, text/plain, application/json, */*;q=0.1",
-    "accept-encoding": "gzip, br",
-  },
-};
-
-export type Posted = { status: number; retryAfter: string | undefined; body: Buffer };
-
-/** A POST without cookies or credentials. Nothing is followed; of what a refusal says, the first `maxBytes` are read. */
-export const postOut = async (
-  text: string,
-  headers: Record<string, string>,
-  body: string,
-  options: OutboundOptions,
-  signal: AbortSignal,
-): Promise<Posted> => {
-  const { stop, ended } = endOf(signal, options);
-  const url = checkURL(text, options);
-  const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
-  const answer = await ask(url, addresses, { method: "POST", headers, body }, options, stop);
-  const { statusCode: status = 0, headers: sent } = answer;
-  const taken = status >= 200 && status < 300;
-  // Whatever becomes of the rest, this was the answer.
-  const read = taken ? undefined : await Promise.race([bodyOf(answer, options), ended]).catch(() => undefined);
-  answer.destroy();
-  return { status, retryAfter: sent["retry-after"], body: read?.body ?? Buffer.alloc(0) };
-};
-
-/** A GET without cookies or credentials. Each redirect is judged like the first address. */
-export const fetchOut = async (text: string, options: OutboundOptions, signal: AbortSignal): Promise<Page> => {
-  const { stop, ended } = endOf(signal, options);
-  let next = text;
-  for (let hop = 0; hop <= maxRedirects; hop += 1) {
-    const url = checkURL(next, options);
-    const rule = options.against?.(url);
-    if (rule !== undefined)
-      throw new OutboundRefused(
-        `Expected ${hop === 0 ? "a host" : "to be redirected to a host"} that may be asked, got ${url.hostname} (rule ${rule})`,
-      );
-    const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
-    const answer = await ask(url, addresses, page, options, stop);
-    const { statusCode: status = 0, headers } = answer;
-    if ([301, 302, 303, 307, 308].includes(status) && headers.location !== undefined) {
-      answer.destroy();
-      const target = URL.parse(headers.location, url.href);
-      if (target === null) throw new OutboundRefused("Expected a URL to be redirected to, got none");
-      next = target.href;
-      continue;
-    }
-    const { body, cut } = await Promise.race([bodyOf(answer, options), ended]).finally(() => answer.destroy());
-    return { url: url.href, status, type: headers["content-type"] ?? "", body, cut };
-  }
-  throw new OutboundRefused(`Expected at most ${maxRedirects} redirects, got more`);
-};
-
-/** The first address that takes the connection. */
-const ask = async (
-  url: URL,
-  addresses: readonly string[],
-  sent: Sent,
-  options: OutboundOptions,
-  signal: AbortSignal,
-): Promise<IncomingMessage> => {
-  let failure: unknown;
-  for (const address of addresses.slice(0, 4))
-    try {
-      return await askAt(url, address, sent, options, signal);
-    } catch (error) {
-      signal.throwIfAborted();
-      failure = error;
-    }
-  throw failure;
-};
-
-const askAt = (
-  url: URL,
-  address: string,
-  { method, headers, body }: Sent,
-  options: OutboundOptions,
-  signal: AbortSignal,
-): Promise<IncomingMessage> =>
-  new Promise((resolve, reject) => {
-    const { dial = (host, port) => connect({ host, port }), ca } = options;
-    const secure = url.protocol === "https:";
-    const host = hostOf(url);
-    const open = (): Socket => {
-      const socket = dial(address, url.port === "" ? (secure ? 443 : 80) : Number(url.port));
-      if (!secure) return socket;
-      const name = isIP(host) > 0 ? { host } : { host, servername: host };
-      return tlsConnect({ socket, ...name, ALPNProtocols: ["http/1.1"], ...(ca === undefined ? {} : { ca }) });
-    };
-    const start = secure ? httpsRequest : httpRequest;
-    const sent: ClientRequest = start(
-      url,
-      {
-        // No `agent`, not even false: an agent would look the name up again and connect by itself.
-        createConnection: open,
-        signal,
-        method,
-        headers: { host: url.host, "user-agent": "sortie", ...headers },
-      },
-      resolve,
-    );
-    sent.once("error", reject);
-    sent.end(body);
-  });
-
-/** The decoded body up to the bound, which also bounds what a small packed answer unpacks to. */
-const bodyOf = (answer: IncomingMessage, { maxBytes = 5 * 1024 * 1024 }: OutboundOptions) =>
-  new Promise<{ body: Buffer; cut: boolean }>((resolve, reject) => {
-    const stream = unpacked(answer);
-    const chunks: Buffer[] = [];
-    let size = 0;
-    const end = (cut: boolean) => resolve({ body: Buffer.concat(chunks).subarray(0, maxBytes), cut });
-    stream.on("data", (chunk: Buffer) => {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size <= maxBytes) return;
-      stream.destroy();
-      end(true);
-    });
-    stream.once("end", () => end(false));
-    stream.once("error", reject);
-    answer.once("error", reject);
-    answer.once("close", () => {
-      if (!answer.complete) reject(new Error("the connection was closed before the end"));
-    });
-  });
-
-const unpacked = (answer: IncomingMessage): Readable => {
-  switch (answer.headers["content-encoding"]?.toLowerCase() ?? "identity") {
-    case "identity":
-      return answer;
-    case "gzip":
-    case "x-gzip":
-      return answer.pipe(createGunzip());
-    case "deflate":
-      return answer.pipe(createInflate());
-    case "br":
-      return answer.pipe(createBrotliDecompress());
-    default:
-      throw new OutboundRefused("Expected an answer that is plain, gzip, deflate or br, got another coding");
-  }
 };

@@ -1,7 +1,8 @@
 import { messageOf } from "../error.ts";
 import { plain } from "../store/sql/row.ts";
 import type { Attempt, SigningSecret } from "../store/webhook-queue.ts";
-import { OutboundRefused, type Posted, postOut } from "../outbound/address.ts";
+import { OutboundRefused } from "../outbound/address.ts";
+import { type Posted, postOut } from "../outbound/request.ts";
 import { headersFor } from "./signature.ts";
 import { type Allowed, optionsFor, type Way } from "./target.ts";
 

@@ -1,4 +1,4 @@
-import type { Posted } from "../outbound/address.ts";
+import type { Posted } from "../outbound/request.ts";
 import type { DeliveryState } from "../store/webhook-queue.ts";
 
 /** When a failed attempt is made again. Pure: what came, the time and chance are given. */

@@ -10,7 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { webUnder } from "../../src/agent/permission/permit.ts";
 import { compileRules } from "../../src/domain/permission/rule.ts";
 import { htmlToText } from "../../src/tool/web/html.ts";
-import { fetchOut, isPublic, type OutboundOptions } from "../../src/outbound/address.ts";
+import { isPublic, type OutboundOptions } from "../../src/outbound/address.ts";
+import { fetchOut } from "../../src/outbound/request.ts";
 import { selectTools, tools } from "../../src/tool/registry.ts";
 import { makeToolLab } from "./tool.fixture.ts";
 

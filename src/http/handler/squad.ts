@@ -6,9 +6,8 @@ import { type Candidate, recommend } from "../../squad/catalog/recommend.ts";
 import type { CatalogEntry } from "../../squad/catalog/scope.ts";
 import type { Agent } from "../../squad/squad.ts";
 import type { Store } from "../../store/store.ts";
-import { createAnswerOnce } from "../request/answered.ts";
 import type { Handler } from "../request/call.ts";
-import type { RunOnce } from "../request/idempotency.ts";
+import { type RunOnce, createAnswerOnce } from "../request/idempotency.ts";
 import { json } from "../response/response.ts";
 
 /** The squad routes: the catalog, packages in and out, recommendations. */

@@ -8,7 +8,7 @@ import type { Delivery, Webhook } from "../../store/webhook-queue.ts";
 import { shownURL } from "../../webhook/target.ts";
 import type { Webhooks } from "../../webhook/service.ts";
 import type { Handler } from "../request/call.ts";
-import type { Answered } from "../request/answered.ts";
+import type { Answered } from "../request/idempotency.ts";
 import { json } from "../response/response.ts";
 
 /** The webhook routes: who is told, of what, and what became of it. */

@@ -2,7 +2,8 @@ import { createHmac, randomBytes } from "node:crypto";
 import { z } from "zod";
 import { messageOf } from "../../error.ts";
 import { htmlToText } from "./html.ts";
-import { fetchOut, OutboundRefused, type Page } from "../../outbound/address.ts";
+import { OutboundRefused } from "../../outbound/address.ts";
+import { fetchOut, type Page } from "../../outbound/request.ts";
 import { counted, failed, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
