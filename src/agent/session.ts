@@ -1,7 +1,7 @@
 import type { AgentSpec, ModelRef } from "../domain/agent.ts";
 import type { Conversation } from "../domain/conversation/message.ts";
 import type { DomainEvent, StreamID } from "../domain/event.ts";
-import type { Rules } from "../domain/permission/rule.ts";
+import type { PermissionRules } from "../domain/permission/rule.ts";
 import type { StreamState } from "../domain/state/stream.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import type { Log } from "../log.ts";
@@ -10,7 +10,7 @@ import type { OutboundOptions } from "../outbound/address.ts";
 import type { LiveFrame } from "../protocol/event/frame.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Store } from "../store/store.ts";
-import type { Background, Tool, ToolContext, ToolResult } from "../tool/tool.ts";
+import type { BackgroundCommands, Tool, ToolContext, ToolResult } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
 /** `AgentSession`: all that an agent works with in one session; types only. */
@@ -29,7 +29,7 @@ export type AgentSession = {
   system?: string;
   limits: Limits;
   /** What the tools may do. */
-  rules: Rules;
+  rules: PermissionRules;
   store: Store;
   log: Log;
   signal: AbortSignal;
@@ -52,7 +52,7 @@ export type AgentSession = {
   /** Made while the model answers first; a tool waits for it. */
   workspace: () => Promise<Workspace>;
   /** What the agent left running; ended before anything else is done with its work. */
-  background: Background;
+  background: BackgroundCommands;
   /** How pages may be fetched; undefined: not at all. */
   web: OutboundOptions | undefined;
   /** The right to load this machine. */

@@ -1,6 +1,6 @@
 import { componentsOf } from "../workspace/file/files.ts";
 import { encodePath } from "../workspace/file/path.ts";
-import type { Tracked } from "../workspace/object/commit-file.ts";
+import type { TrackedFile } from "../workspace/object/commit-file.ts";
 
 /**
  * What of a listing may enter an archive, and under which name. The listing is hostile: names must not lead out of
@@ -17,12 +17,12 @@ export const roomOf = ({ archiveBytes }: { archiveBytes: number }): Room => ({
   full: `beyond the archive's limit of ${archiveBytes} bytes`,
 });
 
-export type Named = Tracked & { name: string };
+export type Named = TrackedFile & { name: string };
 
 const longest = 4096;
 
 /** Sorted by path; `name` is safe, unique without regard to case, and below `folder`. */
-export const nameEntries = <T extends Tracked>(
+export const nameEntries = <T extends TrackedFile>(
   listed: readonly T[],
   folder: string,
 ): { entries: (T & Named)[]; omitted: Omitted[]; warnings: Omitted[] } => {
@@ -49,7 +49,7 @@ export const nameEntries = <T extends Tracked>(
   return { entries, omitted: distinct(omitted), warnings };
 };
 
-const faultOf = ({ path, mode, stage }: Tracked, links: ReadonlySet<string>): string | undefined => {
+const faultOf = ({ path, mode, stage }: TrackedFile, links: ReadonlySet<string>): string | undefined => {
   if (stage !== 0) return "unmerged";
   if (mode === "160000") return "submodule";
   if (mode !== "100644" && mode !== "100755" && mode !== "120000") return `unknown mode ${mode}`;

@@ -3,16 +3,16 @@ import type { ArchivedFile } from "../domain/view/archive.ts";
 import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Git } from "../workspace/git/git.ts";
-import { readerOnDisk, trackedInIndex } from "../workspace/tree/tracked-file.ts";
-import type { Found, Tracked, TrackedReader } from "../workspace/object/commit-file.ts";
+import { createDiskReader, listIndexFiles } from "../workspace/tree/tracked-file.ts";
+import type { TrackedContent, TrackedFile, TrackedReader } from "../workspace/object/commit-file.ts";
 import { linkFault, type Named, nameEntries, type Omitted } from "./entry.ts";
-import type { Added, Zip } from "./zip.ts";
+import type { AddedEntry, Zip } from "./zip.ts";
 
 /** The tracked files of a project in an archive. Never `git archive`, whose attributes change what it writes. */
 
 export type Source = {
   commit: string | null;
-  listed: Tracked[];
+  listed: TrackedFile[];
   /** The user's own files, which are no work of the Task's. */
   untracked: ReadonlySet<string>;
   reader: TrackedReader;
@@ -38,9 +38,9 @@ export const onDisk = async (
   const head = await git.run(["rev-parse", "--verify", "-q", "HEAD"], { ok: [0, 1, 128], signal });
   return {
     commit: head.stdout.toString("latin1").trim() || null,
-    listed: await trackedInIndex(git, signal),
+    listed: await listIndexFiles(git, signal),
     untracked: await untracked(git),
-    reader: readerOnDisk(root),
+    reader: createDiskReader(root),
   };
 };
 
@@ -60,7 +60,7 @@ export const addProject = async (
   const { entries, omitted, warnings } = nameEntries(own, "project");
   for (const path of untracked)
     omitted.push({ path, reason: "untracked in the project when the Task began, and not changed by it" });
-  const added: { entry: Named; mode: number; done: Promise<Added> }[] = [];
+  const added: { entry: Named; mode: number; done: Promise<AddedEntry> }[] = [];
   let bytes = 0;
   let complete = true;
   for await (const { entry, found } of readAhead(
@@ -109,8 +109,8 @@ async function* readAhead(
   reader: TrackedReader,
   most: number,
   signal: AbortSignal,
-): AsyncGenerator<{ entry: Named; found: Found }> {
-  const queue: { entry: Named; found: Promise<Found> }[] = [];
+): AsyncGenerator<{ entry: Named; found: TrackedContent }> {
+  const queue: { entry: Named; found: Promise<TrackedContent> }[] = [];
   let since = performance.now();
   try {
     for (const entry of entries) {

@@ -3,7 +3,7 @@ import { archiveSchema, type Manifest } from "../domain/view/archive.ts";
 import { commonOf } from "../domain/view/summary.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { createGit } from "../workspace/git/git.ts";
-import { readerInCommit, trackedInCommit } from "../workspace/object/commit-file.ts";
+import { createCommitReader, listCommitFiles } from "../workspace/object/commit-file.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
 import { roomOf } from "./entry.ts";
@@ -74,9 +74,9 @@ const sourceOf = async (
   const commit = commitOf(state) ?? project.head;
   if (commit === null) throw notAWorktree(directory);
   const git = createGit(project.toplevel);
-  const listed = await trackedInCommit(git, commit, project.prefix, signal);
+  const listed = await listCommitFiles(git, commit, project.prefix, signal);
   const untracked = await untrackedOf(state, store, git, commit);
-  return { kind: "commit", commit, listed, untracked, reader: readerInCommit(git, listed, signal) };
+  return { kind: "commit", commit, listed, untracked, reader: createCommitReader(git, listed, signal) };
 };
 
 /** What the Task's tree is now, or is based on. */

@@ -12,14 +12,14 @@ import { ZipFile } from "yazl";
 
 export interface Zip {
   /** Resolves when there is room for the next entry; `done` once the bytes have gone by. Names are relative. */
-  add(name: string, mode: number, content: Buffer | Readable): Promise<{ done: Promise<Added> }>;
+  add(name: string, mode: number, content: Buffer | Readable): Promise<{ done: Promise<AddedEntry> }>;
   /** Resolves with the file's size when it is on disk and its directory was found to be whole. */
   finish(): Promise<number>;
   /** Resolves when nothing is written any more, after a failure too. */
   close(): Promise<void>;
 }
 
-export type Added = { bytes: number; sha256: string };
+export type AddedEntry = { bytes: number; sha256: string };
 
 /** What may be under way between two gates. */
 const windowBytes = 8 * 1024 * 1024;
@@ -51,8 +51,8 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
   /** Opens when the last gate entry's turn has come: everything before it is written. */
   let gate: Promise<unknown> = Promise.resolve();
 
-  const addStream = (name: string, options: object, stream: Readable): Promise<Added> => {
-    const { promise, resolve } = Promise.withResolvers<Added>();
+  const addStream = (name: string, options: object, stream: Readable): Promise<AddedEntry> => {
+    const { promise, resolve } = Promise.withResolvers<AddedEntry>();
     const turn = Promise.withResolvers<void>();
     gate = turn.promise;
     sources.add(stream);

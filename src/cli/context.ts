@@ -6,20 +6,20 @@ import type { Screen } from "./terminal/screen.ts";
 
 export type Shared = { url: string; directory: string; json?: true };
 
-export type Parts = {
+export type CommandParts = {
   speaking: (command: Command) => Command;
   context: (options: Shared) => Promise<Context & { display: boolean }>;
   finish: (code: number) => void;
 };
 
-export const amount = (text: string): number => {
+export const parseAmount = (text: string): number => {
   const value = Number(text);
   if (!(value > 0)) throw new InvalidArgumentError("Expected a number above 0.");
   return value;
 };
 
 /** How many of a list. */
-export const count = (text: string): number => {
+export const parseCount = (text: string): number => {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < 1 || value > 200)
     throw new InvalidArgumentError("Expected a whole number from 1 to 200.");

@@ -6,7 +6,7 @@ import { StartError } from "../error.ts";
 import { packageRoot } from "../package-root.ts";
 import type { Target } from "./connection.ts";
 import { addMissionCommands, collect } from "./mission/command.ts";
-import { amount, count } from "./context.ts";
+import { parseAmount, parseCount } from "./context.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { createScreen } from "./terminal/screen.ts";
 import { clean } from "./terminal/format.ts";
@@ -160,10 +160,10 @@ export const createProgram = (finish: (code: number) => void): Command => {
       )
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code"))
       .option("--callback <url>", "is told when the Task ends or asks, signed")
-      .option("--max-minutes <n>", "the time it may take; exit code 124 when that is over", amount)
-      .option("--max-cost <usd>", "what its model calls may cost", amount)
-      .option("--max-tokens <n>", "what its model calls may take", count)
-      .option("--max-steps <n>", "how many model calls it may make", count)
+      .option("--max-minutes <n>", "the time it may take; exit code 124 when that is over", parseAmount)
+      .option("--max-cost <usd>", "what its model calls may cost", parseAmount)
+      .option("--max-tokens <n>", "what its model calls may take", parseCount)
+      .option("--max-steps <n>", "how many model calls it may make", parseCount)
       .option("--detach", "print the Task's id and return"),
   ).action(async (request: string, options: RunOptions & Shared) => {
     const { runTask } = await import("./task/run.ts");

@@ -39,7 +39,7 @@ const registryOf = ({ model, failover, providers, cassettes, limits, env }: Conf
     cassettes,
     limits,
     env,
-    rules: async () => (await import("../model/builtin/builtin.ts")).createRulesModel(),
+    rules: async () => (await import("../model/builtin/builtin.ts")).createBuiltinModel(),
     log: silent,
   });
 

@@ -2,7 +2,7 @@ import { type Flags, isLoopback, loadConfig } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { createService, type Service } from "../service/service.ts";
 import { boundHeap } from "./heap.ts";
-import { present } from "./terminal/open.ts";
+import { openInDesktop } from "./terminal/open.ts";
 import type { Screen } from "./terminal/screen.ts";
 
 /** How long a stop may take before the process ends anyway. */
@@ -51,7 +51,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
         : []),
     ].join("\n"),
   );
-  if (open && service.url.startsWith("http")) await present(service.url);
+  if (open && service.url.startsWith("http")) await openInDesktop(service.url);
 };
 
 const covers = {

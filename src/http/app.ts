@@ -26,7 +26,7 @@ import {
   json,
   openEntry,
   send,
-  taken,
+  onSocket,
   write,
 } from "./response/response.ts";
 import { createRouter } from "./router.ts";
@@ -167,7 +167,7 @@ export const createApp = (deps: AppDeps): App => {
   const serve: Answering<Promise<void>> = async (incoming, outgoing, entry) => {
     try {
       const answered = await answerTo(incoming, outgoing, entry);
-      if (answered !== taken) write(outgoing, answered);
+      if (answered !== onSocket) write(outgoing, answered);
     } catch (error) {
       drain(incoming);
       // A caller that left, e.g. while its archive was built, gets nothing and is no fault.

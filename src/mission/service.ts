@@ -7,7 +7,7 @@ import { messageOf, ServiceError } from "../error.ts";
 import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
-import { withQueue } from "../task/query/queue-place.ts";
+import { withQueuePlaces } from "../task/query/queue-place.ts";
 import { messagesIn } from "../task/query/read.ts";
 import type { Accepted, IdempotencyKey } from "../task/tasks.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
@@ -102,7 +102,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
 
     async status(directory, missionID) {
       const state = await stateOf(directory, missionID);
-      return statusFrom(state, await withQueue(store, await store.dispatched(state.sessionID), now()));
+      return statusFrom(state, await withQueuePlaces(store, await store.dispatched(state.sessionID), now()));
     },
 
     async messages(directory, missionID, page) {

@@ -10,7 +10,7 @@ import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } fro
 /** GET and POST to a judged address, dialled as judged, bounded, redirects judged again. */
 
 /** `cut`: there was more than `maxBytes`. */
-export type Page = { url: string; status: number; type: string; body: Buffer; cut: boolean };
+export type FetchedPage = { url: string; status: number; type: string; body: Buffer; cut: boolean };
 
 const maxRedirects = 3;
 
@@ -48,16 +48,16 @@ const page: Sent = {
   },
 };
 
-export type Posted = { status: number; retryAfter: string | undefined; body: Buffer };
+export type PostResult = { status: number; retryAfter: string | undefined; body: Buffer };
 
 /** A POST without cookies or credentials. Nothing is followed; of what a refusal says, the first `maxBytes` are read. */
-export const postOut = async (
+export const postOutbound = async (
   text: string,
   headers: Record<string, string>,
   body: string,
   options: OutboundOptions,
   signal: AbortSignal,
-): Promise<Posted> => {
+): Promise<PostResult> => {
   const { stop, ended } = endOf(signal, options);
   const url = checkURL(text, options);
   const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
@@ -71,7 +71,11 @@ export const postOut = async (
 };
 
 /** A GET without cookies or credentials. Each redirect is judged like the first address. */
-export const fetchOut = async (text: string, options: OutboundOptions, signal: AbortSignal): Promise<Page> => {
+export const fetchOutbound = async (
+  text: string,
+  options: OutboundOptions,
+  signal: AbortSignal,
+): Promise<FetchedPage> => {
   const { stop, ended } = endOf(signal, options);
   let next = text;
   for (let hop = 0; hop <= maxRedirects; hop += 1) {

@@ -37,7 +37,12 @@ export interface Processes {
   /** Resolves when the shell has exited and nothing it started is left; never rejects for what the command does. */
   run(taskID: string, command: Command, place?: SandboxPlace): Promise<CommandResult>;
   /** A program in `root` that is talked with, until it ends or is ended. */
-  talk(taskID: string, root: string, talk: InteractiveCommand, place?: SandboxPlace): Promise<InteractiveProcess>;
+  startInteractive(
+    taskID: string,
+    root: string,
+    talk: InteractiveCommand,
+    place?: SandboxPlace,
+  ): Promise<InteractiveProcess>;
   /** Makes a Task's sandbox before its first command, which then need not wait for it. */
   prepareSandbox(taskID: string, place: SandboxPlace): void;
   /** A path of this machine as a Task's commands see it. */

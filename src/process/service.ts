@@ -3,14 +3,14 @@ import { mkdir, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
-import { talkWith } from "./command/interactive.ts";
+import { startInteractive } from "./command/interactive.ts";
 import { killMarked, wait } from "./command/kill.ts";
-import { createRecord, reapRecords } from "./command/group-record.ts";
-import { type Entry, runCommand } from "./command/run.ts";
+import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts";
+import { type LiveCommand, runCommand } from "./command/run.ts";
 import type { Command, Processes, CommandResult, InteractiveCommand, InteractiveProcess } from "./process.ts";
 import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
-import { createBoxes } from "./runner/pool.ts";
+import { createSandboxPool } from "./runner/pool.ts";
 import { type CommandLimits, limitsOf, memoryOf } from "./runner/ulimit.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
 import { processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
@@ -47,7 +47,7 @@ const findBash = (path: string): string => {
 
 export const createProcesses = (options: ProcessOptions): Processes => {
   const { folder, runID = folder, keepEnv, sandbox = processGroupSandbox, envNames = [], limits, log } = options;
-  const record = createRecord(folder, log);
+  const record = createGroupRecord(folder, log);
   const spawner = createRunnerClient(log, limits === undefined ? "" : limitsOf(limits));
   const memory = memoryOf(limits?.commandMemoryBytes ?? 0);
   const baseEnv: Record<string, string> = {
@@ -65,13 +65,13 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   }
   const bash = findBash(baseEnv["PATH"] ?? "");
 
-  const live = new Set<Entry>();
+  const live = new Set<LiveCommand>();
   /** Tasks with commands since their last killAll: only these can have left something. */
   const used = new Set<string>();
   let serial = 0;
   const markOf = (taskID: string) => `${runID}/${taskID}/`;
 
-  const boxes = createBoxes({
+  const boxes = createSandboxPool({
     sandbox,
     spawner,
     folder: join(folder, "..", "sandbox"),
@@ -136,7 +136,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       cwd: root,
       env: { ...baseEnv, HOME: ownHome, ...env, SERVICE_RUN_ID: mark },
     };
-    const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
+    const own = join(folder, "..", "sandbox", "startInteractive", mark.slice(runID.length + 1).replaceAll("/", "-"));
     if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
     const seen = place === undefined || sandbox.tier !== 1 ? root : (insideOf(place, root) ?? root);
     const argv = sandbox.wrap?.({
@@ -149,7 +149,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       command: () => ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command],
     });
     const [file = "", ...args] = argv === undefined ? [start.file, ...start.args] : (place?.around?.(argv) ?? argv);
-    return talkWith({ ...start, file, args }, seen, signal, {
+    return startInteractive({ ...start, file, args }, seen, signal, {
       started: (pid) => record.add(pid, taskID),
       async ended(pid) {
         await killMarked((found) => found === mark);
@@ -174,7 +174,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
 
   return {
     run,
-    talk,
+    startInteractive: talk,
     prepareSandbox(taskID, place) {
       if (sandbox.wrap === undefined) return;
       used.add(taskID);
@@ -189,7 +189,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     closeSandboxes: (taskID) => boxes.shut(taskID),
     killAll,
     async endLeftovers() {
-      const killed = await reapRecords(folder, record.name, log);
+      const killed = await endRecordedGroups(folder, record.name, log);
       const own = new Set([...live].map(({ mark }) => mark));
       const taskOf = (mark: string) => mark.slice(runID.length + 1).split("/")[0] ?? "";
       await killMarked(

@@ -30,7 +30,7 @@ import { createSquads } from "../squad/revision.ts";
 import { watchIntegrity, openData } from "../store/open.ts";
 import { diskGuard } from "../store/disk-space.ts";
 import { redactStore } from "../store/redacted-store.ts";
-import { createRetainer } from "../task/workspace/retention.ts";
+import { createRetention } from "../task/workspace/retention.ts";
 import { problemIn } from "../task/worker/project-rules.ts";
 import { createRunTask } from "../task/worker/run.ts";
 import { createTasks } from "../task/service.ts";
@@ -137,7 +137,7 @@ export const createService = async (
       limits,
       cassettes: config.cassettes,
       recorder: config.record === undefined ? undefined : createRecorder(config.record, secrets.known),
-      rules: async () => (await import("../model/builtin/builtin.ts")).createRulesModel(config.codemods),
+      rules: async () => (await import("../model/builtin/builtin.ts")).createBuiltinModel(config.codemods),
       log,
     });
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));
@@ -172,7 +172,7 @@ export const createService = async (
       log,
       now,
     });
-    let retainer: ReturnType<typeof createRetainer> | undefined;
+    let retainer: ReturnType<typeof createRetention> | undefined;
     const missions = createMissions({
       store,
       engine,
@@ -285,7 +285,7 @@ export const createService = async (
     });
     scope.defer(() => server.close());
     engine.start((stream, signal) => (isMission(stream) ? runMission : runTask)(stream, signal));
-    retainer = scope.use(createRetainer({ store, workspaces, retentionHours: config.retentionHours, log, now }));
+    retainer = scope.use(createRetention({ store, workspaces, retentionHours: config.retentionHours, log, now }));
     return {
       url: server.url,
       port: server.port,

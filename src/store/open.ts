@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import { lockFolder } from "./lock.ts";
-import { sweepBlobs } from "./blob/sweep.ts";
+import { sweepOrphanBlobs } from "./blob/sweep.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
 import type { Store } from "./store.ts";
 
@@ -30,7 +30,7 @@ export const openData = async (
   const instance = await instanceOf(dataDir);
   const store = scope.use(await openStore(databaseURL, dataDir, instance, log));
   scope.use(forgetKeys(store, log));
-  scope.use(sweepBlobs(store, log));
+  scope.use(sweepOrphanBlobs(store, log));
   const held = scope.move();
   return { store, instance, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };

@@ -116,7 +116,7 @@ export type TaskStats = Record<LifecycleStatus, number>;
 
 export type DueStream = { stream: StreamID; due: Due /** Rises with every due mark. */; seq: number };
 
-export type Place = { ahead: number; due: Due };
+export type QueuePlace = { ahead: number; due: Due };
 
 export interface Store extends AsyncDisposable {
   readonly kind: "sqlite" | "postgres";
@@ -174,7 +174,7 @@ export interface Store extends AsyncDisposable {
   /** Tasks that nobody holds and that have a due mark; a Mission that will look again is none. */
   waiting(): Promise<number>;
   /** How many due streams come before each of these; those that do not wait are left out. One query. */
-  places(streams: readonly StreamID[]): Promise<Map<StreamID, Place>>;
+  places(streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>>;
 
   /** The stored answer of an idempotency key. */
   once(scope: string, key: string): Promise<{ bodyHash: string; stored: StoredAnswer } | undefined>;
@@ -186,7 +186,7 @@ export interface Store extends AsyncDisposable {
   erase(stream: StreamID, expected?: number): Promise<boolean>;
 
   /** Blobs that erased streams named; see orphans.ts. */
-  readonly orphans: Orphans;
+  readonly orphans: OrphanBlobs;
 
   /** Forgets idempotency keys older than the date. */
   forget(before: Date): Promise<void>;
@@ -215,7 +215,7 @@ export interface Live {
   subscribe(stream: StreamID, listener: (frame: LiveFrame, after: Position) => void): Disposable;
 }
 
-export type Orphans = {
+export type OrphanBlobs = {
   /** Before the stream is erased. One that stays after all still names what it names: the sweep finds it. */
   leave(stream: StreamID): Promise<void>;
   find(): Promise<string[]>;

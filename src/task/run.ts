@@ -16,7 +16,7 @@ import type { Manager } from "../squad/install/manager.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Store } from "../store/store.ts";
-import type { Background } from "../tool/tool.ts";
+import type { BackgroundCommands } from "../tool/tool.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
 
 /** The port of a run: what its steps share; types only. */
@@ -73,10 +73,10 @@ export type Run = RunDeps & {
   checkout: RunCheckout;
   /** The project's landing turn, held from the first landing attempt until the agent is asked again, or the run ends. */
   landingTurn: () => Promise<void>;
-  leaveTurn: () => void;
+  leaveLandingTurn: () => void;
   slot: (signal?: AbortSignal) => Promise<Disposable>;
   /** The agent's commands that go on between its calls. */
-  background: Background;
+  background: BackgroundCommands;
 };
 
 export interface RunCheckout extends AsyncDisposable {

@@ -36,7 +36,7 @@ export type ToolContext = {
   kept(callID: string): Promise<string | undefined>;
   /** Keeps bytes beside the log, under their hash; what the service knows as a secret is taken out of them. */
   keep(bytes: Uint8Array): Promise<BlobRef>;
-  background: Background;
+  background: BackgroundCommands;
   /** How pages may be fetched; undefined: not at all. */
   web?: OutboundOptions | undefined;
   /** Output as it comes, for whoever listens; may be lost. */
@@ -49,7 +49,7 @@ export type ToolContext = {
    * Puts a question to the user. Rejects with Waits at first: the call stays open without a result, and is run again
    * once there is an answer, which it then gets here.
    */
-  ask(question: Pick<EventData["ask.opened"], "prompt" | "options" | "default">): Promise<Asked>;
+  ask(question: Pick<EventData["ask.opened"], "prompt" | "options" | "default">): Promise<AskOutcome>;
   /** Has another agent of the squad work in a session of its own, until its last word. Run again, it goes on with it. */
   delegate(work: { agent: string; slices?: readonly string[] | undefined; brief: string }): Promise<ToolResult>;
 };
@@ -58,10 +58,10 @@ export type ToolContext = {
 export const builtinOnly = { untold: true };
 
 /** `refused`: the Task may ask no more; words for the model. */
-export type Asked = EventData["ask.answered"] | { refused: string };
+export type AskOutcome = EventData["ask.answered"] | { refused: string };
 
 /** The call waits for an answer: nothing was done, and nothing is to be recorded. */
-export class Waits extends Error {}
+export class WaitsForAnswer extends Error {}
 
 export type ToolResult = {
   outcome: "ok" | "error";
@@ -73,17 +73,17 @@ export type ToolResult = {
   facts?: readonly DomainEvent[];
 };
 
-export interface Background {
+export interface BackgroundCommands {
   /** Starts a command; undefined: `most` run already. */
-  start(workspace: Workspace, command: Omit<Command, "signal">, most: number): Job | undefined;
+  start(workspace: Workspace, command: Omit<Command, "signal">, most: number): BackgroundCommand | undefined;
   /** A string says why there is none of this id. */
-  find(id: string): Job | string;
-  list(): readonly Job[];
+  find(id: string): BackgroundCommand | string;
+  list(): readonly BackgroundCommand[];
   /** Ends all of them, and waits until they are gone. Those it ended answer later that it was not their doing. */
   end(): Promise<void>;
 }
 
-export interface Job {
+export interface BackgroundCommand {
   readonly id: string;
   readonly command: string;
   /** undefined: it runs. */

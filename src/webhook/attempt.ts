@@ -2,16 +2,21 @@ import { messageOf } from "../error.ts";
 import { plain } from "../store/sql/row.ts";
 import type { Attempt, SigningSecret } from "../store/webhook-queue.ts";
 import { OutboundRefused } from "../outbound/address.ts";
-import { type Posted, postOut } from "../outbound/request.ts";
+import { type PostResult, postOutbound } from "../outbound/request.ts";
 import { headersFor } from "./signature.ts";
-import { type Allowed, optionsFor, type Way } from "./target.ts";
+import { type AllowedTargets, optionsFor, type TargetOptions } from "./target.ts";
 
 /** One attempt: signed, sent, and put into words. Never throws but for the caller's own signal. */
 
 export type Post = { url: string; message: string; body: string; secrets: readonly SigningSecret[] };
-export type Attempted = Attempt & { delivered: boolean; answer: Posted | undefined };
+export type Attempted = Attempt & { delivered: boolean; answer: PostResult | undefined };
 
-export type AttemptDeps = { allowed: Allowed; way?: Way; redact: (text: string) => string; now: () => number };
+export type AttemptDeps = {
+  allowed: AllowedTargets;
+  way?: TargetOptions;
+  redact: (text: string) => string;
+  now: () => number;
+};
 
 const longestReason = 1024;
 
@@ -24,7 +29,7 @@ export const attempt = async (
   const after = (): number => Math.round(performance.now() - begun);
   const options = optionsFor(url, allowed, way);
   try {
-    const answer = await postOut(url, headersFor(message, body, secrets, now()), body, options, signal);
+    const answer = await postOutbound(url, headersFor(message, body, secrets, now()), body, options, signal);
     const delivered = answer.status >= 200 && answer.status < 300;
     const reason = delivered ? null : bounded(redact(wordsFor(answer)));
     return { delivered, status: answer.status, reason, duration: after(), answer };
@@ -35,7 +40,7 @@ export const attempt = async (
   }
 };
 
-const wordsFor = ({ status, body }: Posted): string => {
+const wordsFor = ({ status, body }: PostResult): string => {
   const said = body.toString("utf8").trim();
   if (status >= 300 && status < 400)
     return `Redirected (${status}), which is not followed: set the address it leads to`;

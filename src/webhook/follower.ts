@@ -9,7 +9,15 @@ import type { Log } from "../log.ts";
 import { callbackTypes, type MessageType, type WebhookMessage } from "../protocol/webhook.ts";
 import type { Store } from "../store/store.ts";
 import { callback, type NewDelivery, type Webhook } from "../store/webhook-queue.ts";
-import { isTold, messageID, missionMessage, taskMessage, toldTypes, typeOf, type Told } from "./message.ts";
+import {
+  isNotified,
+  messageID,
+  missionMessage,
+  taskMessage,
+  notifiedTypes,
+  typeOf,
+  type NotifiedEvent,
+} from "./message.ts";
 
 /**
  * From the log to what is to be delivered. A fact that is told makes it look; between two of them a Task's steps cost
@@ -46,11 +54,11 @@ export const createFollower = (deps: FollowerDeps) => {
     for (let unsaved = seen - written; goesOn(); ) {
       const head = await store.position();
       if (head <= seen) return;
-      const page = await store.since(seen, pageSize, { types: toldTypes });
+      const page = await store.since(seen, pageSize, { types: notifiedTypes });
       const full = page.length === pageSize;
       const through = Math.max(page.at(-1)?.position ?? 0, full ? 0 : head);
       // Read after the page: who came before a fact is told of it.
-      const deliveries = page.length === 0 ? [] : await deliveriesOf(page.filter(isTold), await deps.webhooks());
+      const deliveries = page.length === 0 ? [] : await deliveriesOf(page.filter(isNotified), await deps.webhooks());
       unsaved += through - seen;
       if (deliveries.length > 0 || unsaved >= unwritten) {
         await store.webhooks.record(deliveries, through, now());
@@ -62,7 +70,10 @@ export const createFollower = (deps: FollowerDeps) => {
     }
   };
 
-  const deliveriesOf = async (events: readonly Told[], webhooks: readonly Webhook[]): Promise<NewDelivery[]> => {
+  const deliveriesOf = async (
+    events: readonly NotifiedEvent[],
+    webhooks: readonly Webhook[],
+  ): Promise<NewDelivery[]> => {
     const enabled = webhooks.filter(({ state }) => state === "enabled");
     const all: NewDelivery[] = [];
     for (const event of events)
@@ -76,7 +87,7 @@ export const createFollower = (deps: FollowerDeps) => {
     return all;
   };
 
-  const deliveriesFor = async (event: Told, enabled: readonly Webhook[]): Promise<NewDelivery[]> => {
+  const deliveriesFor = async (event: NotifiedEvent, enabled: readonly Webhook[]): Promise<NewDelivery[]> => {
     const type = typeOf(event);
     if (type === undefined) return [];
     const wanting = enabled.filter(({ events, since }) => events.includes(type) && since < event.position);
@@ -95,12 +106,12 @@ export const createFollower = (deps: FollowerDeps) => {
   };
 
   /** The fold as the fact left it: somebody may have gone on since. */
-  const taskAt = async ({ stream, version }: Told, newest: TaskState): Promise<TaskState> => {
+  const taskAt = async ({ stream, version }: NotifiedEvent, newest: TaskState): Promise<TaskState> => {
     if (newest.version === version) return newest;
     const events = await store.read(stream, { limit: version });
     return events.reduce<TaskState | undefined>(evolve, undefined) ?? newest;
   };
-  const missionAt = async ({ stream, version }: Told, newest: MissionState): Promise<MissionState> => {
+  const missionAt = async ({ stream, version }: NotifiedEvent, newest: MissionState): Promise<MissionState> => {
     if (newest.version === version) return newest;
     const events = await store.read(stream, { limit: version });
     return events.reduce<MissionState | undefined>(evolveMission, undefined) ?? newest;
@@ -134,7 +145,7 @@ export const createFollower = (deps: FollowerDeps) => {
     ask,
     /** What was just committed here. */
     heard(events: readonly Recorded[]): void {
-      const found = events.filter(isTold);
+      const found = events.filter(isNotified);
       if (found.length === 0 || stopped) return;
       if (deps.subscribed()) return ask();
       for (const event of found) {
@@ -154,7 +165,7 @@ export const createFollower = (deps: FollowerDeps) => {
 };
 
 const addressed = (
-  event: Told,
+  event: NotifiedEvent,
   type: MessageType,
   message: WebhookMessage,
   hooks: readonly Webhook[],

@@ -8,7 +8,7 @@ import type { MessageType, MissionMessageData, TaskMessageData, WebhookMessage }
 /** Which fact is which message. Pure: a fact, and the fold as that fact left it. */
 
 /** Facts that may be told; `run.started` only where it begins an attempt. */
-export const toldTypes = [
+export const notifiedTypes = [
   "run.started",
   "ask.opened",
   "task.settled",
@@ -17,13 +17,13 @@ export const toldTypes = [
   "mission.aborted",
 ] as const satisfies readonly Recorded["type"][];
 
-export type Told = Recorded & { type: (typeof toldTypes)[number] };
+export type NotifiedEvent = Recorded & { type: (typeof notifiedTypes)[number] };
 
-const told: ReadonlySet<string> = new Set(toldTypes);
-export const isTold = (event: Recorded): event is Told => told.has(event.type);
+const told: ReadonlySet<string> = new Set(notifiedTypes);
+export const isNotified = (event: Recorded): event is NotifiedEvent => told.has(event.type);
 
 /** What the message would be of; undefined: of nothing. Without the fold, `run.started` may turn out to be none. */
-export const typeOf = (event: Told): MessageType | undefined => {
+export const typeOf = (event: NotifiedEvent): MessageType | undefined => {
   const mission = isMission(event.stream);
   switch (event.type) {
     case "run.started":
@@ -43,10 +43,10 @@ export const typeOf = (event: Told): MessageType | undefined => {
 export const messageID = ({ stream, version }: Recorded): string => `evt_${stream.replace(/^[a-z]+_/, "")}_${version}`;
 
 /** The first run of an attempt; those after a wait or a restart go on with it. */
-const beginsAttempt = (event: Told, state: TaskState): boolean =>
+const beginsAttempt = (event: NotifiedEvent, state: TaskState): boolean =>
   event.type !== "run.started" || state.attemptStartedAt === event.at;
 
-export const taskMessage = (event: Told, state: TaskState): WebhookMessage | undefined => {
+export const taskMessage = (event: NotifiedEvent, state: TaskState): WebhookMessage | undefined => {
   const type = typeOf(event);
   if (type === undefined || !isOfTask(type) || !beginsAttempt(event, state)) return undefined;
   const path = `/task/${state.taskID}`;
@@ -73,7 +73,7 @@ export const taskMessage = (event: Told, state: TaskState): WebhookMessage | und
   return { type, timestamp: event.at, data };
 };
 
-export const missionMessage = (event: Told, state: MissionState): WebhookMessage | undefined => {
+export const missionMessage = (event: NotifiedEvent, state: MissionState): WebhookMessage | undefined => {
   const type = typeOf(event);
   if (type === undefined || isOfTask(type)) return undefined;
   const path = `/mission/${state.missionID}`;
@@ -95,7 +95,7 @@ type TaskType = Extract<MessageType, `task.${string}`>;
 
 const isOfTask = (type: MessageType): type is TaskType => type.startsWith("task.");
 
-const wordsOf = (event: Told): Pick<MissionMessageData, "outcome" | "summary" | "wakeAt" | "reason"> => {
+const wordsOf = (event: NotifiedEvent): Pick<MissionMessageData, "outcome" | "summary" | "wakeAt" | "reason"> => {
   switch (event.type) {
     case "mission.finished":
       return { outcome: event.data.outcome, summary: beginningOf(event.data.summary), wakeAt: event.data.wakeAt };
@@ -110,7 +110,7 @@ const wordsOf = (event: Told): Pick<MissionMessageData, "outcome" | "summary" | 
   }
 };
 
-const askOf = (event: Told, state: TaskState | MissionState): Pick<TaskMessageData, "ask"> => {
+const askOf = (event: NotifiedEvent, state: TaskState | MissionState): Pick<TaskMessageData, "ask"> => {
   const ask = event.type === "ask.opened" ? pendingOf(state).find(({ id }) => id === event.data.askID) : undefined;
   return ask === undefined ? {} : { ask };
 };

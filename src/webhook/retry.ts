@@ -1,4 +1,4 @@
-import type { Posted } from "../outbound/request.ts";
+import type { PostResult } from "../outbound/request.ts";
 import type { DeliveryState } from "../store/webhook-queue.ts";
 
 /** When a failed attempt is made again. Pure: what came, the time and chance are given. */
@@ -8,7 +8,7 @@ const minute = 60 * second;
 const hour = 60 * minute;
 
 /** From one attempt to the next, as Standard Webhooks advises; the first one is made at once. Ten attempts in all. */
-export const delays: readonly number[] = [
+export const retryDelays: readonly number[] = [
   5 * second,
   5 * minute,
   30 * minute,
@@ -29,11 +29,11 @@ const longestRetryAfter = 24 * hour;
 /** What becomes of a delivery after an attempt that failed; `attempts`: with this one. */
 export const afterFailure = (
   attempts: number,
-  answer: Pick<Posted, "status" | "retryAfter"> | undefined,
+  answer: Pick<PostResult, "status" | "retryAfter"> | undefined,
   now: number,
   random: () => number,
 ): { state: DeliveryState; dueAt: number } => {
-  const delay = delays[attempts - 1];
+  const delay = retryDelays[attempts - 1];
   if (delay === undefined || answer?.status === 410) return { state: "dead", dueAt: now };
   const jittered = delay * (1 + random() / 5);
   const wished = answer?.status === 429 || answer?.status === 503 ? waitOf(answer.retryAfter, now) : 0;

@@ -22,16 +22,16 @@ import {
 import { attempt } from "./attempt.ts";
 import { createFollower } from "./follower.ts";
 import { createSender } from "./sender.ts";
-import { good, keyOf, newSecret, rotated } from "./signature.ts";
-import { type Allowed, checkTarget, shownURL, type Way } from "./target.ts";
+import { validSecrets, keyOf, newSecret, rotateSecrets } from "./signature.ts";
+import { type AllowedTargets, checkTarget, shownURL, type TargetOptions } from "./target.ts";
 
 /** Webhooks: who is told of what, and the two that do it: `follower.ts` reads the log, `sender.ts` sends. */
 
 export type WebhooksDeps = {
   store: Store;
   /** What else than public https may be told. */
-  allowed: Allowed;
-  way?: Way;
+  allowed: AllowedTargets;
+  way?: TargetOptions;
   /** The project of a directory; refuses with directory_*. */
   project: (directory: string) => Promise<{ directory: string; project: string }>;
   /** The signing secrets as they are now: nothing that is written may hold one. */
@@ -174,7 +174,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
 
     async rotate(id: string, keepHours: number | undefined): Promise<WebhookSecret> {
       const secret = newSecret();
-      const secrets = rotated((await one(id)).secrets, secret, { now: now(), keepHours });
+      const secrets = rotateSecrets((await one(id)).secrets, secret, { now: now(), keepHours });
       if (!(await rows.change(id, { secrets, updated: now() }))) throw notFound(id);
       await read();
       return { webhookID: id, secret, until: iso(secrets[1]?.until) };
@@ -184,10 +184,10 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
     async callbackSecret(rotate: boolean, keepHours: number | undefined): Promise<WebhookSecret> {
       const before = await readCallbackSecrets(newSecret());
       if (rotate) {
-        await rows.setSecrets(rotated(before, newSecret(), { now: now(), keepHours }));
+        await rows.setSecrets(rotateSecrets(before, newSecret(), { now: now(), keepHours }));
         await readCallbackSecrets();
       }
-      const [newest, older] = good(callbackSecrets, now());
+      const [newest, older] = validSecrets(callbackSecrets, now());
       return { webhookID: callback, secret: newest?.secret ?? "", until: iso(older?.until) };
     },
 
@@ -233,7 +233,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
 };
 
 /** A Task's own `callbackURL`. */
-export const callbackTo = (text: string, allowed: Allowed): { url: string; shown: string } => {
+export const callbackTo = (text: string, allowed: AllowedTargets): { url: string; shown: string } => {
   const url = checkTarget(text, allowed);
   if (typeof url === "string") throw refusedTarget("body.callbackURL", url);
   return { url: url.href, shown: shownURL(url.href) };

@@ -11,18 +11,18 @@ export const newSecret = (): string => `${prefix}${randomBytes(32).toString("bas
 export const keyOf = (secret: string): string => secret.slice(prefix.length);
 
 /** Those that sign at a time, newest first. */
-export const good = (secrets: readonly SigningSecret[], now: number): SigningSecret[] =>
+export const validSecrets = (secrets: readonly SigningSecret[], now: number): SigningSecret[] =>
   secrets.filter(({ until }) => until === null || until > now);
 
 /** A new secret ahead of the others, which sign for so long. At most three at once. */
-export const rotated = (
+export const rotateSecrets = (
   secrets: readonly SigningSecret[],
   secret: string,
   { now, keepHours = 24 }: { now: number; keepHours?: number | undefined },
 ): SigningSecret[] => {
   const until = now + keepHours * 3_600_000;
-  const old = good(secrets, now).map((one) => ({ ...one, until: Math.min(one.until ?? until, until) }));
-  return [{ secret, until: null }, ...good(old, now).slice(0, 2)];
+  const old = validSecrets(secrets, now).map((one) => ({ ...one, until: Math.min(one.until ?? until, until) }));
+  return [{ secret, until: null }, ...validSecrets(old, now).slice(0, 2)];
 };
 
 const signature = (secret: string, signed: string): string => {
@@ -43,7 +43,7 @@ export const headersFor = (
     "content-length": String(Buffer.byteLength(body)),
     "webhook-id": message,
     "webhook-timestamp": timestamp,
-    "webhook-signature": good(secrets, now)
+    "webhook-signature": validSecrets(secrets, now)
       .map(({ secret }) => signature(secret, `${message}.${timestamp}.${body}`))
       .join(" "),
   };

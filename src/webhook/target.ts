@@ -6,10 +6,10 @@ import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } fro
  * with its addresses; of a listed network, the addresses in it.
  */
 
-export type Allowed = { hosts: readonly { host: string; port: string | undefined }[]; networks: BlockList };
+export type AllowedTargets = { hosts: readonly { host: string; port: string | undefined }[]; networks: BlockList };
 
 /** The operator's list; a string says what is wrong with it. */
-export const parseAllowed = (entries: readonly string[]): Allowed | string => {
+export const parseAllowed = (entries: readonly string[]): AllowedTargets | string => {
   const networks = new BlockList();
   const hosts: { host: string; port: string | undefined }[] = [];
   for (const entry of entries) {
@@ -37,10 +37,14 @@ const isIn = (networks: BlockList, address: string): boolean => {
   return family > 0 && networks.check(address, family === 4 ? "ipv4" : "ipv6");
 };
 
-export type Way = Pick<OutboundOptions, "resolve" | "dial" | "ca" | "timeoutMs">;
+export type TargetOptions = Pick<OutboundOptions, "resolve" | "dial" | "ca" | "timeoutMs">;
 
 /** How a target is spoken to. `way`: what tests put in the place of the network. */
-export const optionsFor = (text: string, { hosts, networks }: Allowed, way: Way = {}): OutboundOptions => {
+export const optionsFor = (
+  text: string,
+  { hosts, networks }: AllowedTargets,
+  way: TargetOptions = {},
+): OutboundOptions => {
   const isListed = (url: URL): boolean => {
     const port = url.port === "" ? (url.protocol === "https:" ? "443" : "80") : url.port;
     return hosts.some((one) => one.host === hostOf(url) && (one.port === undefined || one.port === port));
@@ -57,7 +61,7 @@ export const optionsFor = (text: string, { hosts, networks }: Allowed, way: Way 
 };
 
 /** The URL as it is kept, or why it is none: what can be judged without asking anybody. */
-export const checkTarget = (text: string, allowed: Allowed): URL | string => {
+export const checkTarget = (text: string, allowed: AllowedTargets): URL | string => {
   try {
     const options = optionsFor(text, allowed);
     const url = checkURL(text, options);

@@ -4,10 +4,10 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { createCheckouts } from "./checkout/checkout.ts";
 import { idOf } from "./git/output.ts";
-import { branchTip, createForks, forksOf, ownerOf } from "./worktree/fork.ts";
+import { branchTip, createForks, forksOf, taskOfFork } from "./worktree/fork.ts";
 import { createDependencyProvider } from "./dependency/provide.ts";
 import type { Author, CreateGitOptions } from "./git/git.ts";
-import { createLayers } from "./dependency/overlay.ts";
+import { createOverlays } from "./dependency/overlay.ts";
 import { applyLanding } from "./landing/apply.ts";
 import { indexStampOf } from "./landing/new-index.ts";
 import type { OnStep } from "./landing/request.ts";
@@ -15,7 +15,7 @@ import { planLanding } from "./landing/plan.ts";
 import type { Processes } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./object/rebase.ts";
-import { renewOn, unresolvedIn } from "./landing/conflict.ts";
+import { rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
 import { createRetention } from "./worktree/retire.ts";
 import { createWorktreeFolder } from "./worktree/create.ts";
@@ -63,7 +63,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const stand = createWorktreeFolder({ home, git: gitOptions, origins, log });
   const { made, landingFolder: keptOf, gitOf, mark, onto } = stand;
   const path = options.path ?? "/usr/local/bin:/usr/bin:/bin";
-  const layers = createLayers({ home, path, log });
+  const layers = createOverlays({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};
   const giver = createDependencyProvider({ dataDir, names, tier, layers, origins, limits: options.limits, path });
   const retention = createRetention({
@@ -178,7 +178,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const { taskID, origin, worktree, git } = placeOf(workspace);
       const taken = await snapshotOf(taskID, origin, commit.parent);
       const baseTree = taken.tree ?? (await idOf(git, `${taken.commit}^{tree}`));
-      const renewed = await renewOn({ git, worktree, taken, baseTree, commit, message, dirty }, () => {
+      const renewed = await rebaseWithMarkers({ git, worktree, taken, baseTree, commit, message, dirty }, () => {
         made.delete(taskID);
         mark(taskID, "");
       });
@@ -201,7 +201,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     async retire(taskID, judge) {
       using _alone = await alone(taskID, whole);
       const origin = origins.of(taskID);
-      const owned = ownerOf(taskID) === taskID || origin === undefined;
+      const owned = taskOfFork(taskID) === taskID || origin === undefined;
       const judged = await judge();
       // A fork that nobody joined: what is in it stays on its own branch.
       const tip = judged === undefined || owned ? judged : await branchTip(gitOf(origin), taskID);

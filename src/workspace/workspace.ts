@@ -62,7 +62,7 @@ export interface Workspace {
   /** Makes ready for the first command, while something else is waited for. */
   prepareSandbox(): void;
   /** Starts a program in the workspace and talks with it; its process group is on record like a command's. */
-  talk(talk: InteractiveCommand): Promise<InteractiveProcess>;
+  startInteractive(talk: InteractiveCommand): Promise<InteractiveProcess>;
   /** The tree on disk as one commit on the base, on the Task's branch. undefined: equals the base. Worktrees only. */
   commit(message: string): Promise<Commit | undefined>;
   /** Files as in the last commit (or the base): what a check left behind goes, ignored files stay. Worktrees only. */
@@ -76,7 +76,7 @@ export interface Workspace {
 }
 
 /** Where one check runs. */
-export type CheckEnvironment = Pick<Workspace, "root" | "rootInSandbox" | "files" | "run" | "talk">;
+export type CheckEnvironment = Pick<Workspace, "root" | "rootInSandbox" | "files" | "run" | "startInteractive">;
 
 /** A file that stands in the place of the commit's. */
 export type FileOverride = { path: string; bytes: Buffer; executable: boolean };

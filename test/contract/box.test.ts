@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { openBox } from "../../src/process/runner/sandbox.ts";
+import { openSandbox } from "../../src/process/runner/sandbox.ts";
 
 let root: string;
 
@@ -28,7 +28,7 @@ test("a sandbox that ends while its pipes are being made is told as gone after t
 
   // when
   const gone = Promise.withResolvers<void>();
-  const box = openBox({ box: "box", file: "true", args: [], env: {}, folder }, () => {
+  const box = openSandbox({ box: "box", file: "true", args: [], env: {}, folder }, () => {
     told.push("gone");
     gone.resolve();
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { redefinedIn } from "../../src/check/project/redefined.ts";
+import { findRedefined } from "../../src/check/project/redefined.ts";
 import type { BaseFiles } from "../../src/workspace/workspace.ts";
 
 /** Which files say how a check is run, and were changed: given the files before and now. */
@@ -17,7 +17,7 @@ const beforeOf = (old: Tree, now: Tree): BaseFiles => ({
     ),
 });
 const redefined = async (run: string, old: Tree, now: Tree, cwd = ".") => {
-  const { laid, names } = await redefinedIn(run, cwd, beforeOf(old, now));
+  const { laid, names } = await findRedefined(run, cwd, beforeOf(old, now));
   return { names, laid: Object.fromEntries(laid.map(({ path, bytes }) => [path, bytes.toString()])) };
 };
 const pack = (scripts: Tree, more: object = {}) => JSON.stringify({ ...more, scripts });

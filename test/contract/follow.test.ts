@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import type { Recorded } from "../../src/domain/event.ts";
-import { createBell, createFollow } from "../../src/store/feed/follow.ts";
+import { createCommitSignal, createFollow } from "../../src/store/feed/follow.ts";
 
 /** The narrow moments of a follower, which writers hit only now and then. */
 
 const scene = () => {
-  const bell = createBell();
+  const bell = createCommitSignal();
   const log: Recorded[] = [];
   const commit = (): void => {
     const position = log.length + 1;

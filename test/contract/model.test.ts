@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { knownKinds } from "../../src/model/provider-kind.ts";
 import { createProviderModel } from "../../src/model/provider/provider.ts";
-import { createRulesModel } from "../../src/model/builtin/builtin.ts";
+import { createBuiltinModel } from "../../src/model/builtin/builtin.ts";
 import { toolSpecs, tools } from "../../src/tool/registry.ts";
 import { startFront } from "./model-front.ts";
 import { arrived, connectionOf, failureOf, front, key, mock, open, traits, wires } from "./model-lab.ts";
@@ -16,7 +16,7 @@ const png = Buffer.from(
 const pdf = Buffer.from("%PDF-1.4\n%%EOF\n");
 
 modelSuite("the built-in rules", async () => ({
-  model: createRulesModel(),
+  model: createBuiltinModel(),
   text: "```txt file=a.txt\nx\n```",
   request: { tools: toolSpecs(Object.values(tools)) },
   output: () => "Created a.txt (2 bytes).",

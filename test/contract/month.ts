@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import type { DomainEvent, StreamID } from "../../src/domain/event.ts";
 import { isMission } from "../../src/domain/event.ts";
-import { settled } from "../../src/domain/task/end.ts";
+import { settledEvent } from "../../src/domain/task/end.ts";
 import { nextStep } from "../../src/domain/mission/next.ts";
 import { isRead } from "../../src/domain/state/stream.ts";
 import { createSlots } from "../../src/engine/slot.ts";
@@ -176,12 +176,12 @@ export const playMonth = async (
     const failed = random.below(4) === 0;
     const at = now().toISOString();
     const event: DomainEvent = failed
-      ? settled(
+      ? settledEvent(
           { lifecycleStatus: "failed", failure: { code: "x", message: "It failed.", retryable: true, remedy: null } },
           "",
           at,
         )
-      : settled({ lifecycleStatus: "completed" }, "Did it.", at);
+      : settledEvent({ lifecycleStatus: "completed" }, "Did it.", at);
     await world.store.commit({
       appends: [{ stream: taskID, expected: state.version, events: [event] }],
       due: [{ stream: taskID, due: null }, ...(deaf ? [] : missionWake(state, [event], now()))],

@@ -7,11 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { webUnder } from "../../src/agent/permission/permit.ts";
+import { restrictWeb } from "../../src/agent/permission/permit.ts";
 import { compileRules } from "../../src/domain/permission/rule.ts";
 import { htmlToText } from "../../src/tool/web/html.ts";
 import { isPublic, type OutboundOptions } from "../../src/outbound/address.ts";
-import { fetchOut } from "../../src/outbound/request.ts";
+import { fetchOutbound } from "../../src/outbound/request.ts";
 import { selectTools, tools } from "../../src/tool/registry.ts";
 import { makeToolLab } from "./tool.fixture.ts";
 
@@ -69,7 +69,7 @@ const trial = (more: OutboundOptions = {}) => {
     ...more,
   };
   const get = (url: string) =>
-    fetchOut(url, options, new AbortController().signal).then(
+    fetchOutbound(url, options, new AbortController().signal).then(
       ({ status }) => `status ${status}`,
       (error: Error) => error.message,
     );
@@ -303,7 +303,7 @@ describe("a fetch", () => {
     seen = [];
     handler = (_, response) => response.writeHead(200, { "set-cookie": "a=b" }).end("hello");
     const { options } = trial();
-    const page = await fetchOut("http://docs.example.com/x?y#z", options, new AbortController().signal);
+    const page = await fetchOutbound("http://docs.example.com/x?y#z", options, new AbortController().signal);
     expect({ ...page, body: page.body.toString() }).toEqual({
       url: "http://docs.example.com/x?y#z",
       status: 200,
@@ -311,7 +311,7 @@ describe("a fetch", () => {
       body: "hello",
       cut: false,
     });
-    await fetchOut("http://docs.example.com/", options, new AbortController().signal);
+    await fetchOutbound("http://docs.example.com/", options, new AbortController().signal);
     const sent = seen.map(({ method, url, headers }) => [
       method,
       url,
@@ -332,14 +332,14 @@ describe("a fetch", () => {
       ["gzip", gzipSync(big)],
     ] as const) {
       handler = (_, response) => response.writeHead(200, { "content-encoding": coding }).end(body);
-      const cut = await fetchOut("http://docs.example.com/", bounded, new AbortController().signal);
+      const cut = await fetchOutbound("http://docs.example.com/", bounded, new AbortController().signal);
       expect([coding, cut.body.length, cut.cut]).toEqual([coding, 100_000, true]);
     }
     handler = (_, response) => response.writeHead(200, { "content-encoding": "gzip" }).end("no gzip");
-    await expect(fetchOut("http://docs.example.com/", options, new AbortController().signal)).rejects.toThrow();
+    await expect(fetchOutbound("http://docs.example.com/", options, new AbortController().signal)).rejects.toThrow();
     handler = (_, response) =>
       void response.writeHead(200, { "content-length": "10" }).write("half", () => response.destroy());
-    await expect(fetchOut("http://docs.example.com/", options, new AbortController().signal)).rejects.toThrow();
+    await expect(fetchOutbound("http://docs.example.com/", options, new AbortController().signal)).rejects.toThrow();
   });
 
   test("one that hangs, anywhere, ends in time; an abort ends it at once", async () => {
@@ -362,7 +362,7 @@ describe("a fetch", () => {
     }
     const stop = new AbortController();
     handler = () => stop.abort(new Error("cancelled"));
-    await expect(fetchOut("http://docs.example.com/", trial().options, stop.signal)).rejects.toThrow();
+    await expect(fetchOutbound("http://docs.example.com/", trial().options, stop.signal)).rejects.toThrow();
     server.closeAllConnections();
   });
 
@@ -471,7 +471,7 @@ describe("web_fetch under rules", () => {
       const rules = compileRules({ deny, ask: [], allow: [] }, null);
       const tool = tools["web_fetch"];
       if (tool === undefined) throw new Error("no web_fetch");
-      return call("web_fetch", { url }, { web: webUnder({ web: options, rules }, tool, { url }) });
+      return call("web_fetch", { url }, { web: restrictWeb({ web: options, rules }, tool, { url }) });
     };
     handler = (request, response) =>
       request.headers.host === "docs.example.com"

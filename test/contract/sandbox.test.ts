@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
-import { createBoxes } from "../../src/process/runner/pool.ts";
+import { createSandboxPool } from "../../src/process/runner/pool.ts";
 import { createProcesses, type ProcessOptions } from "../../src/process/service.ts";
 import type { Command, CommandResult } from "../../src/process/process.ts";
 import { selfTest } from "../../src/process/sandbox/self-test.ts";
@@ -159,7 +159,7 @@ describe.runIf(first?.tier === 1)("the files of a Task, in tier 1", () => {
     const place = { tree, at: tree, under: () => [], over: () => [] };
     const interfaces = async (network: boolean) => {
       const run = "grep -c : /proc/net/dev; wc -c </etc/resolv.conf";
-      const talking = await at.processes.talk(
+      const talking = await at.processes.startInteractive(
         "task_a",
         tree,
         { run, env: {}, home: undefined, network, signal },
@@ -186,7 +186,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     const spawner = createRunnerClient(silent);
     const busy = new Set<string>();
     const pids = new Map<string, number[]>();
-    const boxes = createBoxes({
+    const boxes = createSandboxPool({
       sandbox,
       spawner,
       folder: join(folder.path, "sandbox"),

@@ -2,7 +2,7 @@ import { existsSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { newID } from "../../src/id.ts";
-import { dropOrphans } from "../../src/store/blob/sweep.ts";
+import { removeOrphanBlobs } from "../../src/store/blob/sweep.ts";
 import { created } from "../events.ts";
 import type { Place } from "../store.ts";
 import { type Case, onEveryStore } from "./store-suite.ts";
@@ -36,7 +36,7 @@ const files = ({ store, dataDir }: Place) => {
       await store.orphans.leave(stream);
       return store.erase(stream, expected);
     },
-    sweep: () => dropOrphans(store),
+    sweep: () => removeOrphanBlobs(store),
   };
 };
 

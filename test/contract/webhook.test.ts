@@ -5,8 +5,8 @@ import type { DomainEvent } from "../../src/domain/event.ts";
 import type { Log } from "../../src/log.ts";
 import type { WebhookCreate } from "../../src/protocol/webhook.ts";
 import type { Store } from "../../src/store/store.ts";
-import { delays } from "../../src/webhook/retry.ts";
-import { parseAllowed, type Way } from "../../src/webhook/target.ts";
+import { retryDelays } from "../../src/webhook/retry.ts";
+import { parseAllowed, type TargetOptions } from "../../src/webhook/target.ts";
 import { createWebhooks, onCommit, type Webhooks } from "../../src/webhook/service.ts";
 import { created, settled } from "../events.ts";
 import { message } from "../fixtures/store/message.ts";
@@ -39,7 +39,7 @@ type Lab = AsyncDisposable & {
 
 const openLab = async (
   backend: Backend,
-  { allow = ["127.0.0.1"], way = {} }: { allow?: string[]; way?: Way } = {},
+  { allow = ["127.0.0.1"], way = {} }: { allow?: string[]; way?: TargetOptions } = {},
 ): Promise<Lab> => {
   const scope = new AsyncDisposableStack();
   const place = scope.use(await backend.open());
@@ -149,7 +149,7 @@ describe.each(stores.map((backend) => [backend.name, backend] as const))("%s", (
     const begun = lab.clock.now;
     const task = await lab.task();
     await lab.commit(task, settled());
-    for (const [n, delay] of delays.slice(0, 4).entries()) {
+    for (const [n, delay] of retryDelays.slice(0, 4).entries()) {
       const failed = await one(lab, ({ attempts }) => attempts === n + 1);
       expect(failed).toMatchObject({ state: "pending", dueAt: lab.clock.now + delay });
       expect(failed.last).toMatchObject({ status: 500, reason: "Answered 500: no [redacted]" });
@@ -164,8 +164,8 @@ describe.each(stores.map((backend) => [backend.name, backend] as const))("%s", (
     expect(new Set(received.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
     expect(new Set(received.map(({ body }) => body)).size).toBe(1);
     expect(received.map(({ headers }) => Number(headers["webhook-timestamp"]))).toEqual(
-      [0, ...delays.slice(0, 4)].map((_, n) =>
-        Math.floor((begun + delays.slice(0, n).reduce((sum, each) => sum + each, 0)) / 1000),
+      [0, ...retryDelays.slice(0, 4)].map((_, n) =>
+        Math.floor((begun + retryDelays.slice(0, n).reduce((sum, each) => sum + each, 0)) / 1000),
       ),
     );
     expect(received.map((each) => signedBy(secret, each))).toEqual([true, true, true, true, true]);
@@ -181,7 +181,7 @@ describe.each(stores.map((backend) => [backend.name, backend] as const))("%s", (
     await using lab = await openLab(backend);
     const { id } = await lab.add(receiver.url);
     await lab.commit(await lab.task(), settled());
-    for (const [n, delay] of delays.entries()) {
+    for (const [n, delay] of retryDelays.entries()) {
       await one(lab, ({ attempts }) => attempts === n + 1);
       lab.pass(delay);
     }
@@ -281,7 +281,7 @@ describe("answers", () => {
     await using lab = await openLab(file);
     await lab.add(receiver.url);
     await lab.commit(await lab.task(), settled());
-    for (const [n, wait] of [hour, 24 * hour, delays[2]!, delays[3]!, delays[4]!].entries()) {
+    for (const [n, wait] of [hour, 24 * hour, retryDelays[2]!, retryDelays[3]!, retryDelays[4]!].entries()) {
       const { dueAt } = await one(lab, ({ attempts }) => attempts === n + 1);
       expect(dueAt - lab.clock.now).toBe(wait);
       lab.pass(wait);
@@ -364,7 +364,7 @@ describe("answers", () => {
 describe("targets", () => {
   const resolve = (host: string) =>
     Promise.resolve(host === "two.example.com" ? ["127.0.0.1", "93.184.215.14"] : ["127.0.0.1"]);
-  const attempt = async (url: string, allow: string[], way: Way = { resolve }) => {
+  const attempt = async (url: string, allow: string[], way: TargetOptions = { resolve }) => {
     await using lab = await openLab(file, { allow, way });
     const { id } = await lab.add(url);
     const { delivered, reason } = await lab.webhooks.test(id, new AbortController().signal);

@@ -6,7 +6,7 @@ import {
   parseRule,
   protectedBy,
   type RuleTexts,
-  type Subject,
+  type PermissionSubject,
 } from "../../src/domain/permission/rule.ts";
 import { isSecret } from "../../src/domain/permission/secret-path.ts";
 
@@ -16,14 +16,14 @@ const none: RuleTexts = { deny: [], ask: [], allow: [] };
 const verdict = (
   given: Partial<RuleTexts>,
   tool: string,
-  subject: Subject,
+  subject: PermissionSubject,
   project?: { deny: string[]; ask: string[] },
 ) => {
   const found = decide(compileRules({ ...none, ...given }, project ?? null), { tool, subjects: [subject] });
   return found.rule === null ? "plain" : `${found.decision} by ${found.origin}`;
 };
-const path = (name: string, kind: "read" | "write" = "write"): Subject => ({ kind, path: name });
-const shell = (command: string): Subject => ({ kind: "shell", command });
+const path = (name: string, kind: "read" | "write" = "write"): PermissionSubject => ({ kind, path: name });
+const shell = (command: string): PermissionSubject => ({ kind: "shell", command });
 
 describe("who wins", () => {
   test.each<[string, Partial<RuleTexts>, { deny: string[]; ask: string[] } | undefined, string]>([
@@ -190,7 +190,7 @@ describe("commands", () => {
       "deny by operator",
     );
     expect(verdict({ deny: ["shell(npm * --force)"] }, "shell", shell("npm publish x"))).toBe("plain");
-    const fetch = (host: string): Subject => ({ kind: "web", host });
+    const fetch = (host: string): PermissionSubject => ({ kind: "web", host });
     expect(verdict({ deny: ["web_fetch(*.example.com)"] }, "web_fetch", fetch("a.Example.com"))).toBe(
       "deny by operator",
     );

@@ -7,7 +7,7 @@ import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import type { Facts, ModelFailure, ModelReply, PromptFile, PromptMessage } from "../../src/model/model.ts";
 import { parse } from "../../src/model/builtin/grammar/parse.ts";
-import { createRulesModel } from "../../src/model/builtin/builtin.ts";
+import { createBuiltinModel } from "../../src/model/builtin/builtin.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import type { CommandCheck } from "../../src/protocol/check.ts";
 import { toolSpecs, tools } from "../../src/tool/registry.ts";
@@ -285,7 +285,7 @@ describe("grammar: attachments", () => {
 
 // ---- the model -----------------------------------------------------------------------------------------------------
 
-const model = createRulesModel({ x: "true" });
+const model = createBuiltinModel({ x: "true" });
 const specs = toolSpecs(Object.values(tools));
 const noFacts: Facts = { checks: [], detected: {} };
 const spec = (check: Partial<CommandCheck>): CommandCheck => ({

@@ -27,5 +27,5 @@ const run = `${leaving(token)}\nsleep 600`;
 process.once("SIGTERM", () => void processes.stop().then(() => process.exit(0)));
 if (kind === "run")
   void processes.run("task_a", { run, cwd: tree, timeoutMs: 600_000, keepBytes: 1000, signal }, place);
-else await processes.talk("task_a", tree, { run, env: {}, home: undefined, network: false, signal }, place);
+else await processes.startInteractive("task_a", tree, { run, env: {}, home: undefined, network: false, signal }, place);
 setInterval(() => {}, 1000);

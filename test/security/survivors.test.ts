@@ -111,7 +111,7 @@ describe.each(here)("T17: in tier $tier", (sandbox) => {
     const abort = new AbortController();
     const run = `${leaving(token)}\nread -r line; exit 0`;
     const talk = { run, env: {}, home: undefined, network: false, signal: abort.signal };
-    const talking = await processes.talk("task_a", tree, talk, place);
+    const talking = await processes.startInteractive("task_a", tree, talk, place);
     talking.stdout.resume();
     await allOf(token);
     if (how === "end") talking.stdin.write("go\n");

@@ -8,7 +8,7 @@ import {
   type TerminalOutputResponse,
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
-import type { Request } from "../../domain/permission/rule.ts";
+import type { PermissionRequest } from "../../domain/permission/rule.ts";
 import { createBoundedOutput } from "../../process/command/output.ts";
 import type { CommandResult } from "../../process/process.ts";
 import { shellQuote } from "../../shell-quote.ts";
@@ -55,7 +55,7 @@ export const serveHost = (
     throw RequestError.invalidParams(undefined, `Expected a path inside ${workspace.root}, got ${path}`);
   };
 
-  const check = (request: Request): void => {
+  const check = (request: PermissionRequest): void => {
     const rule = leave.forbids(request);
     if (rule === undefined) return;
     throw RequestError.invalidRequest(undefined, `A rule forbids this, or wants you to ask for permission: ${rule}`);

@@ -1,9 +1,9 @@
 import { isAbsolute, relative } from "node:path";
 import type { RequestPermissionRequest } from "@agentclientprotocol/sdk";
 import { timeouts } from "../../domain/session/ask.ts";
-import { decide, type Request, type Subject } from "../../domain/permission/rule.ts";
+import { decide, type PermissionRequest, type PermissionSubject } from "../../domain/permission/rule.ts";
 import { hostOf } from "../permission/subject.ts";
-import { Waits } from "../../tool/tool.ts";
+import { WaitsForAnswer } from "../../tool/tool.ts";
 import type { SessionContext } from "../session.ts";
 import { checkPermission } from "../permission/permit.ts";
 
@@ -20,7 +20,7 @@ export type ExternalPermissions = {
   /** For a call whose intent is on record under this id. */
   ask(callID: string, call: Asked): Promise<"allow" | "deny">;
   /** For what the agent has done by us without a word before; the rule that forbids it, or wants to be asked. */
-  forbids(request: Request): string | undefined;
+  forbids(request: PermissionRequest): string | undefined;
 };
 
 export const createExternalPermissions = (turn: SessionContext, roots: readonly string[]): ExternalPermissions => {
@@ -37,7 +37,7 @@ export const createExternalPermissions = (turn: SessionContext, roots: readonly 
           else await turn.record(refused.facts ?? []);
           return refused === undefined ? "allow" : "deny";
         } catch (error) {
-          if (!(error instanceof Waits)) throw error;
+          if (!(error instanceof WaitsForAnswer)) throw error;
         }
         await turn.sleep(pollMs, turn.signal);
         await turn.record([]);
@@ -54,7 +54,7 @@ export const createExternalPermissions = (turn: SessionContext, roots: readonly 
   };
 };
 
-const requestOf = (call: Asked, roots: readonly string[]): Request => {
+const requestOf = (call: Asked, roots: readonly string[]): PermissionRequest => {
   const input = typeof call.rawInput === "object" && call.rawInput !== null ? call.rawInput : {};
   const texts = (...names: string[]): string[] =>
     names
@@ -62,7 +62,8 @@ const requestOf = (call: Asked, roots: readonly string[]): Request => {
       .filter((value): value is string => typeof value === "string");
   const named = texts("path", "paths", "file_path", "filePath", "absolute_path", "notebook_path", "file", "files");
   const paths = [...new Set([...(call.locations ?? []).map(({ path }) => path), ...named])];
-  const files = (kind: "read" | "write") => paths.map((path): Subject => ({ kind, path: within(path, roots) }));
+  const files = (kind: "read" | "write") =>
+    paths.map((path): PermissionSubject => ({ kind, path: within(path, roots) }));
   switch (call.kind ?? "other") {
     case "read":
       return { tool: "read", subjects: files("read") };
@@ -79,7 +80,7 @@ const requestOf = (call: Asked, roots: readonly string[]): Request => {
     case "fetch":
       return {
         tool: "web_fetch",
-        subjects: texts("url").map((url): Subject => ({ kind: "web", host: hostOf(url) })),
+        subjects: texts("url").map((url): PermissionSubject => ({ kind: "web", host: hostOf(url) })),
       };
     case "think":
     case "switch_mode":

@@ -50,7 +50,7 @@ const cancelMs = 10_000;
 
 export const runExternal = async (turn: SessionContext, agent: ExternalAgent): Promise<void> => {
   const workspace = await turn.workspace();
-  const process = await workspace.talk({
+  const process = await workspace.startInteractive({
     run: agent.command,
     env: agent.env,
     home: agent.home,

@@ -1,14 +1,14 @@
 import { repetitionNote } from "../../domain/session/repetition.ts";
-import { circleOf } from "../../domain/session/session.ts";
+import { repetitionOf } from "../../domain/session/session.ts";
 import type { AssistantMessage } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadInput, outputBytes } from "../../store/blob/text.ts";
-import { type Tool, type ToolResult, Waits } from "../../tool/tool.ts";
+import { type Tool, type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
 import { ask } from "../permission/ask.ts";
 import type { AgentSession } from "../session.ts";
-import { restrictFiles, permit, webUnder } from "../permission/permit.ts";
+import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
 
 /**
  * The calls of one reply. Each result is recorded as its call ends; calls that only read run side by side, one that
@@ -39,13 +39,13 @@ export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut =
 const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, cut: AbortSignal): Promise<void> => {
   const started = performance.now();
   const attempted = await attempt(turn, call, tool, cut).catch((error: unknown) => {
-    if (error instanceof Waits) return undefined;
+    if (error instanceof WaitsForAnswer) return undefined;
     throw error;
   });
   if (attempted === undefined) return;
   const { result, sandbox } = attempted;
   if (result === undefined) {
-    await turn.record([interrupted(turn.sessionID, call, outOfTime)]);
+    await turn.record([interruptedCall(turn.sessionID, call, outOfTime)]);
     return;
   }
   // As it will be read again: what is compared with earlier results, and what counts against the bound.
@@ -73,7 +73,7 @@ const noted = (turn: AgentSession, { callID }: Call, result: ToolResult): string
   const open = turn.state().open.filter(({ sessionID }) => sessionID === turn.sessionID);
   const mark = open.find((call) => call.callID === callID)?.hash;
   if (turn.limits.loopRepeats === 0 || mark === undefined) return "";
-  return repetitionNote(circleOf(turn.state(), turn.sessionID), mark, result, open.length === 1);
+  return repetitionNote(repetitionOf(turn.state(), turn.sessionID), mark, result, open.length === 1);
 };
 
 const attempt = async (
@@ -114,7 +114,7 @@ const attempt = async (
       kept: (callID) => keptOutput(turn, callID),
       keep: (bytes) => turn.store.blobs.put(bytes),
       background: turn.background,
-      web: webUnder(turn, tool, parsed.data),
+      web: restrictWeb(turn, tool, parsed.data),
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.task,
       record: turn.record,
@@ -123,7 +123,7 @@ const attempt = async (
     })
     .catch((error: unknown): ToolResult | undefined => {
       turn.signal.throwIfAborted();
-      if (error instanceof Waits) throw error;
+      if (error instanceof WaitsForAnswer) throw error;
       if (cut.aborted) return undefined;
       turn.log.error({ error: messageOf(error), tool: tool.name, call: call.callID }, "a tool failed unexpectedly");
       return { outcome: "error", output: `The tool ${tool.name} failed: ${messageOf(error)}` };
@@ -153,7 +153,7 @@ const finished = (
 });
 
 /** The end of a call that a dead run left open and that must not be repeated by us. */
-export const interrupted = (sessionID: string, call: Call, state: string): DomainEvent =>
+export const interruptedCall = (sessionID: string, call: Call, state: string): DomainEvent =>
   finished({ sessionID }, call, {
     outcome: "interrupted",
     output: `Interrupted: the run stopped while this call was under way. It may have run partly or wholly, and was not repeated. ${state}`,

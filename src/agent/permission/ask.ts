@@ -1,7 +1,7 @@
 import { askIDOf } from "../../domain/session/ask.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import { type Asked, Waits } from "../../tool/tool.ts";
+import { type AskOutcome, WaitsForAnswer } from "../../tool/tool.ts";
 import type { SessionContext } from "../session.ts";
 
 /** Asks for a call. The call that runs again after its answer finds it here, so nothing is asked twice. */
@@ -17,7 +17,7 @@ export const ask = (
   callID: string,
   question: Question,
   facts: readonly DomainEvent[] = [],
-): Promise<Asked> => {
+): Promise<AskOutcome> => {
   const before = last.get(turn) ?? Promise.resolve();
   const asked = before.catch(() => {}).then(() => askNow(turn, callID, question, facts));
   last.set(turn, asked);
@@ -29,11 +29,11 @@ const askNow = async (
   callID: string,
   question: Question,
   facts: readonly DomainEvent[],
-): Promise<Asked> => {
+): Promise<AskOutcome> => {
   const { asks, asked } = turn.state();
   const known = asks.find((open) => open.callID === callID);
   if (known?.answer != null) return known.answer;
-  if (known !== undefined) throw new Waits();
+  if (known !== undefined) throw new WaitsForAnswer();
   const { limits } = turn;
   const limit = question.kind === "question" ? limits.asks : limits.permissionAsks;
   if (asked[question.kind] >= limit)
@@ -46,5 +46,5 @@ const askNow = async (
   const expiresAt = new Date(turn.now().getTime() + limits.askSeconds * 1000).toISOString();
   const data = { askID: askIDOf(callID), sessionID: turn.sessionID, callID, ...question, expiresAt };
   await turn.record([...facts, { type: "ask.opened", data }]);
-  throw new Waits();
+  throw new WaitsForAnswer();
 };

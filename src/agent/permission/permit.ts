@@ -1,5 +1,5 @@
 import type { DomainEvent } from "../../domain/event.ts";
-import { decide, type Request, type Rules } from "../../domain/permission/rule.ts";
+import { decide, type PermissionRequest, type PermissionRules } from "../../domain/permission/rule.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { hostOf, subjectsOf } from "./subject.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
@@ -26,7 +26,7 @@ export const permit = (
 export const checkPermission = async (
   turn: SessionContext,
   callID: string,
-  request: Request,
+  request: PermissionRequest,
   text: string,
 ): Promise<ToolResult | undefined> => {
   const { tool } = request;
@@ -92,7 +92,7 @@ const whose = {
 };
 
 /** The way to the web under the rules: where a redirect leads is decided on like the first address. */
-export const webUnder = (
+export const restrictWeb = (
   { web, rules }: Pick<AgentSession, "web" | "rules">,
   tool: Tool,
   input: unknown,
@@ -122,10 +122,10 @@ export const restrictFiles = (turn: AgentSession, workspace: Workspace, tool: To
   return { ...workspace, files: guarded(workspace.files, turn.rules, tool.name, named) };
 };
 
-const isAboutFiles = ({ decision, origin, rule }: Rules[number]): boolean =>
+const isAboutFiles = ({ decision, origin, rule }: PermissionRules[number]): boolean =>
   origin !== "default" && decision !== "allow" && rule.name !== "shell" && rule.name !== "git" && rule.name !== "ask";
 
-const guarded = (files: Files, rules: Rules, tool: string, named: ReadonlySet<string>): Files => {
+const guarded = (files: Files, rules: PermissionRules, tool: string, named: ReadonlySet<string>): Files => {
   const nameOf = (path: string) =>
     files
       .inside(path)

@@ -1,4 +1,4 @@
-import type { Subject } from "../../domain/permission/rule.ts";
+import type { PermissionSubject } from "../../domain/permission/rule.ts";
 import type { Tool } from "../../tool/tool.ts";
 
 /**
@@ -10,7 +10,7 @@ export const subjectsOf = (
   tool: Pick<Tool, "name" | "effect">,
   input: unknown,
   inside: (path: string) => string,
-): Subject[] => {
+): PermissionSubject[] => {
   const given = typeof input === "object" && input !== null ? (input as Record<string, unknown>) : {};
   const texts = (name: string): string[] =>
     [given[name]].flat().filter((value): value is string => typeof value === "string");
@@ -21,10 +21,12 @@ export const subjectsOf = (
     ...texts("patch").flatMap(filesOf),
     ...editsOf(given["edits"]),
   ];
-  const subjects: Subject[] = [
-    ...paths.map((path): Subject => ({ kind: tool.name === "shell" ? "read" : kind, path: named(inside(path)) })),
+  const subjects: PermissionSubject[] = [
+    ...paths.map(
+      (path): PermissionSubject => ({ kind: tool.name === "shell" ? "read" : kind, path: named(inside(path)) }),
+    ),
     ...(tool.name === "git" ? [{ kind: "git" as const, command: gitCommand(texts) }] : texts("command").map(shellOf)),
-    ...texts("url").map((url): Subject => ({ kind: "web", host: hostOf(url) })),
+    ...texts("url").map((url): PermissionSubject => ({ kind: "web", host: hostOf(url) })),
   ];
   return subjects.length === 0 ? [{ kind: "other" }] : subjects;
 };
@@ -38,7 +40,7 @@ export const hostOf = (url: string): string => {
 /** Of the git tool, which changes files in other actions. */
 const readingActions = new Set(["status", "diff", "log", "grep", "show", "blame", "add", "commit"]);
 
-const shellOf = (command: string): Subject => ({ kind: "shell", command });
+const shellOf = (command: string): PermissionSubject => ({ kind: "shell", command });
 
 const gitCommand = (texts: (name: string) => string[]): string =>
   ["action", "revision", "paths", "from", "to"].flatMap(texts).join(" ");

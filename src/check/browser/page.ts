@@ -4,9 +4,9 @@ import type { DevTools } from "./devtools.ts";
 
 /** One page of a browser: opened until it answers, brought to rest, and photographed. */
 
-export type Sight = { url: string; viewport: { width: number; height: number }; waitFor?: string | undefined };
+export type PageRequest = { url: string; viewport: { width: number; height: number }; waitFor?: string | undefined };
 
-export type Seen = {
+export type PagePicture = {
   /** `failed`: the page's own fault. */
   shot: { png: Buffer } | { failed: string };
   /** What its scripts threw, a line each. */
@@ -25,11 +25,11 @@ const maxErrors = 20;
  */
 export const capturePage = async (
   { send, on }: DevTools,
-  { url, viewport, waitFor }: Sight,
+  { url, viewport, waitFor }: PageRequest,
   { at, ended }: { at: (what: string) => void; ended: () => string | undefined },
-): Promise<Seen> => {
+): Promise<PagePicture> => {
   const errors: string[] = [];
-  const failed = (why: string): Seen => ({ shot: { failed: why }, errors });
+  const failed = (why: string): PagePicture => ({ shot: { failed: why }, errors });
   const { targetId } = await send("Target.createTarget", { url: "about:blank" });
   const { sessionId } = await send("Target.attachToTarget", { targetId, flatten: true });
   const page = (method: string, params?: object) => send(method, params, String(sessionId));

@@ -6,16 +6,16 @@ import { shellQuote } from "../../shell-quote.ts";
 import type { CheckEnvironment } from "../../workspace/workspace.ts";
 import type { Browser } from "../check.ts";
 import { toolPath } from "../shell.ts";
-import { connectTo, portOf, ports, takenBy } from "../port.ts";
+import { connectCommand, portOf, portLock, portTakenRemedy } from "../port.ts";
 import { openDevTools } from "./devtools.ts";
-import { capturePage, type Seen, type Sight } from "./page.ts";
+import { capturePage, type PagePicture, type PageRequest } from "./page.ts";
 
 /**
  * A server and a browser beside it, started together and ended together: in one sandbox, and so in one network, which
  * nothing else is in where the sandbox has one of its own. The browser is the machine's; none is ever downloaded.
  */
 
-export type Visit = Sight & {
+export type Visit = PageRequest & {
   start: string;
   cwd?: string | undefined;
   env?: Readonly<Record<string, string>> | undefined;
@@ -45,12 +45,12 @@ export const visit = async (
   const { program } = browser;
   if (program === undefined) return { shot: { error: noBrowser }, log: "" };
   const url = new URL(where.url);
-  using _port = network ? await ports(portOf(url), signal) : undefined;
+  using _port = network ? await portLock(portOf(url), signal) : undefined;
   const late = AbortSignal.timeout(timeoutMs);
   const mark = randomBytes(8).toString("hex");
   const run = script(where, place.rootInSandbox, { ...browser, program }, { mark, network });
   const until = AbortSignal.any([signal, late]);
-  const talking = await place.talk({ run, env: where.env ?? {}, home: "passing", network, signal: until });
+  const talking = await place.startInteractive({ run, env: where.env ?? {}, home: "passing", network, signal: until });
   try {
     const tools = openDevTools(talking);
     let stage = "the browser did not start";
@@ -79,7 +79,7 @@ export const visit = async (
       };
     await Promise.race([talking.gone, pause(leaveMs)]);
     const log = logOf(talking.stderr(), mark);
-    if (talking.stderr().includes(`${mark} taken`)) return { shot: { error: takenBy(url) }, log };
+    if (talking.stderr().includes(`${mark} taken`)) return { shot: { error: portTakenRemedy(url) }, log };
     return { shot: { error: `the browser (${program}) could not be used: ${messageOf(seen.error)}` }, log };
   } finally {
     talking.kill();
@@ -89,7 +89,7 @@ export const visit = async (
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-const logOf = (stderr: string, mark: string, seen?: Seen): string => {
+const logOf = (stderr: string, mark: string, seen?: PagePicture): string => {
   const server = stderr.replace(new RegExp(`^${mark} .*\\n`, "gm"), "").trimEnd();
   const thrown = (seen?.errors ?? []).map((error) => `the page threw: ${error}`).join("\n");
   return [server, thrown].filter((part) => part !== "").join("\n");
@@ -124,7 +124,7 @@ const script = (
   { mark, network }: { mark: string; network: boolean },
 ): string => `${network ? "" : `${loopbackUp} 2>/dev/null`}
 cd -- ${shellQuote(cwd === undefined ? root : join(root, cwd))} || exit 1
-if (${connectTo(new URL(url))}); then echo "${mark} taken" >&2; exit 1; fi
+if (${connectCommand(new URL(url))}); then echo "${mark} taken" >&2; exit 1; fi
 profile=$HOME/profile
 { ( export HOME=/tmp
     ${toolPath(root, cwd)}

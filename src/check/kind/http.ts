@@ -5,7 +5,7 @@ import type { CheckOptions, CheckResult } from "../check.ts";
 import { folderOf, lastLines, missingProgram, toolPath } from "../shell.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { matchesPattern } from "../pattern.ts";
-import { connectTo, portOf, ports, taken, takenBy } from "../port.ts";
+import { connectCommand, portOf, portLock, portTaken, portTakenRemedy } from "../port.ts";
 
 /**
  * A server is started, asked once it answers, and ended with all that it started. Server and probe run in a sandbox of
@@ -30,7 +30,7 @@ export const runHttpCheck = async (
   { limits, signal, network, onOutput }: CheckOptions,
 ): Promise<CheckResult> => {
   const url = new URL(check.url);
-  using _port = network ? await ports(portOf(url), signal) : undefined;
+  using _port = network ? await portLock(portOf(url), signal) : undefined;
   const begun = performance.now();
   const over = new AbortController();
   const until = AbortSignal.any([signal, over.signal]);
@@ -75,7 +75,7 @@ export const runHttpCheck = async (
 
 /** Whoever answers there already is not the server that is asked about. */
 const guard = (url: URL, start: string): string =>
-  `if (${connectTo(url)}); then echo ${shellQuote(`${url.host} ${taken}`)}; exit 1; fi
+  `if (${connectCommand(url)}); then echo ${shellQuote(`${url.host} ${portTaken}`)}; exit 1; fi
 echo ${shellQuote(`$ ${start}`)}`;
 
 /** undefined: the connection was closed without an answer, or nobody wants one any more. */
@@ -95,7 +95,7 @@ const ask = async (
     signal: AbortSignal.any([common.signal, whole.signal]),
     run: `export LC_ALL=C
 case $( (exec 3<>/dev/tcp/127.0.0.1/1) 2>&1) in *'No such file'*) exit 3;; esac
-until ${connectTo(url)}; do sleep 0.05; done
+until ${connectCommand(url)}; do sleep 0.05; done
 printf %s ${shellQuote(request)} >&3
 cat <&3`,
     onOutput(text) {
@@ -132,7 +132,7 @@ const judge = async (check: HttpCheck, answer: Answer | "unable" | undefined, ra
   if (answer === undefined) {
     const lacks = missingProgram(ran);
     if (lacks !== undefined) return error(lacks);
-    if (ran.stdout.includes(taken)) return error(takenBy(new URL(check.url)));
+    if (ran.stdout.includes(portTaken)) return error(portTakenRemedy(new URL(check.url)));
     switch (ran.ended) {
       case "not-started":
         return error(`could not be started: ${ran.output}`);

@@ -5,7 +5,7 @@ import { messageOf } from "../../error.ts";
 
 /** Two PNG images compared pixel by pixel, in a thread, so that the service answers meanwhile. */
 
-export type Compared =
+export type PixelComparison =
   | { kind: "same size"; different: number; total: number /** The image of the difference. */; diff: Uint8Array }
   | { kind: "other size"; got: string; expected: string }
   | { kind: "unreadable"; why: string };
@@ -14,11 +14,11 @@ type Images = { shot: Uint8Array; baseline: Uint8Array };
 
 const longestMs = 30_000;
 
-export const compare = (shot: Uint8Array, baseline: Uint8Array): Promise<Compared> =>
+export const compare = (shot: Uint8Array, baseline: Uint8Array): Promise<PixelComparison> =>
   new Promise((resolve) => {
     const data: { compare: Images } = { compare: { shot, baseline } };
     const worker = new Worker(new URL(import.meta.url), { workerData: data, env: {} });
-    const end = (compared: Compared) => {
+    const end = (compared: PixelComparison) => {
       clearTimeout(timer);
       resolve(compared);
       void worker.terminate();
@@ -29,7 +29,7 @@ export const compare = (shot: Uint8Array, baseline: Uint8Array): Promise<Compare
     worker.once("error", (error) => unreadable(messageOf(error)));
   });
 
-const compared = ({ shot, baseline }: Images): Compared => {
+const compared = ({ shot, baseline }: Images): PixelComparison => {
   let images: PNG[];
   try {
     images = [shot, baseline].map((bytes) => PNG.sync.read(Buffer.from(bytes)));

@@ -20,7 +20,7 @@ const maxDepth = 5;
 
 const makefiles = ["GNUmakefile", "makefile", "Makefile"];
 
-export const redefinedIn = async (command: string, cwd: string, before: BaseFiles): Promise<Redefined> => {
+export const findRedefined = async (command: string, cwd: string, before: BaseFiles): Promise<Redefined> => {
   const laid = new Map<string, FileOverride>();
   const names = new Set<string>();
   /** Scripts of a package.json to be put back. */

@@ -7,7 +7,7 @@ import { messageOf } from "../../error.ts";
 import { silent } from "../../log.ts";
 import { exit } from "../terminal/exit.ts";
 import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
-import { clockAgainst, dataFolder, disk, exists, git, orphans, ripgrep } from "./machine.ts";
+import { clockAgainst, dataFolder, disk, exists, git, leftoverProcesses, ripgrep } from "./machine.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line } from "../terminal/format.ts";
 import { checkWebhooks } from "./webhook.ts";
@@ -61,7 +61,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await checkWebhooks(config);
   yield await sandbox(config);
   yield await browser(config);
-  yield await orphans(config, running !== undefined);
+  yield await leftoverProcesses(config, running !== undefined);
 }
 
 const browser = async (config: Config): Promise<Finding> => {
@@ -117,7 +117,7 @@ const port = ({ host, port: number }: Config): Promise<Finding> =>
 
 /** What a start would choose with these settings; keys are looked for, not tried. */
 const model = async ({ model: chosen, failover, providers, env }: Config): Promise<Finding> => {
-  const [{ createRegistry }, { createRulesModel }] = await Promise.all([
+  const [{ createRegistry }, { createBuiltinModel: createRulesModel }] = await Promise.all([
     import("../../model/registry.ts"),
     import("../../model/builtin/builtin.ts"),
   ]);

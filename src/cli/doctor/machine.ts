@@ -74,7 +74,7 @@ export const disk = async ({
 };
 
 /** Commands carry SERVICE_RUN_ID, which begins with the data folder, in their environment. */
-export const orphans = async ({ dataDir }: { dataDir: string }, running: boolean): Promise<Finding> => {
+export const leftoverProcesses = async ({ dataDir }: { dataDir: string }, running: boolean): Promise<Finding> => {
   const pids = await readdir("/proc").catch(() => undefined);
   if (pids === undefined) return note("Processes", "not looked for: this system has no /proc");
   const mark = `SERVICE_RUN_ID=${dataDir}/`;

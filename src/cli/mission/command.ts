@@ -1,12 +1,12 @@
 import { type Command, Option } from "commander";
-import { amount, type Parts, type Shared, count } from "../context.ts";
+import { parseAmount, type CommandParts, type Shared, parseCount } from "../context.ts";
 import type { WakeOptions } from "./action.ts";
 
 /** `sortie mission …`: what each command understands. What it does is loaded with it. */
 
 export const collect = (value: string, before: string[] = []) => [...before, value];
 
-export const addMissionCommands = (program: Command, { speaking, context, finish }: Parts): void => {
+export const addMissionCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
   const mission = program
     .command("mission")
     .description("goals that take many Tasks; <id> is an id, its beginning, or @last");
@@ -23,10 +23,10 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .addOption(new Option("--produce <word>", "whether squads may be made").choices(["allow", "forbid"]))
       .option("--model <provider/model>", "the model of the Mission's agent")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]))
-      .option("--max-cost <usd>", "over the whole tree of Tasks", amount)
-      .option("--max-tokens <n>", "over the whole tree of Tasks", amount)
-      .option("--max-steps <n>", "model calls over the whole tree", amount)
-      .option("--max-minutes <n>", "minutes of work over the whole tree", amount)
+      .option("--max-cost <usd>", "over the whole tree of Tasks", parseAmount)
+      .option("--max-tokens <n>", "over the whole tree of Tasks", parseAmount)
+      .option("--max-steps <n>", "model calls over the whole tree", parseAmount)
+      .option("--max-minutes <n>", "minutes of work over the whole tree", parseAmount)
       .option("--attach <file>", "give its agent a file, and so its Tasks; repeatable", collect)
       .option("-f, --follow", "until the Mission rests"),
   ).action(async (text: string | undefined, options: Shared & WakeOptions) =>
@@ -38,7 +38,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .description("the project's Missions, last update first")
       .option("--search <text>", "title, id or directory")
       .option("--all", "archived ones too")
-      .option("--limit <n>", "how many", count, 20),
+      .option("--limit <n>", "how many", parseCount, 20),
   ).action(async (options: Shared & { search?: string; all?: true; limit: number }) =>
     finish(await (await load()).list(options, await context(options))),
   );

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import { count, type Parts, type Shared } from "../context.ts";
+import { parseCount, type CommandParts, type Shared } from "../context.ts";
 
 /** `sortie task …`: what each command understands. What it does is loaded with it. */
 
-export const addTaskCommands = (program: Command, { speaking, context, finish }: Parts): void => {
+export const addTaskCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
   const task = program.command("task").description("see and steer Tasks; <id> is an id, its beginning, or @last");
   const load = () => import("./action.ts");
   speaking(
@@ -11,7 +11,7 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
       .command("ls")
       .description("the project's Tasks, last update first")
       .option("--all", "archived ones too")
-      .option("--limit <n>", "how many", count, 20),
+      .option("--limit <n>", "how many", parseCount, 20),
   ).action(async (options: Shared & { all?: true; limit: number }) =>
     finish(await (await load()).list(options, await context(options))),
   );

@@ -5,7 +5,7 @@ import { messageOf } from "../../error.ts";
 import { connect, expectData, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
-import { present } from "../terminal/open.ts";
+import { openInDesktop } from "../terminal/open.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 
 /** `sortie task open`: the Task's page in the browser, or the pictures of its checks and previews in a viewer. */
@@ -26,7 +26,7 @@ export const open = async (given: string, options: Options, { target, screen, em
     const url = new URL(`ui/task/${taskID}`, target.url.endsWith("/") ? target.url : `${target.url}/`).href;
     if (emit !== undefined) emit({ taskID, url });
     else screen.say(url);
-    if (shows) await present(url);
+    if (shows) await openInDesktop(url);
     return exit.completed;
   }
   const pictures = board.artifacts.filter(({ mime }) => mime === "image/png");
@@ -50,6 +50,6 @@ export const open = async (given: string, options: Options, { target, screen, em
     }
   };
   await during(screen, `Fetching ${pictures.length} pictures`, fetchAll());
-  if (shows) await present(folder);
+  if (shows) await openInDesktop(folder);
   return exit.completed;
 };

@@ -23,7 +23,7 @@ export type ArchiveRecord = {
   artifacts: Map<string, string>;
 };
 
-export const begin = (): ArchiveRecord => ({
+export const emptyRecord = (): ArchiveRecord => ({
   trees: new Map(),
   checks: new Map(),
   landed: undefined,
@@ -33,7 +33,7 @@ export const begin = (): ArchiveRecord => ({
   artifacts: new Map(),
 });
 
-export const tell = (story: ArchiveRecord, frame: Frame): void => {
+export const addEvent = (story: ArchiveRecord, frame: Frame): void => {
   const log = logOf(frame);
   if (log !== undefined) story.logs.set(logName(frame), log.sha256);
   story.lifecycleStatus = frame.type === "task.settled" ? frame.data.lifecycleStatus : "active";

@@ -9,7 +9,7 @@ import {
   type ManifestFile,
   parseFrame,
   type ArchiveRecord,
-  tell,
+  addEvent,
 } from "./archive-record.ts";
 import type { Unzip } from "./unzip.ts";
 
@@ -86,7 +86,7 @@ export async function* events(
         yield fault(`event ${frame.id}: expected one of ${taskID} after event ${last}, got one of ${frame.taskID}`);
       last = frame.id;
       const expected = entryOf(frame, place, sha256);
-      tell(story, frame);
+      addEvent(story, frame);
       if (expected === undefined) continue;
       place = { entries: expected.seq, head: expected.hash };
       kinds.set(expected.kind, (kinds.get(expected.kind) ?? 0) + 1);

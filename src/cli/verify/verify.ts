@@ -4,7 +4,7 @@ import { Exit, exit } from "../terminal/exit.ts";
 import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { line } from "../terminal/format.ts";
-import { begin, faultOf, flow, type ManifestFile, manifestFile, type ArchiveRecord } from "./archive-record.ts";
+import { emptyRecord, faultOf, flow, type ManifestFile, manifestFile, type ArchiveRecord } from "./archive-record.ts";
 import { type Blob, treeOf } from "./git-tree.ts";
 import { openZip, type Unzip } from "./unzip.ts";
 
@@ -75,7 +75,7 @@ async function* examine(path: string, head: string | undefined): AsyncGenerator<
   const blobs: Found = { list: [], converted: false };
   yield* files(opened, manifest, blobs);
   yield* chain(opened, manifest, head);
-  const story = begin();
+  const story = emptyRecord();
   if (!(yield* events(opened, manifest, story))) return;
   yield* logs(manifest, story);
   yield treeProof(manifest, story, blobs);

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
-import { type Parts, type Shared, count } from "../context.ts";
+import { type CommandParts, type Shared, parseCount } from "../context.ts";
 import type { AddOptions, LogOptions, RedeliverOptions, SecretOptions } from "./action.ts";
 
 /** `sortie webhook …`: what each command understands. What it does is loaded with it. */
@@ -12,7 +12,7 @@ const hours = (text: string): number => {
   return Number(text);
 };
 
-export const addWebhookCommands = (program: Command, { speaking, context, finish }: Parts): void => {
+export const addWebhookCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
   const webhook = program.command("webhook").description("who else is told of Tasks and Missions, signed");
   const load = () => import("./action.ts");
 
@@ -46,7 +46,7 @@ export const addWebhookCommands = (program: Command, { speaking, context, finish
       .command("log [webhook]")
       .description("what was told, newest first; callback: to callbackURLs")
       .addOption(new Option("--state <word>").choices(["pending", "delivered", "dead"]))
-      .option("--limit <n>", "how many", count, 20),
+      .option("--limit <n>", "how many", parseCount, 20),
   ).action(async (id: string | undefined, options: Shared & LogOptions) =>
     finish(await (await load()).log(id, options, await context(options))),
   );

@@ -1,5 +1,5 @@
 import type { Recorded } from "../event.ts";
-import { isOpen, type Evidence, type Slice, type TaskState } from "../state/task.ts";
+import { isOpenSlice, type Evidence, type Slice, type TaskState } from "../state/task.ts";
 import { specsOf } from "./check.ts";
 
 /** Evidence: what the service itself saw of the work, by slice, and whether it still speaks of what is there. */
@@ -21,7 +21,7 @@ export const hasEvidence = (state: TaskState, slice: Slice): boolean =>
 const slicesOf = (state: TaskState, sessionID: string | null): Slice[] => {
   const session = state.sessions.find((each) => each.sessionID === sessionID);
   const own = session?.sliceIDs ?? [];
-  return state.slices.filter((slice) => isOpen(slice) && (own.length === 0 || own.includes(slice.sliceID)));
+  return state.slices.filter((slice) => isOpenSlice(slice) && (own.length === 0 || own.includes(slice.sliceID)));
 };
 
 /** The fold with something more that was seen. */

@@ -2,9 +2,9 @@ import type { Goal } from "../../protocol/task/status.ts";
 
 /** What a reviewer is given, as text, and read back by those that judge without a language model. */
 
-export type Brief = { request: string; diff: string; parts: Judged[] };
+export type Brief = { request: string; diff: string; parts: JudgedPart[] };
 /** A slice, or a check that is judged. */
-export type Judged = {
+export type JudgedPart = {
   /** As the verdict names it: random ids would cost tokens, and make no two requests alike. */
   part: number;
   acceptance: string[];

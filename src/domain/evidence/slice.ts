@@ -2,7 +2,7 @@ import type { Goal } from "../../protocol/task/status.ts";
 import type { LongText } from "../../protocol/text.ts";
 import type { Recorded } from "../event.ts";
 import { rootOf, type Session } from "../state/stream.ts";
-import { isChanged, isOpen, type Slice, type TaskState } from "../state/task.ts";
+import { isChanged, isOpenSlice, type Slice, type TaskState } from "../state/task.ts";
 import { isCurrentEvidence, hasEvidence } from "./evidence.ts";
 
 /**
@@ -42,7 +42,7 @@ export const isReviewed = (state: TaskState, { review, contract }: Slice): boole
 
 /** What can be accepted now: the service's own word, which needs evidence and another session's. */
 export const isAcceptable = (state: TaskState, slice: Slice): boolean =>
-  isOpen(slice) && isReviewed(state, slice) && slice.review?.verdict === "accepted" && hasEvidence(state, slice);
+  isOpenSlice(slice) && isReviewed(state, slice) && slice.review?.verdict === "accepted" && hasEvidence(state, slice);
 
 type Fact = Extract<Recorded, { type: `slice.${string}` | "review.finished" }>;
 
@@ -113,13 +113,14 @@ export const reopenSlices = (state: TaskState): Pick<TaskState, "slices"> => ({
 /** Blocking slices that nobody has accepted on the files as they are. Only once there is none, all are settled. */
 export const unacceptedSlices = (state: TaskState): Slice[] =>
   state.slices.filter(
-    (slice) => isOpen(slice) && slice.weight === "blocking" && needsReview(state, slice) && !isAcceptable(state, slice),
+    (slice) =>
+      isOpenSlice(slice) && slice.weight === "blocking" && needsReview(state, slice) && !isAcceptable(state, slice),
   );
 
 /** A Task that completed has done what nobody was there to judge. */
 export const settleWhole = (state: TaskState, at: string): Slice[] =>
   state.slices.map((slice) =>
-    slice.weight === "blocking" && isOpen(slice)
+    slice.weight === "blocking" && isOpenSlice(slice)
       ? {
           ...slice,
           settlement: {
@@ -143,7 +144,7 @@ const isWorking = (state: TaskState, session: Session): boolean => state.lifecyc
 
 const executionOf = (state: TaskState, slice: Slice): Goal["execution"] => {
   const workers = workersOf(state, slice);
-  const running = isOpen(slice) && workers.some((session) => isWorking(state, session));
+  const running = isOpenSlice(slice) && workers.some((session) => isWorking(state, session));
   const ends = workers.map(({ end }) => end?.at ?? state.settledAt).filter((at) => at !== null);
   return {
     state: running ? "running" : workers.length === 0 ? "waiting" : "finished",
@@ -158,7 +159,7 @@ const reviewOf = (state: TaskState, slice: Slice): Goal["review"] => {
   const { review } = slice;
   if (review === null) return { verdict: null, revision: null, reviewer: null, notes: null, stale: false, at: null };
   const { verdict, revision, reviewer, notes, at } = review;
-  return { verdict, revision, reviewer, notes, stale: isOpen(slice) && !isReviewed(state, slice), at };
+  return { verdict, revision, reviewer, notes, stale: isOpenSlice(slice) && !isReviewed(state, slice), at };
 };
 
 export const goalsOf = (state: TaskState): Goal[] =>
@@ -189,7 +190,7 @@ export const columnsOf = (state: TaskState): Columns => {
 };
 
 const columnOf = (state: TaskState, slice: Slice): keyof Columns => {
-  if (!isOpen(slice)) return "done";
+  if (!isOpenSlice(slice)) return "done";
   if (state.lifecycle !== "active") return "blocked";
   const judged = state.sessions.some(
     ({ purpose, end, sliceIDs }) => purpose === "review" && end === null && sliceIDs.includes(slice.sliceID),
@@ -200,7 +201,7 @@ const columnOf = (state: TaskState, slice: Slice): keyof Columns => {
   // The Orchestrator does one thing after another, in the plan's order.
   const own = sessionIDs[0] === rootOf(state);
   const before = state.slices.slice(0, state.slices.indexOf(slice));
-  return own && before.some((other) => isOpen(other) && workersOf(state, other)[0] === state.sessions[0])
+  return own && before.some((other) => isOpenSlice(other) && workersOf(state, other)[0] === state.sessions[0])
     ? "todo"
     : "doing";
 };

@@ -1,7 +1,7 @@
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { timeUntil } from "../session/work-time.ts";
 import type { Recorded } from "../event.ts";
-import { asking } from "../session/session.ts";
+import { withModel } from "../session/session.ts";
 import { beginStream, isWaiting, noRepetition } from "../state/stream.ts";
 import { evolveSession } from "../session/evolve.ts";
 import type { Dispatched, MissionState } from "../state/mission.ts";
@@ -39,7 +39,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         ...state,
         aborted: null,
         archived: by === "user" ? false : state.archived,
-        ...(by === "user" || model !== undefined ? asking(state, state.sessionID, model ?? state.wanted) : {}),
+        ...(by === "user" || model !== undefined ? withModel(state, state.sessionID, model ?? state.wanted) : {}),
         wanted: model ?? state.wanted,
         named: model ?? state.named,
         productPillar: productPillar ?? state.productPillar,

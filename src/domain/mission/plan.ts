@@ -5,7 +5,7 @@ import { type Dispatched, isRunning, type MissionState, outcomeOf } from "../sta
 /** The plan of a Mission: its phases, what stands in their way, and how far each has come. */
 
 /** A failed Task is tried again this often, each time with another brief. */
-export const retries = 2;
+export const maxPhaseTries = 2;
 
 /** What is wrong with a plan; undefined: nothing. `kept`: phases that Tasks were dispatched for must stay. */
 export const planProblem = (phases: readonly PlannedPhase[], kept: readonly string[] = []): string | undefined => {

@@ -9,37 +9,37 @@ import { parseShell } from "./shell-command.ts";
 
 export type RuleTexts = { deny: readonly string[]; ask: readonly string[]; allow: readonly string[] };
 
-export type Origin = "operator" | "project" | "default";
+export type RuleSource = "operator" | "project" | "default";
 
 /** `name` is a tool, or `read` and `write` for every tool that reads or changes files. */
-export type Rule = { text: string; name: string; pattern: string | undefined };
+export type PermissionRule = { text: string; name: string; pattern: string | undefined };
 
-type Ranked = { decision: "deny" | "ask" | "allow"; origin: Origin; rule: Rule };
+type Ranked = { decision: "deny" | "ask" | "allow"; origin: RuleSource; rule: PermissionRule };
 
 /** In the order in which they are asked: the first that matches decides. */
-export type Rules = readonly Ranked[];
+export type PermissionRules = readonly Ranked[];
 
 /** One thing a call is about. A call may be about several; the strictest verdict counts. */
-export type Subject =
+export type PermissionSubject =
   | { kind: "read" | "write"; path: string }
   | { kind: "shell"; command: string }
   | { kind: "git"; command: string }
   | { kind: "web"; host: string }
   | { kind: "other" };
 
-export type Request = { tool: string; subjects: readonly Subject[] };
+export type PermissionRequest = { tool: string; subjects: readonly PermissionSubject[] };
 
 /** `rule: null` = nobody said anything: plainly allowed, and no fact worth a record. */
-export type Verdict =
+export type PermissionVerdict =
   | { decision: "allow"; rule: null }
-  | { decision: "deny" | "ask" | "allow"; rule: string; origin: Origin; subject: string };
+  | { decision: "deny" | "ask" | "allow"; rule: string; origin: RuleSource; subject: string };
 
 export const maxRules = 100;
 
 const maxPattern = 200;
 
 /** A rule's text as a rule, or what is wrong with it. `names`: the tools there are. */
-export const parseRule = (text: string, names?: readonly string[]): Rule | { problem: string } => {
+export const parseRule = (text: string, names?: readonly string[]): PermissionRule | { problem: string } => {
   const open = text.indexOf("(");
   const name = open < 0 ? text : text.slice(0, open);
   const expected = "Expected a rule such as shell, shell(git push), write(migrations/**) or read(.env*)";
@@ -60,7 +60,7 @@ export const parseRule = (text: string, names?: readonly string[]): Rule | { pro
 
 const commandTools = new Set(["shell", "git"]);
 
-const parse = (texts: readonly string[]): Rule[] =>
+const parse = (texts: readonly string[]): PermissionRule[] =>
   texts.map((text) => {
     const rule = parseRule(text);
     if ("problem" in rule) throw new Error(rule.problem);
@@ -68,8 +68,8 @@ const parse = (texts: readonly string[]): Rule[] =>
   });
 
 /** The rules of one Task. Throws for a text that `parseRule` refuses: texts are checked where they come in. */
-export const compileRules = (operator: RuleTexts, project: Omit<RuleTexts, "allow"> | null): Rules => {
-  const ranked = (decision: Ranked["decision"], origin: Origin, texts: readonly string[] = []) =>
+export const compileRules = (operator: RuleTexts, project: Omit<RuleTexts, "allow"> | null): PermissionRules => {
+  const ranked = (decision: Ranked["decision"], origin: RuleSource, texts: readonly string[] = []) =>
     parse(texts).map((rule) => ({ decision, origin, rule }));
   return [
     ...ranked("deny", "operator", operator.deny),
@@ -98,8 +98,8 @@ export const protectedBy = (operator: RuleTexts): ((path: string) => boolean) =>
 
 const strictness = { deny: 2, ask: 1, allow: 0 };
 
-export const decide = (rules: Rules, { tool, subjects }: Request): Verdict => {
-  let strictest: Verdict = { decision: "allow", rule: null };
+export const decide = (rules: PermissionRules, { tool, subjects }: PermissionRequest): PermissionVerdict => {
+  let strictest: PermissionVerdict = { decision: "allow", rule: null };
   for (const subject of subjects.flatMap(parts)) {
     const verdict = permissionFor(rules, tool, subject);
     const stricter = strictness[verdict.decision] > strictness[strictest.decision];
@@ -109,14 +109,14 @@ export const decide = (rules: Rules, { tool, subjects }: Request): Verdict => {
 };
 
 /** A shell text is about each command in it. */
-type Part = Exclude<Subject, { kind: "shell" }> | { kind: "shell"; command: string; opaque: boolean };
+type Part = Exclude<PermissionSubject, { kind: "shell" }> | { kind: "shell"; command: string; opaque: boolean };
 
-const parts = (subject: Subject): Part[] =>
+const parts = (subject: PermissionSubject): Part[] =>
   subject.kind === "shell"
     ? parseShell(subject.command).map(({ text, opaque }) => ({ kind: "shell", command: text, opaque }))
     : [subject];
 
-const permissionFor = (rules: Rules, tool: string, part: Part): Verdict => {
+const permissionFor = (rules: PermissionRules, tool: string, part: Part): PermissionVerdict => {
   const found = rules.find(({ decision, rule }) => matches(rule, tool, part, decision !== "allow"));
   const subject = wordsOf(part);
   if (found !== undefined) return { decision: found.decision, rule: found.rule.text, origin: found.origin, subject };
@@ -135,7 +135,7 @@ const wordsOf = (part: Part): string => {
 };
 
 /** `wide`: a rule that forbids is looked for anywhere in what cannot be taken apart; one that allows is not. */
-const matches = ({ name, pattern }: Rule, tool: string, part: Part, wide: boolean): boolean => {
+const matches = ({ name, pattern }: PermissionRule, tool: string, part: Part, wide: boolean): boolean => {
   if (name !== tool && !(name === part.kind && "path" in part)) return false;
   if (pattern === undefined) return true;
   switch (part.kind) {

@@ -2,7 +2,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Recorded } from "../event.ts";
 import type { StreamState } from "../state/stream.ts";
 import { callHash } from "./repetition.ts";
-import { asking, circled, afterReply, addUsage } from "./session.ts";
+import { withModel, withRepetition, afterReply, addUsage } from "./session.ts";
 import { pauseClock, resumeClock, timeUntil } from "./work-time.ts";
 
 /** The facts that a Task and a Mission fold alike: their agents talk, call, ask and wait. */
@@ -53,7 +53,7 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
     case "model.switched":
       return {
         ...state,
-        ...asking(state, event.data.sessionID, event.data.to),
+        ...withModel(state, event.data.sessionID, event.data.to),
         tried: [...state.tried, event.data.from],
         retry: null,
       };
@@ -70,7 +70,7 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
           ...state,
           open: state.open.filter((open) => open.callID !== callID),
           asks: state.asks.filter((ask) => ask.callID !== callID),
-          ...(call === undefined ? {} : circled(state, event, call.hash)),
+          ...(call === undefined ? {} : withRepetition(state, event, call.hash)),
         },
         event.at,
       );

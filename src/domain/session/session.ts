@@ -17,12 +17,15 @@ export const inSession = (
 });
 
 /** A session goes on with a model; the Orchestrator's is the Task's. */
-export const asking = (state: StreamState, sessionID: string, model: ModelRef): Partial<StreamState> => ({
+export const withModel = (state: StreamState, sessionID: string, model: ModelRef): Partial<StreamState> => ({
   ...(sessionID === rootOf(state) ? { model } : {}),
   ...inSession(state, sessionID, () => ({ model })),
 });
 
-export const started = ({ edits }: TaskState, { data, at }: Recorded & { type: "session.started" }): Session => ({
+export const startedSession = (
+  { edits }: TaskState,
+  { data, at }: Recorded & { type: "session.started" },
+): Session => ({
   sessionID: data.sessionID,
   parentSessionID: data.parentSessionID,
   agent: data.agent,
@@ -54,7 +57,7 @@ export const afterReply = (state: StreamState, event: Recorded & { type: "reply.
 };
 
 /** Each session has circles of its own. */
-export const circled = (
+export const withRepetition = (
   state: StreamState,
   event: Recorded & { type: "tool.finished" },
   mark: number,
@@ -93,7 +96,7 @@ export const addUsage = (
 };
 
 /** Of one session. */
-export const circleOf = (state: StreamState, sessionID: string): Repetition =>
+export const repetitionOf = (state: StreamState, sessionID: string): Repetition =>
   sessionID === rootOf(state)
     ? state.repetition
     : (state.sessions.find((each) => each.sessionID === sessionID)?.repetition ?? noRepetition);

@@ -130,7 +130,7 @@ export type Slice = {
   acceptedIn: number | null;
 };
 
-export const isOpen = ({ settlement }: Slice): boolean => settlement.state === "open";
+export const isOpenSlice = ({ settlement }: Slice): boolean => settlement.state === "open";
 
 /** Something the service saw. It speaks of the revisions that it was seen under, and of the files as they were then. */
 export type Evidence = {

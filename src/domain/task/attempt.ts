@@ -1,8 +1,8 @@
 import type { Budget } from "../../protocol/task/status.ts";
 import type { Recorded } from "../event.ts";
 import { requestSlice } from "../evidence/slice.ts";
-import { asking } from "../session/session.ts";
-import { isIdle, staysOnBranch, type TaskState, isOpen } from "../state/task.ts";
+import { withModel } from "../session/session.ts";
+import { isIdle, staysOnBranch, type TaskState, isOpenSlice } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 
 /** An attempt at a Task: what a message begins anew, the time that counts for it, and what was warned of. */
@@ -20,7 +20,7 @@ export const afterMessage = (state: TaskState, event: Recorded & { type: "messag
           round: event.data.source === "checks" || event.data.source === "review" ? state.round + 1 : state.round,
         }
     : {
-        ...asking(state, rootOf(state), state.wanted),
+        ...withModel(state, rootOf(state), state.wanted),
         ...again(state, event),
         input: event.version,
         queued: false,
@@ -41,7 +41,7 @@ export const afterMessage = (state: TaskState, event: Recorded & { type: "messag
         moves: 0,
         // What made a check red may be mended outside the tree: a new attempt is checked anew.
         results: {},
-        ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...fresh, workspace: null }),
+        ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...newAttempt, workspace: null }),
       };
 
 /** What comes after everything was accepted is a slice of its own; what has not landed speaks of it, too. */
@@ -50,8 +50,11 @@ const again = (
   { data }: Recorded & { type: "message.received" },
 ): Pick<TaskState, "slices" | "evidence"> => {
   // What a review said of an attempt that ended is no reason against the next.
-  if (slices.some(isOpen))
-    return { slices: slices.map((slice) => (isOpen(slice) ? { ...slice, review: null } : slice)), evidence: proofs };
+  if (slices.some(isOpenSlice))
+    return {
+      slices: slices.map((slice) => (isOpenSlice(slice) ? { ...slice, review: null } : slice)),
+      evidence: proofs,
+    };
   const text = typeof data.text === "string" ? data.text : data.text.head;
   const title = (text.trim().split("\n")[0] ?? "").slice(0, 80);
   const slice = requestSlice(data.messageID, title, data.text, []);
@@ -66,7 +69,7 @@ const again = (
 };
 
 /** The warnings that still hold under another budget. */
-export const kept = ({ warned }: TaskState, budget: Budget): TaskState["warned"] =>
+export const keptWarnings = ({ warned }: TaskState, budget: Budget): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget[name as keyof Budget] === cap));
 
 /** Each attempt has its own time. */
@@ -74,7 +77,7 @@ const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
 
 /** Landing renews the base: what comes after it starts from a new workspace. */
-export const fresh = {
+export const newAttempt = {
   tree: null,
   touched: false,
   results: {},

@@ -1,6 +1,6 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import { endAsks } from "../session/ask.ts";
-import { cancelled, settled } from "./end.ts";
+import { cancelledEnd, settledEvent } from "./end.ts";
 import type { DomainEvent } from "../event.ts";
 import type { TaskState } from "../state/task.ts";
 import { openAsks } from "../state/stream.ts";
@@ -30,5 +30,5 @@ export const cancel = (state: TaskState, request: EventData["cancel.requested"],
     const ended = endAsks(openAsks(state), "cancel");
     return { kind: "events", events: [requested, ...ended], stops: mode === "stop" };
   }
-  return { kind: "events", events: [requested, settled(cancelled(asked), "", at)], stops: true };
+  return { kind: "events", events: [requested, settledEvent(cancelledEnd(asked), "", at)], stops: true };
 };

@@ -10,14 +10,14 @@ export type End =
   | { lifecycleStatus: "failed"; failure: TurnFailure }
   | { lifecycleStatus: "cancelled"; reason: string };
 
-export const cancelled = (request: EventData["cancel.requested"]): End => ({
+export const cancelledEnd = (request: EventData["cancel.requested"]): End => ({
   lifecycleStatus: "cancelled",
   reason:
     request.reason === "" ? `Cancelled by ${request.surface}` : `Cancelled by ${request.surface}: ${request.reason}`,
 });
 
 /** The terminal event for an end; `summary` is what the agent said last. */
-export const settled = (end: End, summary: LongText, at: string): DomainEvent => {
+export const settledEvent = (end: End, summary: LongText, at: string): DomainEvent => {
   switch (end.lifecycleStatus) {
     case "completed":
       return { type: "task.settled", data: { lifecycleStatus: "completed", summary } };

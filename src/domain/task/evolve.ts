@@ -1,10 +1,10 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import { isOfMission, type Recorded } from "../event.ts";
-import { fresh, kept, afterMessage } from "./attempt.ts";
+import { newAttempt, keptWarnings, afterMessage } from "./attempt.ts";
 import { timeUntil } from "../session/work-time.ts";
 import { createdState } from "./created.ts";
 import { checkEvidence, artifactEvidence, addEvidence, commandEvidence } from "../evidence/evidence.ts";
-import { inSession, started } from "../session/session.ts";
+import { inSession, startedSession } from "../session/session.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { evolveSession } from "../session/evolve.ts";
 import { staysOnBranch, type TaskState } from "../state/task.ts";
@@ -67,7 +67,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         archived: event.data.archived ?? state.archived,
         ...(event.data.budget === undefined
           ? {}
-          : { budget: event.data.budget, warned: kept(state, event.data.budget) }),
+          : { budget: event.data.budget, warned: keptWarnings(state, event.data.budget) }),
       };
     case "run.started":
       return {
@@ -96,7 +96,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "workspace.prepared":
       return state.landed === null
         ? { ...state, workspace: event.data }
-        : { ...state, ...fresh, workspace: event.data };
+        : { ...state, ...newAttempt, workspace: event.data };
     case "dependencies.given":
       return { ...state, dependencies: event.data.folders };
     case "setup.started":
@@ -146,7 +146,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "review.finished":
       return { ...state, ...evolveSlices(state, event) };
     case "session.started":
-      return { ...state, sessions: [...state.sessions, started(state, event)] };
+      return { ...state, sessions: [...state.sessions, startedSession(state, event)] };
     case "check.judged": {
       const { sessionID, checkID, verdict, notes } = event.data;
       return {

@@ -3,7 +3,7 @@ import { isReviewCheck } from "../../protocol/check.ts";
 import { checksFailed, failedOf, isDue } from "../evidence/check.ts";
 import type { StepPolicy, Step } from "./step.ts";
 import { isAcceptable, isReviewed, needsReview, unacceptedSlices } from "../evidence/slice.ts";
-import { type TaskState, isOpen, type Slice } from "../state/task.ts";
+import { type TaskState, isOpenSlice, type Slice } from "../state/task.ts";
 
 /** What is still to be said of the slices, and of checks that are judged, before the result may land; undefined: nothing. */
 export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | undefined => {
@@ -18,7 +18,7 @@ export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | unde
     return state.deferred === null ? { kind: "review", slices: begun.sliceIDs, checks } : wait;
   }
 
-  const slices = state.slices.filter((slice) => isOpen(slice) && needsReview(state, slice));
+  const slices = state.slices.filter((slice) => isOpenSlice(slice) && needsReview(state, slice));
   const unreviewed = slices.filter((slice) => !isReviewed(state, slice));
   const due = criteria.filter((check) => isDue(state, check));
   if (unreviewed.length > 0 || due.length > 0) {

@@ -5,7 +5,7 @@ import { checksFailed, failedOf, isDue } from "../evidence/check.ts";
 import { waitsUntil } from "../session/ask.ts";
 import { isChanged, type TaskState } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
-import { cancelled } from "./end.ts";
+import { cancelledEnd } from "./end.ts";
 import { nextReviewStep } from "./next-review.ts";
 import type { StepPolicy, Step } from "./step.ts";
 
@@ -21,7 +21,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (state.lifecycle !== "active") return { kind: "done" };
   if (state.landingStarted !== null) return { kind: "land" };
   if (state.installing !== null) return { kind: "install" };
-  if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelled(state.cancel) };
+  if (state.cancel?.mode === "stop") return { kind: "settle", end: cancelledEnd(state.cancel) };
   if (state.open.some(({ sessionID }) => sessionID === rootOf(state))) {
     const until = waitsUntil(state);
     if (until !== undefined) return { kind: "ask", until };
@@ -50,7 +50,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
     if (rules.stop === undefined) return { kind: "turn", last: wrapUp };
     if (state.cancel === null) return { kind: "settle", end: { lifecycleStatus: "failed", failure: rules.stop } };
   }
-  if (state.cancel !== null) return { kind: "settle", end: cancelled(state.cancel) };
+  if (state.cancel !== null) return { kind: "settle", end: cancelledEnd(state.cancel) };
   if (reply?.failure) return { kind: "settle", end: { lifecycleStatus: "failed", failure: reply.failure } };
 
   if (state.production !== null) return produce(state);

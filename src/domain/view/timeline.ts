@@ -27,7 +27,7 @@ export const describeEvent = (event: Recorded): string => {
         ? `Working on ${event.data.branch} from ${event.data.baseCommit?.slice(0, 10)}`
         : `Working in place in ${event.data.root}`;
     case "dependencies.given":
-      return givenWords(event.data.folders);
+      return dependencyWords(event.data.folders);
     case "setup.started":
       return `Setting the workspace up: ${event.data.run}`;
     case "setup.finished":
@@ -135,7 +135,7 @@ export const describeEvent = (event: Recorded): string => {
 };
 
 /** How the project's dependency folders stand for the Task's commands. */
-export const givenWords = (folders: EventData["dependencies.given"]["folders"]): string =>
+export const dependencyWords = (folders: EventData["dependencies.given"]["folders"]): string =>
   folders.length === 0
     ? "No dependency folders"
     : `Dependency folders: ${folders

@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import type { Log } from "../../log.ts";
 import type { Accepted, ArchiveFile } from "../../task/tasks.ts";
 import { asciiName } from "../response/file.ts";
-import { type HttpAnswer, type RequestContext, json, taken } from "../response/response.ts";
+import { type HttpAnswer, type RequestContext, json, onSocket } from "../response/response.ts";
 
 /** An accepted change, or a ZIP, as the answer. */
 
@@ -24,7 +24,7 @@ export const sendArchive = (
   void hand(archive, outgoing).catch((error: unknown) =>
     log.debug({ requestID: entry.requestID, err: error }, "archive not taken whole"),
   );
-  return taken;
+  return onSocket;
 };
 
 /** Sends the file and removes it, also when the caller leaves half-way. */

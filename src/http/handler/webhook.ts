@@ -8,13 +8,13 @@ import type { Delivery, Webhook } from "../../store/webhook-queue.ts";
 import { shownURL } from "../../webhook/target.ts";
 import type { Webhooks } from "../../webhook/service.ts";
 import type { Handler } from "../request/call.ts";
-import type { Answered } from "../request/idempotency.ts";
+import type { AnswerOnce } from "../request/idempotency.ts";
 import { json } from "../response/response.ts";
 
 /** The webhook routes: who is told, of what, and what became of it. */
 
 type WebhookRoute = Extract<OperationID, `webhook.${string}`>;
-type Deps = { webhooks: Webhooks; answered: Answered };
+type Deps = { webhooks: Webhooks; answered: AnswerOnce };
 
 const pageSize = 50;
 

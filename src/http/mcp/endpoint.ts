@@ -4,7 +4,7 @@ import type { Bodies } from "../request/body.ts";
 import type { Mcp } from "./server.ts";
 import type { Caller, ToolDeps } from "./tool.ts";
 import { parseQuery, readQuery } from "../request/parse.ts";
-import { type HttpAnswer, drain, type RequestContext, failureOf, json, taken } from "../response/response.ts";
+import { type HttpAnswer, drain, type RequestContext, failureOf, json, onSocket } from "../response/response.ts";
 import type { Arrived, Serve } from "../request/serve.ts";
 import { sendResponse, toRequest } from "../response/fetch-adapter.ts";
 
@@ -49,7 +49,7 @@ export const createMcpEndpoint = (deps: Deps): { serve: Serve; close(): void } =
     void sendResponse(response, entry, outgoing).catch((error: unknown) =>
       deps.log.debug({ requestID: entry.requestID, err: error }, "MCP answer not taken whole"),
     );
-    return taken;
+    return onSocket;
   };
 
   return {

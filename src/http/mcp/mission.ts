@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { checkAttachments } from "../../protocol/attachment.ts";
 import { missionID } from "../../protocol/mission/status.ts";
-import { missionStanding, missionStandingOf } from "./status.ts";
+import { mcpMissionStatus, mcpMissionStatusOf } from "./status.ts";
 import {
   directory,
   idempotencyKey,
@@ -11,15 +11,15 @@ import {
   type Tool,
   tool,
   type ToolDeps,
-  waited,
+  waitUntilIdle,
   waitSeconds,
-  worded,
+  describeFields,
 } from "./tool.ts";
 
 /** Handing over a goal that takes several Tasks, and following it. */
 
 export const createMissionTools = ({ missions, routes, limits, runOnce, user }: ToolDeps): Tool[] => {
-  const wake = worded(routes["mission.wake"].body, {
+  const wake = describeFields(routes["mission.wake"].body, {
     missionID: "Of a Mission that goes on, or the name of a new one. Absent: a new Mission",
     text: "The whole goal of a new Mission, with constraints and how to tell that it is reached; or more direction",
   }).extend({ directory, idempotencyKey });
@@ -62,16 +62,16 @@ export const createMissionTools = ({ missions, routes, limits, runOnce, user }: 
         "With waitSeconds it answers as soon as the Mission rests or needs an answer. For one of its Tasks use task_status with the taskID of the phase.",
       annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
       input: z.strictObject({ missionID, directory, waitSeconds }),
-      output: missionStanding,
+      output: mcpMissionStatus,
       async run({ missionID: id, directory: given, waitSeconds: seconds }, caller) {
         const place = placeOf(given, caller);
-        const status = await waited(
+        const status = await waitUntilIdle(
           () => missions.status(place, id),
-          (mission) => missionStandingOf(mission).state !== "working",
+          (mission) => mcpMissionStatusOf(mission).state !== "working",
           seconds,
           caller.signal,
         );
-        return missionStandingOf(status);
+        return mcpMissionStatusOf(status);
       },
     }),
   ];

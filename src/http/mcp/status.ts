@@ -26,7 +26,7 @@ const problem = z
   .object({ code: z.string(), message: z.string(), retryable: z.boolean(), remedy: z.string().nullable() })
   .nullable();
 
-export const taskStanding = z.object({
+export const mcpTaskStatus = z.object({
   taskID: z.string(),
   title: z.string(),
   state: lifecycleStatus.describe("active until it ends. completed: every required check passed on what landed"),
@@ -60,9 +60,9 @@ export const taskStanding = z.object({
   directory: z.string(),
 });
 
-export type TaskStanding = z.infer<typeof taskStanding>;
+export type McpTaskStatus = z.infer<typeof mcpTaskStatus>;
 
-export const taskStandingOf = (task: TaskStatus, summary: string | undefined, now: Date): TaskStanding => {
+export const mcpTaskStatusOf = (task: TaskStatus, summary: string | undefined, now: Date): McpTaskStatus => {
   const { git, goals, errorInfo } = task;
   // Those that still matter first, should there be too many.
   const sorted = goals.toSorted((one, other) => rank(one) - rank(other));
@@ -168,7 +168,7 @@ const answerWords = (pending: readonly PendingAsk[], command: string, tool: stri
 
 const missionState = z.enum(["working", "asking", "waiting", "idle", "done", "blocked", "failed", "aborted"]);
 
-export const missionStanding = z.object({
+export const mcpMissionStatus = z.object({
   missionID: z.string(),
   title: z.string(),
   state: missionState.describe(
@@ -196,9 +196,9 @@ export const missionStanding = z.object({
   directory: z.string(),
 });
 
-export type MissionStanding = z.infer<typeof missionStanding>;
+export type McpMissionStatus = z.infer<typeof mcpMissionStatus>;
 
-export const missionStandingOf = (mission: MissionStatus): MissionStanding => {
+export const mcpMissionStatusOf = (mission: MissionStatus): McpMissionStatus => {
   const state = stateOfMission(mission);
   const errors = new Map(mission.tasks.map(({ taskID, error }) => [taskID, error]));
   return {
@@ -229,7 +229,7 @@ export const missionStandingOf = (mission: MissionStatus): MissionStanding => {
   };
 };
 
-const stateOfMission = (mission: MissionStatus): MissionStanding["state"] => {
+const stateOfMission = (mission: MissionStatus): McpMissionStatus["state"] => {
   if (mission.aborted) return "aborted";
   if (mission.pending.length > 0) return "asking";
   if (mission.status === "running" || mission.agentStatus === "running") return "working";
@@ -237,7 +237,7 @@ const stateOfMission = (mission: MissionStatus): MissionStanding["state"] => {
   return mission.finished?.outcome ?? "idle";
 };
 
-const nextOfMission = (state: MissionStanding["state"], { missionID, pending, finished }: MissionStatus): string => {
+const nextOfMission = (state: McpMissionStatus["state"], { missionID, pending, finished }: MissionStatus): string => {
   switch (state) {
     case "working":
       return "It works by itself. Go on with something else, or call mission_status with waitSeconds.";

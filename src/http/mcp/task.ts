@@ -4,7 +4,7 @@ import { checkAttachments } from "../../protocol/attachment.ts";
 import { lifecycleStatus } from "../../protocol/field.ts";
 import { loadText } from "../../store/blob/text.ts";
 import { taskNotFound } from "../response/response.ts";
-import { taskStanding, taskStandingOf } from "./status.ts";
+import { mcpTaskStatus, mcpTaskStatusOf } from "./status.ts";
 import {
   directory,
   idempotencyKey,
@@ -15,9 +15,9 @@ import {
   type Tool,
   tool,
   type ToolDeps,
-  waited,
+  waitUntilIdle,
   waitSeconds,
-  worded,
+  describeFields,
 } from "./tool.ts";
 
 /** Handing over one piece of work, following it, steering it, stopping it. */
@@ -36,7 +36,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user }:
   };
 
   const createBody = routes["task.create"].body.omit({ source: true });
-  const create = worded(createBody, {
+  const create = describeFields(createBody, {
     request:
       "What is to be achieved, with every constraint and how to tell that it is reached. The Task sees the project, not your conversation: name files, versions and decisions",
     productPillar: "code: the result is a change of the project. work: it is a text, a table, a report",
@@ -52,12 +52,12 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user }:
     landing: "commit: one commit on the project's current branch. branch: left on a branch for somebody to merge",
   }).extend({ directory, idempotencyKey });
 
-  const messageBody = worded(routes["task.message"].body.omit({ source: true }), {
+  const messageBody = describeFields(routes["task.message"].body.omit({ source: true }), {
     text: "What to do differently or in addition, or the answer to its question",
     onBusy:
       "While it works. auto (default): read with its next step. queue: when it has finished. interrupt: what runs now is cut. reject: refuse",
   });
-  const cancelBody = worded(routes["task.cancel"].body.omit({ surface: true }), {
+  const cancelBody = describeFields(routes["task.cancel"].body.omit({ surface: true }), {
     reason: "Why, for people who read the Task later",
     mode: "stop (default): at once. wrap_up: after what runs now, with a last word",
   });
@@ -104,16 +104,16 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user }:
         "With waitSeconds it answers as soon as the Task ends or needs an answer; better than asking again and again. Trust `state` and `checks`: they are what the service saw, `summary` is what the agent says.",
       annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
       input: z.strictObject({ taskID, waitSeconds }),
-      output: taskStanding,
+      output: mcpTaskStatus,
       async run({ taskID: id, waitSeconds: seconds }, { signal }) {
-        const status = await waited(
+        const status = await waitUntilIdle(
           () => tasks.status(known(id)),
           ({ lifecycleStatus: state, pending }) => state !== "active" || pending.length > 0,
           seconds,
           signal,
         );
         const words = status.lifecycleStatus === "active" ? undefined : await lastWords(id);
-        return taskStandingOf(status, words, new Date());
+        return mcpTaskStatusOf(status, words, new Date());
       },
     }),
 

@@ -85,7 +85,7 @@ export const waitSeconds = z
 export const next = z.string().describe("What to do now");
 
 /** The same schemas with words for a model beside them. */
-export const worded = <S extends z.ZodObject>(schema: S, words: { [K in keyof z.output<S>]?: string }): S =>
+export const describeFields = <S extends z.ZodObject>(schema: S, words: { [K in keyof z.output<S>]?: string }): S =>
   schema.extend(
     Object.fromEntries(Object.entries(words).map(([name, text]) => [name, schema.shape[name].describe(text)])),
   ) as unknown as S;
@@ -107,7 +107,7 @@ export const onceOf = (
   onceKey(key, { method: "POST", path: `/mcp/${name}`, directory: place, user }, () => JSON.stringify(body));
 
 /** Asks until it rests, its time is over, or nobody waits any more. */
-export const waited = async <T>(
+export const waitUntilIdle = async <T>(
   ask: () => Promise<T>,
   rests: (found: T) => boolean,
   seconds = 0,

@@ -69,7 +69,7 @@ const reused = (key: string): ServiceError =>
     `Expected the Idempotency-Key ${quote(key)} with the body it was first sent with, got another body.`,
   );
 
-export type Answered = <T extends object>(
+export type AnswerOnce = <T extends object>(
   entry: RequestContext,
   once: IdempotencyKey | undefined,
   run: () => Promise<T>,
@@ -77,7 +77,7 @@ export type Answered = <T extends object>(
 
 /** For what has no commit of its own to store the answer in: its key is committed after it. */
 export const createAnswerOnce =
-  (store: Pick<Store, "commit">, runOnce: RunOnce): Answered =>
+  (store: Pick<Store, "commit">, runOnce: RunOnce): AnswerOnce =>
   async <T extends object>(entry: RequestContext, once: IdempotencyKey | undefined, run: () => Promise<T>) => {
     const { body, replayed } = await runOnce<T>(once, async (): Promise<Accepted<T>> => {
       const made = await run();

@@ -36,7 +36,7 @@ export const openEntry = (address: string): RequestContext => {
 /** What a handler answers; a long one, which is written as it comes, the handler writes itself. */
 export type HttpAnswer =
   | { status: number; headers: Record<string, string>; body: string | Uint8Array | null }
-  | typeof taken;
+  | typeof onSocket;
 
 export const answer = (
   entry: RequestContext,
@@ -61,10 +61,13 @@ export const empty = (entry: RequestContext, status: number, extra?: Record<stri
 });
 
 /** The handler answers on the socket itself. */
-export const taken = "taken";
+export const onSocket = "taken";
 
 /** Node leaves the body out where the method is HEAD; its length is told all the same. */
-export const write = (outgoing: ServerResponse, { status, headers, body }: Exclude<HttpAnswer, typeof taken>): void => {
+export const write = (
+  outgoing: ServerResponse,
+  { status, headers, body }: Exclude<HttpAnswer, typeof onSocket>,
+): void => {
   if (body === null) {
     outgoing.writeHead(status, headers).end();
     return;

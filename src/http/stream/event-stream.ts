@@ -11,7 +11,7 @@ import type { Call } from "../request/call.ts";
 import { type Channel, openChannel, type Timing } from "./channel.ts";
 import { quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
-import { type HttpAnswer, empty, json, taken, taskNotFound } from "../response/response.ts";
+import { type HttpAnswer, empty, json, onSocket, taskNotFound } from "../response/response.ts";
 
 /**
  * The log as a stream of Server-Sent Events, or as a page. A Task's stream begins with its snapshot, replays what the
@@ -70,7 +70,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
       log.error({ requestID: call.entry.requestID, err: error }, "event stream failed");
       call.outgoing.destroy();
     });
-    return taken;
+    return onSocket;
   };
 
   /** Which Mission a stream is, or is of; it never changes. */

@@ -15,11 +15,11 @@ import { mayProduce, type MissionRun } from "../run.ts";
  * authorised it, one that is made for it first; else a general one. Never outside a set that the user chose.
  */
 
-export type Pick =
+export type SquadChoice =
   /** `general`: nobody owns the phase, and why this one does it all the same. */
   { ok: true; found: CatalogEntry; general?: string } | { ok: false; why: string };
 
-export const recommended = async (
+export const recommendedSquads = async (
   run: MissionRun,
   phase: string,
 ): Promise<{ scan: Scan; found: Recommendation } | { why: string }> => {
@@ -51,14 +51,14 @@ export const whyNoProduction = (run: MissionRun, phase: PlannedPhase): string | 
 /** A production that failed is tried again as often as any Task. */
 export const productionTries = 3;
 
-export const choose = async (
+export const chooseSquad = async (
   run: MissionRun,
   phase: PlannedPhase,
   { squad: wanted, general: reason }: { squad?: string | undefined; general?: string | undefined },
-): Promise<Pick> => {
+): Promise<SquadChoice> => {
   const state = run.state();
   const made = producedFor(state, phase.id);
-  const catalog = await recommended(run, phase.phase);
+  const catalog = await recommendedSquads(run, phase.phase);
   if ("why" in catalog) return no(`${catalog.why} Nothing is dispatched from such a catalog; the user has to mend it`);
   const { scan, found } = catalog;
   const allowed = ({ squad }: CatalogEntry) => state.squads.length === 0 || state.squads.includes(squad.id);
@@ -93,7 +93,7 @@ export const choose = async (
 };
 
 /** Nobody owns it, and none is made: one of the set that the user chose, else the configured one. */
-const general = (run: MissionRun, scan: Scan, wanted: string | undefined): Pick => {
+const general = (run: MissionRun, scan: Scan, wanted: string | undefined): SquadChoice => {
   const { squads: set, productPillar } = run.state();
   const id = wanted ?? set[0] ?? run.squad;
   if (set.length > 0 && !set.includes(id)) return no(`The user chose the squads ${set.join(", ")}, got ${id}`);
@@ -110,7 +110,7 @@ const isGivenUp = (state: MissionState, phase: PlannedPhase): boolean => {
   return last !== undefined && last.ends.length > 0 && producedFor(state, phase.id) === undefined;
 };
 
-const no = (why: string): Pick => ({ ok: false, why: `${why}.` });
+const no = (why: string): SquadChoice => ({ ok: false, why: `${why}.` });
 
 const idsOf = (found: readonly CatalogEntry[]): string => found.map(({ squad }) => squad.id).join(", ");
 
@@ -128,7 +128,7 @@ export const recommendTool = (run: MissionRun): Tool<z.infer<typeof input>> => (
   async run({ phase: asked }): Promise<ToolResult> {
     const planned = run.state().plan.find(({ id }) => id === asked);
     const phase = planned?.phase ?? asked;
-    const catalog = await recommended(run, phase);
+    const catalog = await recommendedSquads(run, phase);
     if ("why" in catalog) return failed(`${catalog.why} Nothing can be recommended from it.`);
     const { owners, related } = catalog.found;
     const set = run.state().squads;

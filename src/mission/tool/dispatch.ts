@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { SquadRef } from "../../domain/agent.ts";
 import { pausedText, reachedOf, shareOf } from "../../domain/mission/budget.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
-import { blockersOf, failuresOf, outcomeText, phaseState, retries, workOf } from "../../domain/mission/plan.ts";
+import { blockersOf, failuresOf, outcomeText, phaseState, maxPhaseTries, workOf } from "../../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import { checkRequest, commandText } from "../../protocol/check.ts";
@@ -14,7 +14,7 @@ import { ClaimLost } from "../../store/claimed-stream.ts";
 import { type MissionDispatch, MissionMovedOn } from "../../task/tasks.ts";
 import { markForeign, failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
-import { choose } from "./choose-squad.ts";
+import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -66,7 +66,7 @@ export const dispatchTool = (run: MissionRun): Tool<Input> => ({
   description:
     "Has a phase done: creates one Task for it, fixed to one revision of a squad. It works in a copy of the project, is checked by the service, and lands by itself. " +
     "The service tells it the phase's objective and acceptance, and what the phases before it left; add what only you know. " +
-    `Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. A phase whose Task failed may be dispatched ${retries} times more, each time with a brief that takes up why it failed. ` +
+    `Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. A phase whose Task failed may be dispatched ${maxPhaseTries} times more, each time with a brief that takes up why it failed. ` +
     "Dispatch all phases that are ready in one reply.",
   input,
   effect: "log",
@@ -90,7 +90,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     brief: hash("sha256", given.request),
     bar: (state) => barOf(state, phase, hash("sha256", given.request)),
     squad: async () => {
-      const chosen = await choose(run, phase, given);
+      const chosen = await chooseSquad(run, phase, given);
       if (!chosen.ok) return chosen.why;
       const { found, general } = chosen;
       const { id, version } = found.squad;
@@ -118,7 +118,7 @@ const barOf = (state: MissionState, phase: PlannedPhase, brief: string): string 
   const before = blockersOf(state, phase);
   if (before.length > 0) return `Phase ${phase.id} comes after ${before.join(", ")}, which is not done.`;
   const failures = failuresOf(state, phase.id);
-  if (failures.length > retries)
+  if (failures.length > maxPhaseTries)
     return `Phase ${phase.id} failed ${failures.length} times and is not tried again. Report it to the user, or plan another way.`;
   if (failures.some((task) => task.brief === brief))
     return `Phase ${phase.id} failed with this very brief. Read task_evidence and change the brief.`;
@@ -180,7 +180,7 @@ const handoverOf = (state: MissionState, phase: PlannedPhase): string => {
 /** A squad's revision; `general`: it does not own the phase, and why it does it all the same. */
 type Chosen = { id: string; version: string; digest: string; general?: string };
 
-export type Making = {
+export type TaskPlan = {
   callID: string;
   phase: PlannedPhase;
   brief: string;
@@ -195,7 +195,7 @@ export type Making = {
   production: MissionDispatch["production"];
 };
 
-export const makeTask = async (run: MissionRun, making: Making): Promise<ToolResult> => {
+export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolResult> => {
   const { callID, phase } = making;
   for (;;) {
     run.signal.throwIfAborted();
@@ -224,7 +224,7 @@ export const makeTask = async (run: MissionRun, making: Making): Promise<ToolRes
 /** The Task's id; `again`: the Mission's log has moved on. */
 const create = async (
   run: MissionRun,
-  { callID, phase, brief, body, attachments, handover, production }: Making,
+  { callID, phase, brief, body, attachments, handover, production }: TaskPlan,
   state: MissionState,
   { general, ...squad }: Chosen,
   budget: MissionBudget | null,

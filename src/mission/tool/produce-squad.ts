@@ -7,7 +7,7 @@ import { slugOf } from "../../squad/catalog/recommend.ts";
 import { lockName } from "../../store/lock.ts";
 import { failed } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
-import { whyNoProduction, recommended } from "./choose-squad.ts";
+import { whyNoProduction, recommendedSquads } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
 import type { MissionRun } from "../run.ts";
 
@@ -94,7 +94,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
       const other = (await run.store.productions(project)).find(({ production }) => production?.phase === owned);
       if (other !== undefined)
         return `The Task ${other.taskID} makes a squad for "${owned}" in this project already; wait for it.`;
-      const catalog = await recommended(run, phase.phase);
+      const catalog = await recommendedSquads(run, phase.phase);
       if ("why" in catalog) return catalog.why;
       const maker = catalog.scan.squads.find(({ squad, scope }) => squad.id === profile && scope === "builtin");
       return maker === undefined
@@ -117,7 +117,7 @@ const problemOf = async (
 ): Promise<string | undefined> => {
   const bar = whyNoProduction(run, phase);
   if (bar !== undefined) return `No squad can be made for phase ${phase.id}: ${bar}.`;
-  const catalog = await recommended(run, phase.phase);
+  const catalog = await recommendedSquads(run, phase.phase);
   if ("why" in catalog) return catalog.why;
   const [owner] = catalog.found.owners;
   if (owner !== undefined) return `The phase "${phase.phase}" is owned by ${owner.found.squad.id}: dispatch to it.`;

@@ -23,7 +23,7 @@ Around you
 
 Write to the user as to somebody who has not watched, in the user's language: what is done and where it landed, what runs, what you decided, what you need. No more than that.`;
 
-export const systemOf = (run: MissionRun): string =>
+export const missionSystemOf = (run: MissionRun): string =>
   `${handbook}\n\nThis Mission\n${factsOf(run.state(), run.production)}`;
 
 const factsOf = (state: MissionState, production: boolean | undefined): string => {

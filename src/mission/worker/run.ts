@@ -1,4 +1,4 @@
-import { interrupted, runCalls } from "../../agent/loop/call.ts";
+import { interruptedCall, runCalls } from "../../agent/loop/call.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
 import type { AgentSession } from "../../agent/session.ts";
 import { isOver, timeouts } from "../../domain/session/ask.ts";
@@ -21,7 +21,7 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { recordTaskEnds } from "./task-end.ts";
 import { openMission } from "./open.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
-import { systemOf } from "./prompt.ts";
+import { missionSystemOf } from "./prompt.ts";
 import { createMissionTools } from "../tool/registry.ts";
 
 /**
@@ -145,7 +145,7 @@ const recover = async (run: MissionRun): Promise<void> => {
       run
         .state()
         .open.map(({ callID, tool }) =>
-          interrupted(run.stream, { callID, tool, input: null }, "The service died while it ran."),
+          interruptedCall(run.stream, { callID, tool, input: null }, "The service died while it ran."),
         ),
     );
     return;
@@ -160,7 +160,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
   const { store, stream, signal, log, now } = run;
   const model = await run.models.load(run.state().model);
   const tools = createMissionTools(run);
-  const system = systemOf(run);
+  const system = missionSystemOf(run);
   const none = Number.POSITIVE_INFINITY;
   return {
     agent: { name: missionAgent, instructions: system, tools: [], delegates: [] },

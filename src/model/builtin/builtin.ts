@@ -10,7 +10,7 @@ import type { World } from "./step.ts";
  * same tool calls a language model would make, and refuses the rest. Its report comes in one piece: nothing is streamed
  * that was not thought in pieces. `codemods`: commands the operator allowed, by name.
  */
-export const createRulesModel = (codemods: World["codemods"] = {}): Model => ({
+export const createBuiltinModel = (codemods: World["codemods"] = {}): Model => ({
   ref: "builtin/rules-1",
   retries: false,
   window: Number.MAX_SAFE_INTEGER,

@@ -26,7 +26,7 @@ export interface GroupRecord {
 
 let records = 0;
 
-export const createRecord = (folder: string, log: Log): GroupRecord => {
+export const createGroupRecord = (folder: string, log: Log): GroupRecord => {
   const file = `${process.pid}-${statOf("self")?.started ?? Date.now()}-${(records += 1)}`;
   let fd: number | undefined;
   const alive = new Set<number>();
@@ -107,7 +107,7 @@ const members = ({ pgid, started }: Group): number[] => {
 };
 
 /** Ends the groups on record of service processes that are gone, and their records; by Task what was ended. */
-export const reapRecords = async (folder: string, own: string, log: Log): Promise<Map<string, number[]>> => {
+export const endRecordedGroups = async (folder: string, own: string, log: Log): Promise<Map<string, number[]>> => {
   const killed = new Map<string, number[]>();
   let files: string[];
   try {

@@ -11,7 +11,7 @@ const stderrBytes = 8 * 1024;
 const lastDrainMs = 500;
 
 /** Starts it in a process group of its own. `ended` is called once the group is gone. */
-export const talkWith = (
+export const startInteractive = (
   start: { file: string; args: string[]; cwd: string; env: Record<string, string> },
   root: string,
   signal: AbortSignal,

@@ -10,7 +10,7 @@ import { createBoundedOutput } from "./output.ts";
 /** One command from its start until nothing of it is left. */
 
 /** A command that runs now; `pid` is its group's once it is started bare, `mark` its own SERVICE_RUN_ID. */
-export type Entry = {
+export type LiveCommand = {
   taskID: string;
   /** The sandbox of its own that it runs in, if any. */
   apart: string | undefined;
@@ -30,14 +30,14 @@ export type Request = {
   start: () => Start | string;
 };
 
-export type Around = { spawner: RunnerClient; record: GroupRecord; live: Set<Entry>; log: Log };
+export type RunContext = { spawner: RunnerClient; record: GroupRecord; live: Set<LiveCommand>; log: Log };
 
 /** How long a killed group may hold the pipes before the search for processes that left it begins. */
 const drainMs = 25;
 /** How long after that search the pipes may stay open before we stop listening. */
 const lastDrainMs = 500;
 
-export const runCommand = ({ taskID, mark, command, start }: Request, around: Around): Promise<CommandResult> => {
+export const runCommand = ({ taskID, mark, command, start }: Request, around: RunContext): Promise<CommandResult> => {
   const { spawner, record, live, log } = around;
   const begun = performance.now();
   const output = createBoundedOutput(command.keepBytes);
@@ -64,7 +64,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ar
     return Promise.resolve(result());
   }
 
-  const entry: Entry = {
+  const entry: LiveCommand = {
     taskID,
     apart: command.apart,
     mark,

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import type { Log } from "../../log.ts";
 import { entryPoint } from "../../package-root.ts";
-import { type BoxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
+import { type SandboxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
 
 /** Starts commands through the runner, a small process of our own that is started with the first of them. */
 
@@ -25,7 +25,7 @@ export interface RunnerClient {
   /** `drop` stops listening to a command whose pipes stay open; `kill` ends the group of one in a sandbox. */
   start(start: Start, listener: Listener): { drop(): void; kill(): void };
   /** Makes a sandbox; commands may be started in it at once. */
-  open(open: Open, hear: (news: BoxNews) => void): void;
+  open(open: Open, hear: (news: SandboxNews) => void): void;
   /** Ends a sandbox with everything in it; `hear` is told when it is gone. */
   shut(box: string): void;
   close(): void;
@@ -37,7 +37,7 @@ const script = entryPoint("process/runner/main");
 
 /** `limits`: shell commands that set what every command may use at most. */
 export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
-  const boxes = new Map<string, (news: BoxNews) => void>();
+  const boxes = new Map<string, (news: SandboxNews) => void>();
   const listeners = new Map<number, Listener>();
   let runner: Runner | undefined;
   let serial = 0;
@@ -64,7 +64,7 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
 
   const hear = (type: number, id: number, payload: Buffer): void => {
     if (type === frames.box) {
-      const news = JSON.parse(payload.toString("utf8")) as BoxNews;
+      const news = JSON.parse(payload.toString("utf8")) as SandboxNews;
       const told = boxes.get(news.box);
       if (news.gone === true) boxes.delete(news.box);
       told?.(news);

@@ -41,7 +41,7 @@ export type Open = {
   folder: string;
 };
 
-export type BoxNews = { box: string; pid?: number; gone?: true };
+export type SandboxNews = { box: string; pid?: number; gone?: true };
 
 const headBytes = 9;
 

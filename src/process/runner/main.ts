@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { type OpenSandbox, openBox } from "./sandbox.ts";
-import { type BoxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frame.ts";
+import { type OpenSandbox, openSandbox } from "./sandbox.ts";
+import { type SandboxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frame.ts";
 
 /**
  * The process that starts commands, because a spawn costs what its parent holds in memory (docs/decisions/0009), bare
@@ -19,11 +19,11 @@ const paused = new Set<Readable>();
 const send = (type: Frame["type"], id: number, payload: Buffer | string = ""): boolean =>
   process.stdout.write(frameOf(type, id, payload));
 
-const tell = (news: BoxNews) => send(frames.box, 0, JSON.stringify(news));
+const tell = (news: SandboxNews) => send(frames.box, 0, JSON.stringify(news));
 
 const open = (request: Open): void => {
   const name = request.box;
-  const box = openBox(request, () => {
+  const box = openSandbox(request, () => {
     if (boxes.get(name) === box) boxes.delete(name);
     tell({ box: name, gone: true });
   });

@@ -22,7 +22,7 @@ export interface SandboxPool {
   shutAll(): Promise<void>;
 }
 
-export type BoxesOptions = {
+export type SandboxPoolOptions = {
   sandbox: Sandbox;
   spawner: RunnerClient;
   /** Where their pipes and small files are; nothing of an earlier service is kept. */
@@ -54,7 +54,7 @@ type Open = {
 /** How long a sandbox may take to die. */
 const shutMs = 2000;
 
-export const createBoxes = (options: BoxesOptions): SandboxPool => {
+export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   const { sandbox, spawner, folder, kept = 64, idleMs = 10 * 60_000 } = options;
   const { wrap } = sandbox;
   /** By Task, and what stands apart in it. */

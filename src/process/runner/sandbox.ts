@@ -10,7 +10,7 @@ import { makePipes, openPipes, type Pipes, slotCount } from "./pipe.ts";
  * for each command, so that their end still means that nobody holds them any more.
  */
 
-export type BoxListener = {
+export type SandboxListener = {
   started(): void;
   output(from: "stdout" | "stderr", chunk: Buffer): boolean;
   exit(code: number | null): void;
@@ -22,7 +22,7 @@ export type BoxListener = {
 
 export interface OpenSandbox {
   readonly pid: number | undefined;
-  start(id: number, start: Start, listener: BoxListener): void;
+  start(id: number, start: Start, listener: SandboxListener): void;
   kill(id: number): void;
   drop(id: number): void;
   /** The service takes output again. */
@@ -33,7 +33,7 @@ export interface OpenSandbox {
 type Job = {
   id: number;
   script: Buffer;
-  listener: BoxListener;
+  listener: SandboxListener;
   slot: number | undefined;
   pipes: Pipes | undefined;
   group: string | undefined;
@@ -49,7 +49,7 @@ type Job = {
 /** How long after its pipes have closed an exit may be untold before we ask whether anybody is left to tell it. */
 const askMs = 50;
 
-export const openBox = ({ file, args, env, folder }: Open, gone: () => void): OpenSandbox => {
+export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void): OpenSandbox => {
   const child: ChildProcess = spawn(file, args, { detached: true, env, stdio: ["pipe", "pipe", "pipe"] });
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];
@@ -203,7 +203,7 @@ export const openBox = ({ file, args, env, folder }: Open, gone: () => void): Op
     }
     waiting.length = 0;
   };
-  const turnAway = (listener: BoxListener) => {
+  const turnAway = (listener: SandboxListener) => {
     if (ready) listener.lost();
     else listener.failed(`The sandbox could not be started: ${errors.trim() || "it was ended"}. Nothing was run.`);
   };

@@ -34,7 +34,7 @@ export const guards = {
 
 const procHidden = ["kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kallsyms"];
 
-export const wrapped = (wrap: Wrap, without: readonly string[] = []): string[] => {
+export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = []): string[] => {
   const { place, folder } = wrap;
   let texts = 0;
   const argsOf = (mount: Mount): string[] => {

@@ -1,10 +1,10 @@
 import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { wrapped } from "./bubblewrap.ts";
+import { bubblewrapArguments } from "./bubblewrap.ts";
 import { copyEtc } from "./etc-copy.ts";
 import type { Mount, SandboxPlace } from "./place.ts";
 import { systemMounts } from "./system-mount.ts";
-import { movedTools, type Surroundings, toolEnv } from "./toolchain.ts";
+import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
 
 /**
  * What keeps commands apart from this machine, decided once at the start by trying it, and never changed while the
@@ -16,7 +16,7 @@ import { movedTools, type Surroundings, toolEnv } from "./toolchain.ts";
 
 export type SandboxName = "bubblewrap" | "pid-namespace" | "process-group";
 
-export type BoxRequest = {
+export type SandboxRequest = {
   place: SandboxPlace;
   /** Of this sandbox alone, for its pipes and small files. */
   folder: string;
@@ -36,11 +36,11 @@ export type Sandbox = {
   /** Variables of the tools that it makes readable. */
   env: Readonly<Record<string, string>>;
   /** The command line that opens a sandbox; undefined in tier 3. */
-  wrap: ((request: BoxRequest) => string[]) | undefined;
+  wrap: ((request: SandboxRequest) => string[]) | undefined;
 };
 
 /** What of this machine a sandbox is made from. */
-export type Machine = Surroundings & {
+export type Machine = MachineEnvironment & {
   path: string;
   dataDir: string;
   /** Further read-only folders. */
@@ -86,7 +86,7 @@ export const bubblewrapSandbox = (
     note: undefined,
     env: toolEnv(options, network),
     wrap: ({ place, folder, command, cwd, network: asked = network, extra = [] }) =>
-      wrapped(
+      bubblewrapArguments(
         {
           bwrap,
           place,

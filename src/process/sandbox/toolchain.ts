@@ -6,7 +6,7 @@ import { join } from "node:path";
  * commands: these variables tell them where it stands.
  */
 
-export type Surroundings = {
+export type MachineEnvironment = {
   home: string;
   /** The service's environment: where the operator has moved a toolchain. */
   env?: Readonly<Record<string, string | undefined>>;
@@ -27,10 +27,10 @@ const movedTo = (value: string | undefined): string | undefined =>
   value?.startsWith("/") && existsSync(value) ? value : undefined;
 
 /** Folders that the operator's environment names. */
-export const movedTools = ({ env = {} }: Surroundings): string[] =>
+export const movedTools = ({ env = {} }: MachineEnvironment): string[] =>
   Object.keys(homes).flatMap((name) => movedTo(env[name]) ?? []);
 
-export const toolEnv = ({ home, env = {} }: Surroundings, network: boolean): Record<string, string> => {
+export const toolEnv = ({ home, env = {} }: MachineEnvironment, network: boolean): Record<string, string> => {
   const found: Record<string, string> = {};
   for (const [name, below] of Object.entries(homes)) {
     const standard = below === "" ? undefined : movedTo(join(home, below));

@@ -8,7 +8,7 @@ import { digestOf, type Issue, placeOf } from "../package/package.ts";
 import { parsePackage } from "../package/parse.ts";
 import { folderOf, type CatalogEntry } from "../catalog/scope.ts";
 import { type Inspect, readSource, type Source } from "./source.ts";
-import { createWriter, leftOvers, type Writer } from "./writer.ts";
+import { createWriter, leftovers, type Writer } from "./writer.ts";
 
 /** Installs, upgrades and removes packages: checked whole before anything is written, one writer for each id. */
 
@@ -70,7 +70,7 @@ export const createManager = ({ catalog, dataDir, external, inspect, path }: Man
       .list(folderOf[scope])
       .catch(() => ({ entries: [] }));
     const names = entries.map((entry) => entry.path.slice(folderOf[scope].length + 1));
-    for (const id of leftOvers(names)) await alone(root, scope, id, () => Promise.resolve());
+    for (const id of leftovers(names)) await alone(root, scope, id, () => Promise.resolve());
   };
 
   const check = async (source: Source, scope: InstallScope): Promise<Checked> => {

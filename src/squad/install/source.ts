@@ -1,7 +1,7 @@
 import { ServiceError } from "../../error.ts";
 import { createFiles } from "../../workspace/file/files.ts";
 import { createGit, GitError } from "../../workspace/git/git.ts";
-import { readerInCommit, trackedInCommit } from "../../workspace/object/commit-file.ts";
+import { createCommitReader, listCommitFiles } from "../../workspace/object/commit-file.ts";
 import type { Project } from "../../workspace/workspace.ts";
 import { type Contents, readFolder } from "../package/folder.ts";
 import { bounds } from "../package/manifest.ts";
@@ -62,12 +62,12 @@ const readTree = async ({ directory, git }: Project, ref: string, path: string |
     const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
     const { exitCode, stdout } = await run.run(args, { ok: [0, 1, 128] });
     if (exitCode !== 0) return no(`Expected a branch, a tag or a commit of the repository, got "${ref}"`);
-    const entries = await trackedInCommit(run, stdout.toString("latin1").trim(), git.prefix, never);
+    const entries = await listCommitFiles(run, stdout.toString("latin1").trim(), git.prefix, never);
     const issues = checkListed(
       entries.map((entry) => ({ path: entry.path, kind: kindOf(entry.mode), bytes: entry.bytes ?? 0 })),
     );
     if (issues.length > 0) return { ok: false, issues };
-    using reader = readerInCommit(run, entries, never);
+    using reader = createCommitReader(run, entries, never);
     const files: PackageFile[] = [];
     for (const entry of entries) {
       const found = await reader.read(entry, bounds.fileBytes);

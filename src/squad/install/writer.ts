@@ -22,7 +22,7 @@ const stageOf = (id: string) => `.stage~${id}`;
 const goneOf = (id: string) => `.gone~${id}`;
 
 /** Ids that something is left of, by the names in a folder of packages. */
-export const leftOvers = (names: readonly string[]): string[] => [
+export const leftovers = (names: readonly string[]): string[] => [
   ...new Set(names.flatMap((name) => /^\.(?:stage|gone|previous)~(.+)$/.exec(name)?.[1] ?? [])),
 ];
 

@@ -15,7 +15,7 @@ import type { Issue, PackageFile } from "./package.ts";
 
 /** JSON, and Markdown with YAML front matter, checked by a schema; whatever is wrong is said with line and column. */
 
-export type Read<T> =
+export type ReadResult<T> =
   | { ok: true; value: T; lineOf: (path: readonly PropertyKey[]) => Place }
   | { ok: false; issues: Issue[] };
 type Place = { line: number; column: number };
@@ -55,12 +55,12 @@ const placesOf = (text: string) => {
 };
 
 /** A JSON file; comments, trailing commas and keys that come twice are refused. */
-export const readJson = <T>(file: PackageFile, schema: z.ZodType<T>): Read<T> => {
+export const readJson = <T>(file: PackageFile, schema: z.ZodType<T>): ReadResult<T> => {
   const read = textOf(file);
   if (!read.ok) return read;
   const { text } = read;
   const placed = placesOf(text);
-  const no = (offset: number, message: string): Read<T> => ({
+  const no = (offset: number, message: string): ReadResult<T> => ({
     ok: false,
     issues: [{ file: file.path, ...placed(offset), code: "invalid_json", message }],
   });
@@ -99,11 +99,11 @@ const repeated = (node: Node): Node | undefined => {
 const fence = /^---[ \t]*\r?\n([\s\S]*?)(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/;
 
 /** Front matter between two lines of `---`, and the text below it, which has to say something. */
-export const readMarkdown = <T>(file: PackageFile, schema: z.ZodType<T>): Read<T & { body: string }> => {
+export const readMarkdown = <T>(file: PackageFile, schema: z.ZodType<T>): ReadResult<T & { body: string }> => {
   const read = textOf(file);
   if (!read.ok) return read;
   const { text } = read;
-  const no = (code: string, message: string, at: Place = { line: 1, column: 1 }): Read<T & { body: string }> => ({
+  const no = (code: string, message: string, at: Place = { line: 1, column: 1 }): ReadResult<T & { body: string }> => ({
     ok: false,
     issues: [{ file: file.path, ...at, code, message }],
   });
@@ -150,7 +150,7 @@ const checked = <T>(
   schema: z.ZodType<T>,
   locate: Locate,
   placed: (offset: number) => Place,
-): Read<T> => {
+): ReadResult<T> => {
   /** The nearest thing around it that is there. */
   const lineOf = (path: readonly PropertyKey[]): Place => {
     for (let length = path.length; length > 0; length -= 1) {

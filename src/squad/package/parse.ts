@@ -3,23 +3,26 @@ import { tools } from "../../tool/registry.ts";
 import { agentHead, bounds, manifest, type Manifest, reserved, skillHead } from "./manifest.ts";
 import { checkListed, type Issue, type PackageFile } from "./package.ts";
 import type { Agent, Scope, Squad, SquadSkill } from "../squad.ts";
-import { type Read, readJson, readMarkdown, textOf } from "./file.ts";
+import { type ReadResult, readJson, readMarkdown, textOf } from "./file.ts";
 
 /** From the files of a package to a squad, or everything that is wrong with them. Never throws for what files say. */
 
 /** `external`: names of the operator's external agents, which no project's package may name. */
-export type Surroundings = { scope: Scope; external: readonly string[] };
+export type ParseContext = { scope: Scope; external: readonly string[] };
 
 export type Parsed = { ok: true; squad: Squad } | { ok: false; issues: Issue[] };
 
 /** Without surroundings: a revision that was accepted once, whatever tools and programs there are by now. */
-export const parsePackage = (files: readonly PackageFile[], around?: Surroundings): Parsed => {
+export const parsePackage = (files: readonly PackageFile[], around?: ParseContext): Parsed => {
   const listed = checkListed(files.map(({ path, bytes }) => ({ path, kind: "file", bytes: bytes.length })));
   if (listed.length > 0) return { ok: false, issues: listed };
   const issues: Issue[] = [];
   const known = new Map(files.map((file) => [file.path, file]));
   /** What a file says, if it is there and right; else its issues are noted. */
-  const take = <T>(path: string, read: (file: PackageFile) => Read<T>): Extract<Read<T>, { ok: true }> | undefined => {
+  const take = <T>(
+    path: string,
+    read: (file: PackageFile) => ReadResult<T>,
+  ): Extract<ReadResult<T>, { ok: true }> | undefined => {
     const file = known.get(path);
     const result = file === undefined ? missing(path) : read(file);
     if (result.ok) return result;
@@ -86,7 +89,7 @@ const namesIn = (known: ReadonlyMap<string, unknown>): Pick<Manifest, "agents" |
   skills: [...known.keys()].flatMap((path) => /^skills\/(.+)\/SKILL\.md$/.exec(path)?.[1] ?? []),
 });
 
-type Good<T> = Extract<Read<T>, { ok: true }>;
+type Good<T> = Extract<ReadResult<T>, { ok: true }>;
 
 const named = (file: string, name: string, read: Good<{ name: string }>, issues: Issue[]): void => {
   if (read.value.name === name) return;
@@ -99,7 +102,7 @@ type FoundAgent = { agent: Agent; file: string; lineOf: Good<unknown>["lineOf"] 
 const agentOf = (
   name: string,
   read: Good<ReturnType<(typeof agentHead)["parse"]> & { body: string }>,
-  around: Surroundings | undefined,
+  around: ParseContext | undefined,
   issues: Issue[],
 ): FoundAgent => {
   const file = `agents/${name}.md`;
@@ -130,7 +133,7 @@ const agentOf = (
   return { agent, file, lineOf: read.lineOf };
 };
 
-const runtimeProblem = (program: string, { scope, external }: Surroundings): string | undefined => {
+const runtimeProblem = (program: string, { scope, external }: ParseContext): string | undefined => {
   if (scope === "project") return "Expected none in a project's squad: programs are the operator's to choose";
   if (external.includes(program)) return undefined;
   return `Expected an agent of the configuration (${external.join(", ") || "it has none"}), got "${program}"`;

@@ -5,7 +5,7 @@ import type { Store } from "../store.ts";
 /** Removes blobs that no stream names any more. */
 
 /** Drops what no stream names any more, but for what somebody put a moment ago; that is looked at again. */
-export const dropOrphans = async (
+export const removeOrphanBlobs = async (
   { orphans, blobs }: Pick<Store, "orphans" | "blobs">,
   goesOn: () => boolean = () => true,
 ): Promise<number> => {
@@ -22,11 +22,11 @@ export const dropOrphans = async (
 };
 
 /** Does so now, and by the hour. */
-export const sweepBlobs = (store: Pick<Store, "orphans" | "blobs">, log: Log): AsyncDisposable => {
+export const sweepOrphanBlobs = (store: Pick<Store, "orphans" | "blobs">, log: Log): AsyncDisposable => {
   const stop = new AbortController();
   const sweep = async (): Promise<void> => {
     try {
-      const blobs = await dropOrphans(store, () => !stop.signal.aborted);
+      const blobs = await removeOrphanBlobs(store, () => !stop.signal.aborted);
       if (blobs > 0) log.info({ blobs }, "dropped what only deleted Tasks and Missions named");
     } catch (error) {
       log.warn({ error: messageOf(error) }, "what only deleted Tasks and Missions named could not be dropped");

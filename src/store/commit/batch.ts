@@ -99,7 +99,7 @@ export const runMember = <T>(member: BatchMember<T>, base: StoredView, batch: Ch
 };
 
 /** The stream without a holder, whoever held it fenced off; an active one must not be left without a due mark. */
-export const freed = (head: Head, now: Date): Head => ({
+export const releasedHead = (head: Head, now: Date): Head => ({
   ...head,
   epoch: head.epoch + 1,
   holder: null,

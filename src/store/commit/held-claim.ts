@@ -17,7 +17,7 @@ export type HeldClaims = {
   entries(): readonly Readonly<Entry>[];
 };
 
-export const createHeld = (): HeldClaims => {
+export const createHeldClaims = (): HeldClaims => {
   const claims = new Map<StreamID, Entry & { lost: AbortController }>();
   return {
     add(stream, { epoch }, since, release) {

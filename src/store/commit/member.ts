@@ -3,7 +3,7 @@ import { evolveFold } from "../sql/fold.ts";
 import { nameOf, record, snapshotDue, answerID } from "../sql/row.ts";
 import type { Head } from "../sql/schema.ts";
 import type { Committed, Fence, Json, IdempotencyRecord, Write } from "../store.ts";
-import { type Answer, type StoredView, type Changes, freed, type BatchMember, noChanges } from "./batch.ts";
+import { type Answer, type StoredView, type Changes, releasedHead, type BatchMember, noChanges } from "./batch.ts";
 
 /** The four kinds of member: commit, claim, release, erase. */
 
@@ -46,7 +46,7 @@ export const commitMember =
     for (const stream of write.revoke ?? []) {
       const head = world.head(stream);
       if (head === undefined) continue;
-      changes.heads.set(stream, freed(head, now));
+      changes.heads.set(stream, releasedHead(head, now));
       changes.revoked.add(stream);
     }
     if (once !== undefined && id !== undefined) changes.answers.set(id, answerOf(once, changes, world));

@@ -14,7 +14,7 @@ export type CommitSignal = {
   readonly closed: boolean;
 };
 
-export const createBell = (): CommitSignal => {
+export const createCommitSignal = (): CommitSignal => {
   const listeners = new Set<Listener>();
   const bell = {
     closed: false,

@@ -8,17 +8,17 @@ import { type StoredView, type Changes, isEmpty, type BatchMember, noChanges, ru
 import { answerID } from "../sql/row.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../commit/member.ts";
 import { createBlobs } from "../blob/folder.ts";
-import { createHeld } from "../commit/held-claim.ts";
+import { createHeldClaims } from "../commit/held-claim.ts";
 import { unavailable } from "../unavailable.ts";
 import { createCache } from "../sql/fold-cache.ts";
-import { createBell, createFollow } from "../feed/follow.ts";
+import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { keepLeases } from "./lease.ts";
 import { createLists } from "../sql/list.ts";
 import { createLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration.ts";
 import { listen } from "./notify.ts";
-import { createOrphans } from "../sql/orphan-blob.ts";
+import { createOrphanBlobs } from "../sql/orphan-blob.ts";
 import { createQueue } from "../sql/due.ts";
 import { createReads } from "../sql/read.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
@@ -74,10 +74,10 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   }
 
   const cache = createCache();
-  const held = createHeld();
-  const bell = createBell();
+  const held = createHeldClaims();
+  const bell = createCommitSignal();
   const reads = { ...createReads(db), ...createLists(db, state, mission), ...createQueue(db) };
-  const orphans = createOrphans(db);
+  const orphans = createOrphanBlobs(db);
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
   const notify = scope.use(await listen({ config, channel, bell, position: () => reads.position(), log }));

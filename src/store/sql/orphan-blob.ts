@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Kysely } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
-import type { Orphans } from "../store.ts";
+import type { OrphanBlobs } from "../store.ts";
 import { unavailable } from "../unavailable.ts";
 import type { Tables } from "./schema.ts";
 
@@ -17,7 +17,7 @@ const pageSize = 200;
 
 const chunk = 500;
 
-export const createOrphans = (db: Kysely<Tables>): Orphans => {
+export const createOrphanBlobs = (db: Kysely<Tables>): OrphanBlobs => {
   /** The data of events in the order of the log, with a pause after each page. */
   async function* texts(stream?: StreamID): AsyncGenerator<string> {
     for (let after = 0; ; ) {

@@ -8,20 +8,20 @@ import type { Log } from "../../log.ts";
 import { type StoredView, type Changes, isEmpty, type BatchMember, noChanges, runMember } from "../commit/batch.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, releaseMember } from "../commit/member.ts";
 import { createBlobs } from "../blob/folder.ts";
-import { createHeld } from "../commit/held-claim.ts";
+import { createHeldClaims } from "../commit/held-claim.ts";
 import { unavailable } from "../unavailable.ts";
 import { isFatal, notStarted, openFile, starting } from "./file.ts";
-import { createBell, createFollow } from "../feed/follow.ts";
+import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { createLists } from "../sql/list.ts";
 import { createLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration.ts";
-import { createOrphans } from "../sql/orphan-blob.ts";
+import { createOrphanBlobs } from "../sql/orphan-blob.ts";
 import { createQueue } from "../sql/due.ts";
 import { createReads } from "../sql/read.ts";
 import type { Tables } from "../sql/schema.ts";
-import { prepare } from "./statement.ts";
+import { prepareStatements } from "./statement.ts";
 import type { Store } from "../store.ts";
 import { quickCheck } from "./integrity.ts";
 import { type Atomically, createWebhooks } from "../sql/webhook.ts";
@@ -54,12 +54,12 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     throw notStarted(file, error);
   });
 
-  const rows = starting(file, () => prepare(database));
+  const rows = starting(file, () => prepareStatements(database));
   let { position, clean } = starting(file, () => rows.log());
   const unclean = clean === 0;
   const cache = createCache();
-  const bell = createBell();
-  const held = createHeld();
+  const bell = createCommitSignal();
+  const held = createHeldClaims();
   starting(file, () => {
     rows.begin();
     rows.markOpen();
@@ -191,7 +191,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     return fold !== undefined && isMissionFold(fold) ? fold : undefined;
   };
   const reads = { ...createReads(db), ...createLists(db, state, mission), ...createQueue(db) };
-  const orphans = createOrphans(db);
+  const orphans = createOrphanBlobs(db);
   const store: SqliteStore = {
     kind: "sqlite",
     blobs: createBlobs(join(dataDir, "blobs")),

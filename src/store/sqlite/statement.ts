@@ -17,7 +17,7 @@ import { type Head, ofStreams, type Tables } from "../sql/schema.ts";
 import type { DueStream, Json } from "../store.ts";
 
 /** SQLite's hot statements, prepared once. Ten times quicker than a query builder, which does the rest. */
-export const prepare = (database: Database.Database) => {
+export const prepareStatements = (database: Database.Database) => {
   const put = <Row extends object>(table: string, key: string | undefined, columns: (keyof Row & string)[]) => {
     const rest = columns.filter((column) => column !== key).map((column) => `${column} = excluded.${column}`);
     const conflict = key === undefined ? "" : ` on conflict (${key}) do update set ${rest.join(", ")}`;

@@ -11,12 +11,13 @@ export const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec
   return checks.map((check, index) => {
     const given = checkRequest.parse(typeof check === "string" ? { kind: "command", run: check } : check);
     if (given.kind === "file" && !given.exists && given.matches !== undefined)
-      throw wrong(
+      throw invalidField(
         `checks[${index}].matches`,
         `Expected no pattern for a file that must not exist, got ${JSON.stringify(given.matches)}`,
       );
     const id = given.id ?? `check-${index + 1}`;
-    if (seen.has(id)) throw wrong(`checks[${index}].id`, `Expected a different id for every check, got "${id}" twice`);
+    if (seen.has(id))
+      throw invalidField(`checks[${index}].id`, `Expected a different id for every check, got "${id}" twice`);
     seen.add(id);
     const size = given.kind === "visual" ? { viewport: viewportOf(given.viewport) } : {};
     const bounds =
@@ -28,7 +29,7 @@ export const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec
   });
 };
 
-export const wrong = (path: string, message: string) =>
+export const invalidField = (path: string, message: string) =>
   new ServiceError("invalid_request", `body.${path}: ${message}.`, {
     issues: [{ path: `body.${path}`, message, code: "custom" }],
   });

@@ -9,7 +9,7 @@ import { keepText } from "../../store/blob/text.ts";
 import type { Project } from "../../workspace/workspace.ts";
 import { MissionMovedOn, type TaskCreated, type Tasks, type TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
-import { checkSpecs, wrong } from "./check-spec.ts";
+import { checkSpecs, invalidField } from "./check-spec.ts";
 import { idempotencyRecord, replay } from "./idempotency.ts";
 import { withBaselines } from "./visual-baseline.ts";
 
@@ -32,7 +32,7 @@ export const createTask =
 
     const judged = (body.checks ?? []).findIndex((check) => typeof check === "object" && check.kind === "review");
     if (judged >= 0 && !agents.some(isReviewer))
-      throw wrong(
+      throw invalidField(
         `checks[${judged}].kind`,
         `Expected a squad with a reviewer for a check of the kind review, got ${squad.id}`,
       );
@@ -159,5 +159,8 @@ const modelFor = (
   if (runtime === undefined) return resolve(wanted ?? model ?? missions);
   const name = runtime.slice("acp:".length);
   if (wanted === undefined) return `acp/${name}`;
-  throw wrong("model", `Expected no model with the external agent ${name}, which brings its own, got "${wanted}"`);
+  throw invalidField(
+    "model",
+    `Expected no model with the external agent ${name}, which brings its own, got "${wanted}"`,
+  );
 };

@@ -1,10 +1,10 @@
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
-import type { Place, Store } from "../../store/store.ts";
+import type { QueuePlace, Store } from "../../store/store.ts";
 
 /** Where queued Tasks stand: no fact of theirs, so it is asked for by whoever shows them, for all of them at once. */
 
 /** `wait`: what the Task itself says that it waits for. */
-const queueOf = (wait: TaskStatus["queue"], place: Place | undefined, now: Date): TaskStatus["queue"] => {
+const queueOf = (wait: TaskStatus["queue"], place: QueuePlace | undefined, now: Date): TaskStatus["queue"] => {
   if (wait !== null) return { ...wait, position: (place?.ahead ?? 0) + 1 };
   if (place === undefined) return null;
   const later = place.due.at.getTime() > now.getTime();
@@ -15,13 +15,13 @@ const queueOf = (wait: TaskStatus["queue"], place: Place | undefined, now: Date)
   };
 };
 
-export const withQueue = async <T extends Pick<TaskSummary, "taskID" | "phase" | "queue">>(
+export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "phase" | "queue">>(
   store: Pick<Store, "places">,
   tasks: readonly T[],
   now: Date,
 ): Promise<T[]> => {
   const queued = tasks.flatMap(({ taskID, phase }) => (phase === "queued" ? [taskID] : []));
-  const places = queued.length === 0 ? new Map<string, Place>() : await store.places(queued);
+  const places = queued.length === 0 ? new Map<string, QueuePlace>() : await store.places(queued);
   return tasks.map((task) =>
     task.phase === "queued" ? { ...task, queue: queueOf(task.queue, places.get(task.taskID), now) } : task,
   );

@@ -14,7 +14,7 @@ import { loadInput, loadText } from "../../store/blob/text.ts";
 import type { Json, ListQuery, Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
-import { withQueue } from "./queue-place.ts";
+import { withQueuePlaces } from "./queue-place.ts";
 
 /** What may be asked about Tasks. Nothing here writes. */
 
@@ -71,7 +71,11 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
   const statusFrom = async (task: TaskState): Promise<TaskStatus> => {
     const phase = phaseOf(task);
     const wait = phase === "queued" ? waitOf(task) : null;
-    const [{ queue } = { queue: null }] = await withQueue(store, [{ taskID: task.taskID, phase, queue: wait }], now());
+    const [{ queue } = { queue: null }] = await withQueuePlaces(
+      store,
+      [{ taskID: task.taskID, phase, queue: wait }],
+      now(),
+    );
     return statusOf(task, queue);
   };
 
@@ -96,7 +100,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
 
     async list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]> {
       const { project } = await workspaces.inspect(directory);
-      return withQueue(store, await store.list({ ...query, project }), now());
+      return withQueuePlaces(store, await store.list({ ...query, project }), now());
     },
 
     status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),

@@ -9,7 +9,7 @@ import { ClaimLost } from "../../store/claimed-stream.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { failed, ok, sized } from "../../tool/result.ts";
-import { type ToolResult, Waits } from "../../tool/tool.ts";
+import { type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
 import type { ForkMerge } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { commitTree } from "../workspace/commit.ts";
@@ -51,7 +51,7 @@ const carryOut = async (run: Run, team: Team, { sessionID, agent, fork }: Sessio
     (error: unknown) => cannot(run, error),
   );
   // It waits for an answer, or for a quota: the call stays open with it.
-  if (ended === undefined) throw new Waits();
+  if (ended === undefined) throw new WaitsForAnswer();
   // Until it is a fact that they are joined: the next one begins from what is committed.
   using _joining = fork === null ? nothing : await inTurn(run);
   const joined = fork === null ? undefined : await join(run, agent, fork);
@@ -150,7 +150,7 @@ const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>)
 /** It could not even be asked, for want of a model for instance: that is its end, and whoever delegated goes on. */
 const cannot = (run: Run, error: unknown): End => {
   run.signal.throwIfAborted();
-  if (error instanceof ClaimLost || error instanceof Waits) throw error;
+  if (error instanceof ClaimLost || error instanceof WaitsForAnswer) throw error;
   return { outcome: "failed", reason: messageOf(error).slice(0, 2000) };
 };
 

@@ -1,4 +1,4 @@
-import { interrupted, runCalls } from "../../agent/loop/call.ts";
+import { interruptedCall, runCalls } from "../../agent/loop/call.ts";
 import type { AgentSession } from "../../agent/session.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
 import { isWaiting, type OpenCall } from "../../domain/state/stream.ts";
@@ -24,7 +24,7 @@ export const recover = async (
   const lost = calls.filter((call) => open.get(call.callID) !== true);
   if (lost.length > 0) {
     const files = await describe(await workspace());
-    await run.record(lost.map((call) => interrupted(sessionID, call, files)));
+    await run.record(lost.map((call) => interruptedCall(sessionID, call, files)));
   }
   if (turn !== undefined && again.length > 0) await runCalls(turn(), again);
 };

@@ -6,7 +6,7 @@ import { ownChecks } from "../../check/project/own-check.ts";
 import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
 import { stopReason } from "../../domain/session/budget.ts";
-import { circleOf, findSession, interruptOf } from "../../domain/session/session.ts";
+import { repetitionOf, findSession, interruptOf } from "../../domain/session/session.ts";
 import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
 import { next } from "../../domain/task/next.ts";
 import type { Step } from "../../domain/task/step.ts";
@@ -20,7 +20,7 @@ import { createInterruptions } from "./interruption.ts";
 import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
-import { createEquip, type Toolset } from "./toolset.ts";
+import { createToolset, type Toolset } from "./toolset.ts";
 
 /** The agents of a run: what each session works with, and how it is moved. */
 
@@ -47,12 +47,13 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     external === undefined ? run.models.load(run.state().model).catch((error: unknown) => error as Error) : undefined;
   let model = await loadModel();
   const facts = { ...(await factsOf(run)), skills: squad.skills };
-  const { equip, turn: base } = createEquip(run, squad, facts);
+  const { equip, turn: base } = createToolset(run, squad, facts);
 
   const ours = ownChecks(facts, run.limits.projectCheckSeconds);
   const retries = () => !(model instanceof Error) && model?.retries !== false;
   const reviews = agents.some(isReviewer);
-  const stop = (sessionID: string) => stopReason(run.state(), run.limits, run.now(), circleOf(run.state(), sessionID));
+  const stop = (sessionID: string) =>
+    stopReason(run.state(), run.limits, run.now(), repetitionOf(run.state(), sessionID));
   const nextStep = (): Step =>
     next(run.state(), {
       checkRounds: run.limits.checkRounds,

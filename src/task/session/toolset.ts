@@ -14,7 +14,7 @@ import type { Run } from "../run.ts";
 
 export type Toolset = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSpec[] };
 
-export const createEquip = (run: Run, { agents, skills }: Squad, facts: Facts) => {
+export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts) => {
   const rules = compileRules(run.permissions, run.state().projectRules);
 
   const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Toolset => {

@@ -1,9 +1,10 @@
 /** What a person types to take work that did not land. The branch has one commit more than what it was made on. */
 
-export const cherryPick = (branch: string | null): string => `git cherry-pick ${branch}`;
+export const cherryPickCommand = (branch: string | null): string => `git cherry-pick ${branch}`;
 
 /** Into the files alone, among what is not committed there. */
-export const take = (branch: string | null): string => `git diff --binary ${branch}^ ${branch} | git apply`;
+export const takeBranchCommand = (branch: string | null): string =>
+  `git diff --binary ${branch}^ ${branch} | git apply`;
 
 export const namedPaths = (paths: readonly string[]): string =>
   paths.length <= 10 ? paths.join(", ") : `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more`;

@@ -1,6 +1,6 @@
 import { runCheck } from "../../check/run.ts";
 import type { CheckResult } from "../../check/check.ts";
-import { redefinedIn } from "../../check/project/redefined.ts";
+import { findRedefined } from "../../check/project/redefined.ts";
 import type { RunCheck } from "../../protocol/check.ts";
 import type { Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
@@ -38,7 +38,7 @@ const checkWithOriginal = async (run: Run, spec: RunCheck, checkout: Checkout, g
   const base = run.state().workspace?.baseCommit;
   if (command === undefined || base == null || base === run.state().tree?.commit) return green;
   const cwd = (spec.kind === "file" ? undefined : spec.cwd) ?? ".";
-  const { laid, names } = await redefinedIn(command, cwd, await checkout.before(base));
+  const { laid, names } = await findRedefined(command, cwd, await checkout.before(base));
   if (names.length === 0) return green;
   const second = await attempt(run, spec, checkout, laid);
   const told = names.join(", ");

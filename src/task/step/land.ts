@@ -7,7 +7,7 @@ import { type Conflict, returnConflict } from "./conflict.ts";
 import type { Run } from "../run.ts";
 import { settle } from "./settle.ts";
 import { messageFor } from "../workspace/commit.ts";
-import { cherryPick, namedPaths, take } from "./branch-command.ts";
+import { cherryPickCommand, namedPaths, takeBranchCommand } from "./branch-command.ts";
 
 /**
  * The checked tree enters the project. First the change alone: on the branch's head, without what the user had not
@@ -75,9 +75,9 @@ const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boo
     case "entangled":
       return fail(run, {
         code: "landing_entangled",
-        message: `The work is done and on ${branch}, but it changes lines that are not committed in the project, and cannot be a commit without them: ${namedPaths(rebased.paths)}. Nothing was overwritten. To take it into your files as they are: ${take(branch)}`,
+        message: `The work is done and on ${branch}, but it changes lines that are not committed in the project, and cannot be a commit without them: ${namedPaths(rebased.paths)}. Nothing was overwritten. To take it into your files as they are: ${takeBranchCommand(branch)}`,
         retryable: false,
-        remedy: `Run: ${take(branch)} — or commit your own changes first, then run: ${cherryPick(branch)}`,
+        remedy: `Run: ${takeBranchCommand(branch)} — or commit your own changes first, then run: ${cherryPickCommand(branch)}`,
       });
   }
 };
@@ -86,9 +86,9 @@ const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boo
 const outrun = (run: Run, { prepared: { branch, targetRef } }: Workspace): Promise<void> =>
   fail(run, {
     code: "landing_refused",
-    message: `The work is done and on ${branch}, but ${targetRef ?? "the project"} had new commits each time that the checks had passed, ${run.state().moves} times in a row. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+    message: `The work is done and on ${branch}, but ${targetRef ?? "the project"} had new commits each time that the checks had passed, ${run.state().moves} times in a row. Nothing was overwritten. To take it: ${cherryPickCommand(branch)}`,
     retryable: true,
-    remedy: `Send a message to land again when the branch is quiet, or run: ${cherryPick(branch)}`,
+    remedy: `Send a message to land again when the branch is quiet, or run: ${cherryPickCommand(branch)}`,
   });
 
 const refused = async (
@@ -108,9 +108,9 @@ const refused = async (
     case "gone":
       return fail(run, {
         code: "landing_refused",
-        message: `The work is done and on ${branch}, but could not land: ${refusal.message}. To take it: ${cherryPick(branch)}`,
+        message: `The work is done and on ${branch}, but could not land: ${refusal.message}. To take it: ${cherryPickCommand(branch)}`,
         retryable: true,
-        remedy: `Run: ${cherryPick(branch)}`,
+        remedy: `Run: ${cherryPickCommand(branch)}`,
       });
   }
 };
@@ -128,18 +128,18 @@ const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: 
     }[conflict.kind];
     return fail(run, {
       code: "landing_conflict",
-      message: `The work is done and on ${branch}, but ${why}${rounds}: ${namedPaths(conflict.paths)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+      message: `The work is done and on ${branch}, but ${why}${rounds}: ${namedPaths(conflict.paths)}. Nothing was overwritten. To take it: ${cherryPickCommand(branch)}`,
       retryable: conflict.kind === "edited",
-      remedy: `${conflict.kind === "edited" ? "Commit or stash your changes, then run" : "Run"}: ${cherryPick(branch)}`,
+      remedy: `${conflict.kind === "edited" ? "Commit or stash your changes, then run" : "Run"}: ${cherryPickCommand(branch)}`,
     });
   }
   const inTheWay = await returnConflict(run, workspace, conflict);
   if (inTheWay.length === 0) return;
   return fail(run, {
     code: "landing_dirty",
-    message: `The work is done and on ${branch}, but something is in its way in the project that Git does not show: ${namedPaths(inTheWay)}. Nothing was overwritten. To take it: ${cherryPick(branch)}`,
+    message: `The work is done and on ${branch}, but something is in its way in the project that Git does not show: ${namedPaths(inTheWay)}. Nothing was overwritten. To take it: ${cherryPickCommand(branch)}`,
     retryable: true,
-    remedy: `Move it away and send a message to land again, or run: ${cherryPick(branch)}`,
+    remedy: `Move it away and send a message to land again, or run: ${cherryPickCommand(branch)}`,
   });
 };
 

@@ -2,7 +2,7 @@ import { lastWordOf } from "../../domain/conversation/message.ts";
 import { endAsks } from "../../domain/session/ask.ts";
 import { openAsks } from "../../domain/state/stream.ts";
 import type { TaskState } from "../../domain/state/task.ts";
-import { type End, settled } from "../../domain/task/end.ts";
+import { type End, settledEvent } from "../../domain/task/end.ts";
 import { messageOf } from "../../error.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { Run } from "../run.ts";
@@ -21,7 +21,7 @@ export const settle = async (run: Run, end: End): Promise<void> => {
     if (end.lifecycleStatus === "failed" && !run.state().touched) return;
     judged = run.state();
   }
-  const events = [...ended(judged), settled(end, lastWordOf(run.chat), run.now().toISOString())];
+  const events = [...ended(judged), settledEvent(end, lastWordOf(run.chat), run.now().toISOString())];
   await run.record(events, { judged: judged.version, due: null });
 };
 
@@ -35,6 +35,6 @@ const mayHaveEdits = ({ workspace, touched, open }: TaskState): boolean =>
 /** Ends the Task as failed at once, for what the steps do not foresee. */
 export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {
   const judged = run.state();
-  const event = settled({ lifecycleStatus: "failed", failure }, lastWordOf(run.chat), run.now().toISOString());
+  const event = settledEvent({ lifecycleStatus: "failed", failure }, lastWordOf(run.chat), run.now().toISOString());
   await run.record([...ended(judged), event], { judged: judged.version, due: null });
 };

@@ -72,7 +72,7 @@ export const openRun = async (
       (holdsTurn ??= deps.workspaces.landingTurn(state.project, signal).then((turn) => {
         heldTurn = turn;
       })),
-    leaveTurn() {
+    leaveLandingTurn() {
       heldTurn?.[Symbol.dispose]();
       heldTurn = undefined;
       holdsTurn = undefined;
@@ -88,7 +88,7 @@ export const openRun = async (
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());
-  scope.defer(run.leaveTurn);
+  scope.defer(run.leaveLandingTurn);
   if (state.lifecycle !== "active") {
     await record([], { due: null });
     return run;

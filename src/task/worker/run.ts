@@ -54,7 +54,7 @@ const move = async (run: Run): Promise<void> => {
         if (await wait(run, step.until)) return;
         break;
       case "turn":
-        run.leaveTurn();
+        run.leaveLandingTurn();
         await crew.orchestrate(step.last);
         break;
       case "wait":

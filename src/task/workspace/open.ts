@@ -27,7 +27,7 @@ const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspac
 };
 
 /** Where commands can write to the repository's own files: each is looked at afterwards, and what it did there is a fact. */
-export const withTamperGuard = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspace, "talk">>>(
+export const withTamperGuard = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspace, "startInteractive">>>(
   run: Run,
   place: P,
 ): P => {
@@ -39,7 +39,7 @@ export const withTamperGuard = <P extends Pick<Workspace, "run"> & Partial<Pick<
     if (files.length > 0) await run.record([{ type: "git.tampered", data: { files } }]);
   };
   const runCommand = place.run.bind(place);
-  const startTalk = place.talk?.bind(place);
+  const startTalk = place.startInteractive?.bind(place);
   place.run = async (command) => {
     fingerprint.begin();
     const ran = await runCommand(command);
@@ -47,7 +47,7 @@ export const withTamperGuard = <P extends Pick<Workspace, "run"> & Partial<Pick<
     return ran;
   };
   if (startTalk !== undefined)
-    place.talk = async (talk) => {
+    place.startInteractive = async (talk) => {
       fingerprint.begin();
       const talking = await startTalk(talk);
       return { ...talking, gone: talking.gone.then(look) };

@@ -2,12 +2,12 @@ import { type TaskState, isActive } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Store } from "../../store/store.ts";
-import { ownerOf } from "../../workspace/worktree/fork.ts";
+import { taskOfFork } from "../../workspace/worktree/fork.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 
 /** Worktrees of Tasks that ended a while ago go, at the start and by the hour; their work stays on their branches. */
 
-export type RetainDeps = {
+export type RetentionDeps = {
   store: Pick<Store, "state">;
   workspaces: Workspaces;
   retentionHours: number;
@@ -15,7 +15,7 @@ export type RetainDeps = {
   now: () => Date;
 };
 
-export const createRetainer = ({ store, workspaces, retentionHours, log, now }: RetainDeps) => {
+export const createRetention = ({ store, workspaces, retentionHours, log, now }: RetentionDeps) => {
   /** Said once for each Task, not every hour. */
   const said = new Set<string>();
   const keep = (taskID: string, reason: string) => {
@@ -25,7 +25,7 @@ export const createRetainer = ({ store, workspaces, retentionHours, log, now }: 
   };
 
   const tidy = async (taskID: string): Promise<void> => {
-    const owner = ownerOf(taskID);
+    const owner = taskOfFork(taskID);
     if ((await store.state(owner)) === undefined) {
       if (owner !== taskID) return;
       if (workspaces.isMarkedForRemoval(taskID)) await workspaces.remove(taskID);

@@ -26,13 +26,13 @@ export const withSetup = (run: Run, workspace: Workspace): Workspace => {
   if (setup === undefined || workspace.prepared.kind === "directory") return workspace;
   let done: Promise<string | undefined> | undefined;
   const runCommand = workspace.run.bind(workspace);
-  const startTalk = workspace.talk.bind(workspace);
+  const startTalk = workspace.startInteractive.bind(workspace);
   const first = () => (done ??= setUp(run, workspace, setup, runCommand));
   workspace.run = async (command) => {
     const failed = await until(first(), command.signal);
     return failed === undefined ? runCommand(command) : notStarted(failed);
   };
-  workspace.talk = async (talk) => {
+  workspace.startInteractive = async (talk) => {
     const failed = await until(first(), talk.signal);
     if (failed !== undefined) throw new Error(failed);
     return startTalk(talk);

@@ -1,7 +1,7 @@
 import { createBoundedOutput } from "../../process/command/output.ts";
 import type { Command, CommandResult } from "../../process/process.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import type { Background, Job } from "../tool.ts";
+import type { BackgroundCommands, BackgroundCommand } from "../tool.ts";
 
 /**
  * Commands of one run that go on while the agent works. Their ids hold the run's epoch, so that one of an earlier run
@@ -16,8 +16,8 @@ const keptJobs = 20;
 /** Output comes in pieces: this long after the first there is something to read. */
 const gatherMs = 150;
 
-export const createBackground = (epoch: number): Background => {
-  const jobs: (Job & { sweep(): Promise<void> })[] = [];
+export const createBackground = (epoch: number): BackgroundCommands => {
+  const jobs: (BackgroundCommand & { sweep(): Promise<void> })[] = [];
   let serial = 0;
   return {
     start(workspace, command, most) {

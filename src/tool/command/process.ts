@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { answer, failed, maxOutput, ok, outputPath, sized } from "../result.ts";
-import type { Tool, ToolContext, ToolResult, Job } from "../tool.ts";
+import type { Tool, ToolContext, ToolResult, BackgroundCommand } from "../tool.ts";
 
 const input = z.strictObject({
   action: z.enum(["read", "wait", "kill", "list"]),
@@ -45,7 +45,7 @@ const act = async ({ action, id, seconds }: z.infer<typeof input>, context: Tool
 };
 
 /** The state in one line, then what is new; when it has ended, where all of its output is. */
-export const report = (job: Job, context: ToolContext, first = stateOf(job)): ToolResult => {
+export const report = (job: BackgroundCommand, context: ToolContext, first = stateOf(job)): ToolResult => {
   const text = job.take().trimEnd();
   const ran = job.ended();
   const shown = sized(text, context);
@@ -62,7 +62,7 @@ export const report = (job: Job, context: ToolContext, first = stateOf(job)): To
   };
 };
 
-const stateOf = (job: Job): string => {
+const stateOf = (job: BackgroundCommand): string => {
   const seconds = `${job.seconds().toFixed(1)} s`;
   const ran = job.ended();
   if (ran === undefined) return `${job.id} runs since ${seconds}.`;

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import type { Given } from "../../protocol/event/workspace.ts";
-import { givenNote } from "../../workspace/dependency/find.ts";
+import { providedNote } from "../../workspace/dependency/find.ts";
 import { report } from "./process.ts";
 import { answer, counted, failed, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
@@ -94,5 +94,5 @@ const told = new WeakSet<readonly Given[]>();
 const firstNote = (dependencies: readonly Given[]): string => {
   if (dependencies.length === 0 || told.has(dependencies)) return "";
   told.add(dependencies);
-  return `\n\n[${givenNote(dependencies)}]`;
+  return `\n\n[${providedNote(dependencies)}]`;
 };

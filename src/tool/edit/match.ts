@@ -8,7 +8,7 @@ import { diffArrays } from "diff";
 
 export type Place = { from: number; to: number; fresh: string; line: number };
 export type Reading = "exact" | "line ends" | "indentation";
-export type Found = { reading: Reading; places: Place[] };
+export type PassageMatch = { reading: Reading; places: Place[] };
 
 /** Comparisons of lines after which the search for other indentation is given up. */
 const maxCompared = 2_000_000;
@@ -19,7 +19,7 @@ const maxTolerant = 4_000_000;
  * `whole`: only where it begins at the start of a line. `apart`: places that do not overlap, to be replaced all; else
  * every place, so that one is known to be the only one. Empty `places`: nowhere.
  */
-export const find = (text: string, old: string, fresh: string, { whole = false, apart = false } = {}): Found => {
+export const find = (text: string, old: string, fresh: string, { whole = false, apart = false } = {}): PassageMatch => {
   // A CRLF is one line end: nothing begins inside it.
   const begins = (at: number) =>
     whole ? at === 0 || text[at - 1] === "\n" : text[at] !== "\n" || text[at - 1] !== "\r";

@@ -8,10 +8,15 @@ const timeoutMs = 20_000;
 const maxBytes = 1024 * 1024;
 
 /** `stopped`: why there may be more than `output` holds. */
-export type Found = { output: Buffer; stopped: string | undefined; error: string | undefined };
+export type RipgrepMatches = { output: Buffer; stopped: string | undefined; error: string | undefined };
 
 /** Exit code 1 is "no match"; 2 with output is a file that could not be read. `text`: searched instead of files. */
-export const ripgrep = (cwd: string, args: readonly string[], signal: AbortSignal, text?: string): Promise<Found> =>
+export const ripgrep = (
+  cwd: string,
+  args: readonly string[],
+  signal: AbortSignal,
+  text?: string,
+): Promise<RipgrepMatches> =>
   new Promise((resolve, reject) => {
     const child = spawn(rgPath, args, {
       cwd,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { newID } from "../../id.ts";
 import type { Limits } from "../../protocol/limit.ts";
-import { type TaskState, isOpen } from "../../domain/state/task.ts";
+import { type TaskState, isOpenSlice } from "../../domain/state/task.ts";
 import { mediaTypeOf } from "./media-type.ts";
 import { answer, failed, ok, shown } from "../result.ts";
 import type { Tool } from "../tool.ts";
@@ -45,7 +45,7 @@ export const artifact: Tool<z.infer<typeof input>> = {
 /** The slice it is evidence for, where there is only one that it can be. */
 const sliceOf = ({ slices, sessions }: TaskState, sessionID: string): string | undefined => {
   const given = sessions.find((session) => session.sessionID === sessionID)?.sliceIDs ?? [];
-  const open = slices.flatMap((slice) => (isOpen(slice) ? [slice.sliceID] : []));
+  const open = slices.flatMap((slice) => (isOpenSlice(slice) ? [slice.sliceID] : []));
   const [only, ...others] = given.length > 0 ? given : open;
   return others.length === 0 ? only : undefined;
 };

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { DomainEvent } from "../../domain/event.ts";
-import { isOpen, type Slice } from "../../domain/state/task.ts";
+import { isOpenSlice, type Slice } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";
 import { failed, ok } from "../result.ts";
 import type { Tool } from "../tool.ts";
@@ -53,7 +53,7 @@ export const slice: Tool<z.infer<typeof input>> = {
       return Promise.resolve(failed(`Expected at most ${most} slices, got ${slices.length + added}.`));
 
     const by = { sessionID: context.sessionID, callID: context.callID };
-    let whole = slices.find((each) => each.whole && isOpen(each));
+    let whole = slices.find((each) => each.whole && isOpenSlice(each));
     const facts = plan.map(({ slice: id, weight, ...rest }): Fact => {
       const before = id === undefined ? whole : slices.find(({ sliceID }) => sliceID === id);
       if (before === whole) whole = undefined;

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { messageOf } from "../../error.ts";
 import { htmlToText } from "./html.ts";
 import { OutboundRefused } from "../../outbound/address.ts";
-import { fetchOut, type Page } from "../../outbound/request.ts";
+import { fetchOutbound, type FetchedPage } from "../../outbound/request.ts";
 import { counted, failed, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
@@ -19,9 +19,9 @@ export const fetch: Tool<z.infer<typeof input>> = {
   async run({ url }, context) {
     const { web, signal } = context;
     if (web === undefined) return failed("Pages cannot be fetched here: the operator has not switched it on.");
-    let page: Page;
+    let page: FetchedPage;
     try {
-      page = await fetchOut(url, web, signal);
+      page = await fetchOutbound(url, web, signal);
     } catch (error) {
       signal.throwIfAborted();
       const why =
@@ -37,7 +37,7 @@ const reasonOf = (error: unknown): string =>
 
 const salt = randomBytes(32);
 
-const shownPage = (page: Page, context: ToolContext): ToolResult => {
+const shownPage = (page: FetchedPage, context: ToolContext): ToolResult => {
   const { url, status, body, cut } = page;
   const type = page.type.split(";")[0]?.trim().toLowerCase() ?? "";
   const head = `${url}\n${status}, ${type === "" ? "no type" : type}, ${counted(body.length, "byte")}${cut ? " and more, which were left" : ""}`;

@@ -10,7 +10,7 @@ import { copyFolder } from "../dependency/copy.ts";
 import { createFiles } from "../file/files.ts";
 import { createGit, type CreateGitOptions } from "../git/git.ts";
 import { readBaseFiles } from "./base-files.ts";
-import { type Layers, removeLayers, upperOf } from "../dependency/overlay.ts";
+import { type Overlays, removeOverlays, upperOf } from "../dependency/overlay.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { worktreeMounts } from "../worktree/mount.ts";
 import type { Checkout, CheckEnvironment, FileOverride } from "../workspace.ts";
@@ -24,7 +24,7 @@ import type { Checkout, CheckEnvironment, FileOverride } from "../workspace.ts";
 export type CheckoutDeps = {
   home: string;
   git: CreateGitOptions;
-  layers: Layers;
+  layers: Overlays;
   tier: 1 | 2 | 3;
   limits: Limits;
   /** The search path for programs. */
@@ -45,7 +45,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
   const remove = async (taskID: string): Promise<void> => {
     filled.delete(taskID);
     const tree = treeOf(taskID);
-    removeLayers(`${tree}.layers`);
+    removeOverlays(`${tree}.layers`);
     rmSync(`${tree}.index`, { force: true });
     await rm(tree, { recursive: true, force: true });
   };
@@ -94,9 +94,9 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         used();
         return deps.run(taskID, root, { ...command, apart: name }, place);
       },
-      talk(talk) {
+      startInteractive(talk) {
         used();
-        return processes.talk(taskID, root, talk, place);
+        return processes.startInteractive(taskID, root, talk, place);
       },
     });
 
@@ -114,7 +114,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       before: (base) => readBaseFiles({ git, base, commit, prefix: origin.prefix, root }),
       async open(name, laid = []) {
         const folder = layersAt(name);
-        removeLayers(folder);
+        removeOverlays(folder);
         const below = existsSync(layersAt(prepared)) ? { below: layersAt(prepared) } : {};
         const own = { ...around(name), ...below };
         const place = apart ? await layers.apart(own) : tier === 1 ? await layers.around(own) : plain;
@@ -126,7 +126,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
             touched = true;
           }),
           async [Symbol.asyncDispose]() {
-            removeLayers(folder);
+            removeOverlays(folder);
             if (apart || !touched) return;
             await git.run(["checkout-index", "-q", "-f", "-a", "-u"], { env });
             const except = kept.flatMap((path) => ["-e", patternOf(path)]);

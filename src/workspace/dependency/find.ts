@@ -133,7 +133,7 @@ const mountPoints = (): string[] => {
 };
 
 /** Said to an agent with its first command: its file tools show the tree on disk, its commands have more. */
-export const givenNote = (given: readonly Given[]): string => {
+export const providedNote = (given: readonly Given[]): string => {
   const listed = (how: Given["how"]) => given.filter((each) => each.how === how);
   const names = (folders: readonly Given[]) =>
     folders

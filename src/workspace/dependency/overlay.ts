@@ -51,7 +51,7 @@ const options = "index=off,redirect_dir=off,metacopy=off,xino=off";
 /** `below`: a layer that lies between the folder and this one. */
 type Layer = { from: string; id: string; folder: string; how: Way["how"]; below?: string };
 
-export type Around = {
+export type OverlayContext = {
   /** Where the layers are kept. */
   folder: string;
   place: SandboxPlace;
@@ -66,7 +66,7 @@ const treeLayer = "tree";
 /** What a layer of this name was given over the one that lies there, as a folder. */
 export const upperOf = (folder: string): string => join(folder, treeLayer, "upper");
 
-export const createLayers = ({ home, path, log }: { home: string; path: string; log: Log }) => {
+export const createOverlays = ({ home, path, log }: { home: string; path: string; log: Log }) => {
   /** By the file system of the project. */
   const ways = new Map<number, Promise<Way | undefined>>();
   const layersOf = (taskID: string) => join(home, `${taskID}.layers`);
@@ -118,7 +118,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
           if (await works(wrapped({ user }, [layer], ["/bin/bash", "--norc", "-c", test, folder]), path))
             return { how, user };
         } finally {
-          removeLayers(folder);
+          removeOverlays(folder);
         }
       }
     return undefined;
@@ -138,7 +138,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
     },
 
     /** The place with these folders in it; looked at again whenever a sandbox is opened. */
-    async around(request: Around): Promise<SandboxPlace> {
+    async around(request: OverlayContext): Promise<SandboxPlace> {
       const { place, toplevel, given } = request;
       const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
       const [first] = wanted;
@@ -147,7 +147,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
     },
 
     /** Likewise, with a layer over the tree too: what is written stays in `folder`. undefined: not on this machine. */
-    async apart(request: Around): Promise<SandboxPlace | undefined> {
+    async apart(request: OverlayContext): Promise<SandboxPlace | undefined> {
       const { place, toplevel, given } = request;
       const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
       const [first] = wanted;
@@ -164,10 +164,15 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
 
     folderOf: layersOf,
     /** What the Task's commands wrote into layers goes; no sandbox of it may be open. */
-    remove: (taskID: string): void => removeLayers(layersOf(taskID)),
+    remove: (taskID: string): void => removeOverlays(layersOf(taskID)),
   };
 
-  function withLayers(request: Around, way: Way, wanted: readonly Given[], over: Layer | undefined): SandboxPlace {
+  function withLayers(
+    request: OverlayContext,
+    way: Way,
+    wanted: readonly Given[],
+    over: Layer | undefined,
+  ): SandboxPlace {
     const { place } = request;
     let layers: Layer[] = [];
     return {
@@ -190,7 +195,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
   }
 
   function layerOf(
-    { folder: layersAt, place, toplevel, below }: Around,
+    { folder: layersAt, place, toplevel, below }: OverlayContext,
     name: string,
     how: Way["how"],
   ): Layer | string {
@@ -213,7 +218,7 @@ export const createLayers = ({ home, path, log }: { home: string; path: string; 
   }
 };
 
-export type Layers = ReturnType<typeof createLayers>;
+export type Overlays = ReturnType<typeof createOverlays>;
 
 const makeParts = (folder: string): void => {
   for (const part of ["lower", "below", "upper", "work", "merged"])
@@ -226,7 +231,7 @@ const works = ([file = "", ...args]: readonly string[], path: string): Promise<b
   });
 
 /** Whoever is not root cannot list a folder without rights, such as the one the kernel keeps in `work`. */
-export const removeLayers = (folder: string): void => {
+export const removeOverlays = (folder: string): void => {
   if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return;
   try {
     rmSync(folder, { recursive: true, force: true });

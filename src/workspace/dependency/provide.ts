@@ -7,16 +7,16 @@ import { patternOf } from "../tree/commit.ts";
 import { copyFolder } from "./copy.ts";
 import { findFolders } from "./find.ts";
 import type { Git } from "../git/git.ts";
-import type { Layers } from "./overlay.ts";
+import type { Overlays } from "./overlay.ts";
 import type { createWorktreeRecords } from "../record.ts";
 
 /** Finds a project's ignored dependency folders and decides how a Task's commands have them; on record beside the worktree. */
 
-export type GiveDeps = {
+export type ProviderDeps = {
   dataDir: string;
   names: readonly string[];
   tier: 1 | 2 | 3;
-  layers: Layers;
+  layers: Overlays;
   origins: ReturnType<typeof createWorktreeRecords>;
   limits: Limits;
   /** The search path for programs. */
@@ -31,7 +31,7 @@ export const createDependencyProvider = ({
   origins,
   limits,
   path: programs,
-}: GiveDeps) => ({
+}: ProviderDeps) => ({
   /** The worktree holds its commit and nothing else by now. */
   async give(taskID: string, worktree: string, git: { project: Git; tree: Git }): Promise<void> {
     const origin = origins.of(taskID);

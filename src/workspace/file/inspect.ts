@@ -145,4 +145,4 @@ export const pathsBelow = (root: string, path: string): string[] => {
   });
 };
 
-export type Seen = FileState<FileInfo>;
+export type InspectedFile = FileState<FileInfo>;

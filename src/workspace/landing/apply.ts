@@ -8,7 +8,7 @@ import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan } from "../workspace.ts";
-import { landedContent, type Wanted } from "./content.ts";
+import { landedContent, type LandedFile } from "./content.ts";
 import { lockIndex } from "./index-lock.ts";
 import { copyOf, makeIndex } from "./new-index.ts";
 import type { Landed, LandRequest } from "./request.ts";
@@ -177,7 +177,7 @@ const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> =
 const write = async (
   request: LandRequest,
   path: string,
-  wanted: Wanted,
+  wanted: LandedFile,
   ready?: () => Promise<string | undefined>,
 ): Promise<boolean> => {
   const root = request.origin.toplevel;

@@ -4,8 +4,8 @@ import { overwriteFile } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { mostBytes } from "../object/merge-text.ts";
 import { changesOf } from "../object/change.ts";
-import { type Merged, mergeOnto } from "../object/rebase.ts";
-import type { Taken } from "../worktree/snapshot.ts";
+import { type MergeResult, mergeOnto } from "../object/rebase.ts";
+import type { SnapshotResult } from "../worktree/snapshot.ts";
 import type { MarkedRebase } from "../workspace.ts";
 import { type Commit, commitOf } from "../object/commit.ts";
 
@@ -21,10 +21,10 @@ export const taskSide = "your change";
 /** Longest description of the project's side, characters. */
 const mostShown = 12_000;
 
-export type RenewRequest = {
+export type MarkedRebaseRequest = {
   git: Git;
   worktree: string;
-  taken: Taken;
+  taken: SnapshotResult;
   baseTree: string;
   commit: Commit;
   message: string;
@@ -33,7 +33,7 @@ export type RenewRequest = {
 };
 
 /** Told before the worktree is changed. */
-export const renewOn = async (request: RenewRequest, before: () => void): Promise<MarkedRebase> => {
+export const rebaseWithMarkers = async (request: MarkedRebaseRequest, before: () => void): Promise<MarkedRebase> => {
   const { git, worktree, taken, baseTree, commit, message, dirty } = request;
   // An ignored file or one that is not checked out is in no snapshot: an agent would never see what is in its way.
   const uncommitted = (await changesOf(git, taken.head, taken.commit)).map(({ path }) => path);
@@ -66,7 +66,7 @@ export const renewOn = async (request: RenewRequest, before: () => void): Promis
 };
 
 /** git names the sides by commits that mean nothing to the reader. */
-const relabel = async (worktree: string, path: string, { ours, theirs }: Merged): Promise<void> => {
+const relabel = async (worktree: string, path: string, { ours, theirs }: MergeResult): Promise<void> => {
   const there = await readFileState(worktree, path, mostBytes);
   if (there.kind !== "present" || there.content.mode === "120000") return;
   const text = there.content.bytes.toString("latin1");

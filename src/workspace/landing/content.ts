@@ -10,12 +10,12 @@ import type { LandingPlan } from "../workspace.ts";
 
 /** Where a landing takes a file's bytes from. They are what the plan says, or nothing is written. */
 
-export type SourceRequest = { worktree: string; git: Git; plan: LandingPlan; kept: string };
+export type ContentRequest = { worktree: string; git: Git; plan: LandingPlan; kept: string };
 
-export type Wanted = { mode: string; sha256: string; object?: string };
+export type LandedFile = { mode: string; sha256: string; object?: string };
 
 /** The bytes to be written: kept ones, the Task's worktree's, or the repository's as git would check them out. */
-export const landedContent = async (request: SourceRequest, path: string, wanted: Wanted): Promise<Source> => {
+export const landedContent = async (request: ContentRequest, path: string, wanted: LandedFile): Promise<Source> => {
   const { mode } = wanted;
   const inRepository = async (onPart: (part: Buffer) => unknown) => {
     const object = wanted.object ?? (await objectAt(request, path));
@@ -63,5 +63,5 @@ export const landedContent = async (request: SourceRequest, path: string, wanted
 /** Longer than any target of a link. */
 const mostLink = 64 * 1024;
 
-const objectAt = async ({ git, plan }: SourceRequest, path: string): Promise<string | undefined> =>
+const objectAt = async ({ git, plan }: ContentRequest, path: string): Promise<string | undefined> =>
   (await changesOf(git, plan.from, plan.commit)).find((change) => change.path === path)?.from?.object;

@@ -3,16 +3,16 @@ import { splitNul } from "../git/output.ts";
 
 /** What the project's index holds. */
 
-export type Entry = { mode: string; object: string };
+export type IndexEntry = { mode: string; object: string };
 
 /** Longest list of paths given to git as arguments; longer ones are picked from the list of all. */
 const argumentBytes = 100_000;
 
 /** Index entries of these paths and of what is below them. A path in conflict stands with mode "conflict". */
-export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map<string, Entry>> => {
+export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map<string, IndexEntry>> => {
   const fit = paths.every((path) => path.isWellFormed()) && paths.join("").length < argumentBytes;
   const { stdout } = await git.run(["ls-files", "-s", "-z", "--", ...(fit ? paths : [])]);
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, IndexEntry>();
   for (const record of splitNul(stdout)) {
     const tab = record.indexOf("\t");
     const [mode = "", object = "", stage] = record.slice(0, tab).split(" ");

@@ -1,10 +1,10 @@
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { readFileState, sha256, type Seen } from "../file/inspect.ts";
+import { readFileState, sha256, type InspectedFile } from "../file/inspect.ts";
 import type { Git } from "../git/git.ts";
 import { blobOf, checkedOut } from "../object/blob.ts";
 import type { Change } from "../object/change.ts";
 import { mergeText, mergeValue, mostBytes } from "../object/merge-text.ts";
-import type { Entry } from "./index-entry.ts";
+import type { IndexEntry } from "./index-entry.ts";
 import { keepBytes } from "./kept-bytes.ts";
 
 /**
@@ -13,9 +13,9 @@ import { keepBytes } from "./kept-bytes.ts";
  * their SHA-256, so that a landing can be finished or taken back after a kill.
  */
 
-export type Edited = { disk: boolean; index: boolean };
+export type EditedSides = { disk: boolean; index: boolean };
 
-export type ReconcileRequest = {
+export type MergeEditRequest = {
   /** The project's top, and git in its own files. */
   root: string;
   git: Git;
@@ -25,10 +25,10 @@ export type ReconcileRequest = {
   modes: boolean;
 };
 
-type Side = { change: Change; seen: Seen; entry: Entry | null; edited: Edited; after: string };
+type Side = { change: Change; seen: InspectedFile; entry: IndexEntry | null; edited: EditedSides; after: string };
 
 /** undefined: both changed the same lines, or what cannot be merged. */
-export const mergeUserEdit = async (request: ReconcileRequest, side: Side): Promise<LandedPath | undefined> => {
+export const mergeUserEdit = async (request: MergeEditRequest, side: Side): Promise<LandedPath | undefined> => {
   const file = await fileOf(request, side);
   if (file === undefined) return undefined;
   const { change, entry, edited } = side;
@@ -42,7 +42,7 @@ export const mergeUserEdit = async (request: ReconcileRequest, side: Side): Prom
 
 const isLink = (mode: string) => mode === "120000";
 
-const fileOf = async (request: ReconcileRequest, side: Side): Promise<LandedPath | undefined> => {
+const fileOf = async (request: MergeEditRequest, side: Side): Promise<LandedPath | undefined> => {
   const { change, seen, edited, after } = side;
   const { path, from, to } = change;
   const before = seen.kind === "present" ? { mode: seen.content.mode, sha256: seen.content.sha256 } : null;
@@ -69,10 +69,10 @@ const fileOf = async (request: ReconcileRequest, side: Side): Promise<LandedPath
 
 /** What the index gets where the user has staged something of his own; null: nothing stands there. */
 const indexOf = async (
-  { git, kept }: ReconcileRequest,
+  { git, kept }: MergeEditRequest,
   { from, to }: Change,
-  entry: Entry | null,
-): Promise<Entry | null | undefined> => {
+  entry: IndexEntry | null,
+): Promise<IndexEntry | null | undefined> => {
   if (entry?.mode === to?.mode && entry?.object === to?.object) return to;
   if (entry === null || from === null || to === null || entry.mode === "conflict") return undefined;
   if ([entry.mode, from.mode, to.mode].some(isLink)) return undefined;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { pathsBelow, inspectFile, type Seen } from "../file/inspect.ts";
+import { pathsBelow, inspectFile, type InspectedFile } from "../file/inspect.ts";
 import { encodePath } from "../file/path.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
@@ -11,9 +11,9 @@ import { type Change, changesOf, type Side } from "../object/change.ts";
 import type { Commit } from "../object/commit.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan, Refusal } from "../workspace.ts";
-import { entriesOf, type Entry } from "./index-entry.ts";
+import { entriesOf, type IndexEntry } from "./index-entry.ts";
 import { waitForIndex } from "./index-lock.ts";
-import { type Edited, mergeUserEdit } from "./merge-edit.ts";
+import { type EditedSides, mergeUserEdit } from "./merge-edit.ts";
 
 /**
  * What a landing would change, or why it cannot. Nothing of the user's is written. Clean means clean by bytes: what the
@@ -55,7 +55,7 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
     git,
     changes.map((change) => change.path),
   );
-  const disk = new Map<string, Seen>();
+  const disk = new Map<string, InspectedFile>();
   for (const change of changes) disk.set(change.path, await inspectFile(origin.toplevel, change.path, base));
   rmSync(request.kept, { recursive: true, force: true });
   const modes = keepsModes(origin);
@@ -88,13 +88,13 @@ const resolved = async (git: Git, ref: string): Promise<string | null> =>
 const editsOf = async (
   { git, origin }: PlanRequest,
   changes: readonly Change[],
-  entries: ReadonlyMap<string, Entry>,
-  disk: ReadonlyMap<string, Seen>,
+  entries: ReadonlyMap<string, IndexEntry>,
+  disk: ReadonlyMap<string, InspectedFile>,
   modes: boolean,
-): Promise<{ blocked: Set<string>; edited: Map<string, Edited> }> => {
+): Promise<{ blocked: Set<string>; edited: Map<string, EditedSides> }> => {
   const blocked = new Set<string>();
-  const edited = new Map<string, Edited>();
-  const edit = (path: string, what: Partial<Edited>) =>
+  const edited = new Map<string, EditedSides>();
+  const edit = (path: string, what: Partial<EditedSides>) =>
     edited.set(path, { disk: false, index: false, ...edited.get(path), ...what });
   const unsure: { path: string; object: string }[] = [];
   const removed = new Set(changes.filter(({ from, to }) => from !== null && to === null).map(({ path }) => path));
@@ -158,7 +158,7 @@ const quoted = (path: string): string =>
 const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, string>> => {
   const { worktree, worktreeGit, base } = request;
   const hashes = new Map<string, string>();
-  const unsure: { path: string; to: NonNullable<Side>; seen: Seen }[] = [];
+  const unsure: { path: string; to: NonNullable<Side>; seen: InspectedFile }[] = [];
   for (const { path, to } of changes) {
     if (to === null) continue;
     if (to.mode === "160000") throw new Error(`Expected no submodule in a Task's commit, got "${path}".`);

@@ -5,10 +5,10 @@ import type { Git } from "../git/git.ts";
 /** The files of one commit, listed and read by object id: what is on disk is not looked at. */
 
 /** An entry of the index or of a tree. `mode` is git's: 100644, 100755, 120000 (link) or 160000 (submodule). */
-export type Tracked = { path: string; mode: string; object: string; stage: number; bytes?: number };
+export type TrackedFile = { path: string; mode: string; object: string; stage: number; bytes?: number };
 
 /** `bytes` of a link are its target. */
-export type Found =
+export type TrackedContent =
   | { kind: "bytes"; bytes: Buffer }
   /** Too large to be held; closes when it was read or destroyed. */
   | { kind: "stream"; bytes: number; stream: Readable }
@@ -16,7 +16,7 @@ export type Found =
 
 export interface TrackedReader extends Disposable {
   /** Best called in the order of the entries. Never rejects for what a file is, only for what fails. */
-  read(entry: Tracked, maxBytes: number): Promise<Found>;
+  read(entry: TrackedFile, maxBytes: number): Promise<TrackedContent>;
 }
 
 /** Objects of a commit that are read by one process, bytes. */
@@ -26,12 +26,12 @@ const batchBytes = 8 * 1024 * 1024;
 const objectBytes = 60 * 1024 * 1024;
 
 /** A commit's tree, below a folder of it ("" for the top) and relative to that. */
-export const trackedInCommit = async (
+export const listCommitFiles = async (
   git: Git,
   commit: string,
   prefix: string,
   signal: AbortSignal,
-): Promise<Tracked[]> => {
+): Promise<TrackedFile[]> => {
   const args = ["ls-tree", "-r", "-l", "-z", "--full-tree", prefix === "" ? commit : `${commit}:${prefix}`];
   const { stdout } = await git.run(args, { signal, timeoutMs: listTimeoutMs });
   return [...recordsOf(stdout)].map(({ fields: [mode = "", , object = "", size], path }) => ({
@@ -44,7 +44,7 @@ export const trackedInCommit = async (
 };
 
 /** The bytes of a commit's objects; `entries` as listed, with their sizes. Works without any worktree. */
-export const readerInCommit = (git: Git, entries: readonly Tracked[], signal: AbortSignal): TrackedReader => {
+export const createCommitReader = (git: Git, entries: readonly TrackedFile[], signal: AbortSignal): TrackedReader => {
   const batches: string[][] = [];
   const batchOf = new Map<string, number>();
   let filled = Number.POSITIVE_INFINITY;
@@ -110,4 +110,4 @@ export function* recordsOf(bytes: Buffer): Generator<{ fields: string[]; path: s
   }
 }
 
-export const absent = (reason: string): Found => ({ kind: "absent", reason });
+export const absent = (reason: string): TrackedContent => ({ kind: "absent", reason });

@@ -5,13 +5,13 @@ import { type Commit, commitOf } from "./commit.ts";
 
 /** A Task's one change on top of another commit, merged in the object store. */
 
-export type Merged = { tree: string; conflicts: string[]; said: string[]; ours: string; theirs: string };
+export type MergeResult = { tree: string; conflicts: string[]; said: string[]; ours: string; theirs: string };
 
 /**
  * `said`: what git says of conflicts that show in no file. In files the sides are named by the commits `ours` and
  * `theirs`.
  */
-export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise<Merged> => {
+export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise<MergeResult> => {
   const [ours, theirs] = await sides(git, onto, commit);
   const args = ["-c", "merge.conflictStyle=diff3", "merge-tree", "--write-tree", "-z", "--name-only", ours, theirs];
   const { stdout, exitCode } = await git.run(args, { ok: [0, 1], timeoutMs: 10 * 60_000 });

@@ -14,10 +14,10 @@ import { FileRefused, type Folder, openFolder } from "../file/folder.ts";
 import type { Git } from "../git/git.ts";
 import {
   absent,
-  type Found,
+  type TrackedContent,
   listTimeoutMs,
   recordsOf,
-  type Tracked,
+  type TrackedFile,
   type TrackedReader,
 } from "../object/commit-file.ts";
 
@@ -33,7 +33,7 @@ const streamFrom = 1024 * 1024;
 const syncBytes = 32 * 1024;
 
 /** The index of git's worktree, below git's root and relative to it. */
-export const trackedInIndex = async (git: Git, signal: AbortSignal): Promise<Tracked[]> => {
+export const listIndexFiles = async (git: Git, signal: AbortSignal): Promise<TrackedFile[]> => {
   const { stdout } = await git.run(["ls-files", "-s", "-z"], { signal, timeoutMs: listTimeoutMs });
   return [...recordsOf(stdout)].map(({ fields: [mode = "", object = "", stage], path }) => ({
     path,
@@ -68,7 +68,7 @@ const reasonOf = (error: unknown): string => {
 const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /** The bytes on disk. `root` is a real path. */
-export const readerOnDisk = (root: string): TrackedReader => {
+export const createDiskReader = (root: string): TrackedReader => {
   let open: { path: string; folder: Folder } | undefined;
   /** Neighbours come one after another: their folder is walked to once. */
   const folderOf = (components: readonly string[]): Folder => {
@@ -80,7 +80,7 @@ export const readerOnDisk = (root: string): TrackedReader => {
     return open.folder;
   };
 
-  const readFile = async (fd: number, maxBytes: number): Promise<Found> => {
+  const readFile = async (fd: number, maxBytes: number): Promise<TrackedContent> => {
     let keep = false;
     try {
       const stats = fstatSync(fd);

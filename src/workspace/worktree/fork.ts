@@ -20,7 +20,7 @@ import type { Commit } from "../object/commit.ts";
 export const forkKey = (taskID: string, name: string): string => `${taskID}-${name}`;
 
 /** The Task that a worktree belongs to. */
-export const ownerOf = (key: string): string => key.split("-")[0] ?? key;
+export const taskOfFork = (key: string): string => key.split("-")[0] ?? key;
 
 /** The forks of a Task that something is left of. */
 export const forksOf = (home: string, taskID: string): string[] => {

@@ -10,12 +10,12 @@ import { createFiles, type Files } from "../file/files.ts";
 import { createDependencyProvider } from "../dependency/provide.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
 import { directoryOnly, inPlace } from "../in-place.ts";
-import { createLayers } from "../dependency/overlay.ts";
+import { createOverlays } from "../dependency/overlay.ts";
 import { insideOf, type SandboxPlace as Mounted, stampOf } from "../../process/sandbox/place.ts";
 import { directoryMounts, worktreeMounts } from "./mount.ts";
 import type { Command, Processes, CommandResult } from "../../process/process.ts";
 import { type InspectOptions, inspectProject } from "../project.ts";
-import { takeSnapshot, type Taken } from "./snapshot.ts";
+import { takeSnapshot, type SnapshotResult } from "./snapshot.ts";
 import { expectRepository } from "./register.ts";
 import { createWorktreeRecords, type WorktreeRecord } from "../record.ts";
 import { findRepository, looseCommit } from "../git/repository.ts";
@@ -30,7 +30,7 @@ import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.
  */
 
 /** A worktree with what belongs to it. */
-export type Place = { taskID: string; origin: WorktreeRecord; worktree: string; git: Git };
+export type WorktreePlace = { taskID: string; origin: WorktreeRecord; worktree: string; git: Git };
 
 export const createWorktrees = (deps: {
   home: string;
@@ -39,7 +39,7 @@ export const createWorktrees = (deps: {
   isProtected: ((path: string) => boolean) | undefined;
   origins: ReturnType<typeof createWorktreeRecords>;
   stand: WorktreeFolder;
-  layers: ReturnType<typeof createLayers>;
+  layers: ReturnType<typeof createOverlays>;
   giver: ReturnType<typeof createDependencyProvider>;
   processes: Processes;
   limits: Limits;
@@ -47,8 +47,8 @@ export const createWorktrees = (deps: {
 }) => {
   const { home, gitOptions, inspectOptions, isProtected, origins, stand, layers, giver, processes, limits, log } = deps;
   const { made, worktreeOf, gitIn, gitOf, onto, mend, fill } = stand;
-  const places = new WeakMap<Workspace, Place>();
-  const placeOf = (workspace: Workspace): Place => {
+  const places = new WeakMap<Workspace, WorktreePlace>();
+  const placeOf = (workspace: Workspace): WorktreePlace => {
     const place = places.get(workspace);
     if (place === undefined)
       throw new Error(`Expected a worktree, got ${workspace.root}, where a Task works in place.`);
@@ -103,13 +103,13 @@ export const createWorktrees = (deps: {
     return inPlace(prepared, gitOptions, {
       files: createFiles(prepared.root, isProtected),
       run: (command) => runInside(taskID, prepared.root, command, mounted),
-      talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
+      startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
     });
   };
 
   /** The directory's own tree for a commit of it. */
-  const snapshotOf = async (taskID: string, origin: WorktreeRecord, head: string): Promise<Taken> => {
+  const snapshotOf = async (taskID: string, origin: WorktreeRecord, head: string): Promise<SnapshotResult> => {
     const scratch = join(home, `${taskID}.index`);
     return takeSnapshot({ git: gitOf(origin), origin, taskID, head, scratch, limits });
   };
@@ -162,7 +162,7 @@ export const createWorktrees = (deps: {
       git,
       dependencies,
       run: (command) => runInside(taskID, prepared.root, command, mounted),
-      talk: (talk) => processes.talk(taskID, prepared.root, talk, mounted),
+      startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
       async commit(message) {
         const last = made.get(taskID);

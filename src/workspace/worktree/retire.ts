@@ -3,14 +3,14 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import { removeLayers } from "../dependency/overlay.ts";
+import { removeOverlays } from "../dependency/overlay.ts";
 import type { Git } from "../git/git.ts";
 import { idOf } from "../git/output.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import { commitTree } from "../tree/commit.ts";
 import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
 import { isIn, statusOf } from "../tree/status.ts";
-import { trackedInIndex } from "../tree/tracked-file.ts";
+import { listIndexFiles } from "../tree/tracked-file.ts";
 import type { Retired } from "../workspace.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
 
@@ -73,7 +73,7 @@ export const createRetention = (deps: {
       }
     }
     // Git looks into no submodule for us: what is in one might be nowhere else.
-    const listed = await trackedInIndex(git, AbortSignal.timeout(120_000));
+    const listed = await listIndexFiles(git, AbortSignal.timeout(120_000));
     const filled = listed.find(({ path, mode }) => mode === "160000" && fullFolder(join(worktree, path)));
     if (filled !== undefined) return `it has a submodule with files of its own at ${filled.path}`;
     return keepBranch(gitOf(origin), branch, tip);
@@ -88,7 +88,7 @@ export const createRetention = (deps: {
         const [taskID = "", kind] = entry.name.split(".");
         if (entry.isDirectory() && entry.name.endsWith(aside))
           rmSync(join(home, entry.name), { recursive: true, force: true });
-        else if (entry.isDirectory() && taskID === "try") removeLayers(join(home, entry.name));
+        else if (entry.isDirectory() && taskID === "try") removeOverlays(join(home, entry.name));
         else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(removalMark)) found.add(taskID);
         else if (kind === "json" && !existsSync(worktreeOf(taskID))) {
           const gitDir = origins.of(taskID)?.gitDir;

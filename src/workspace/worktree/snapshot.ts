@@ -17,9 +17,15 @@ import type { Commit } from "../object/commit.ts";
 
 type Omitted = Commit["omitted"];
 
-export type Taken = { head: string; commit: string; tree: string | undefined; untracked: string[]; omitted: Omitted };
+export type SnapshotResult = {
+  head: string;
+  commit: string;
+  tree: string | undefined;
+  untracked: string[];
+  omitted: Omitted;
+};
 
-export type TakeRequest = {
+export type SnapshotRequest = {
   /** In the project's own files. */
   git: Git;
   origin: WorktreeRecord;
@@ -38,7 +44,7 @@ const whole = ["-c", "core.splitIndex=false"];
 const mostNamed = 200;
 
 /** `tree` is undefined where the commit is the directory's own HEAD. */
-export const takeSnapshot = async (request: TakeRequest): Promise<Taken> => {
+export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotResult> => {
   const { git, origin, taskID, scratch } = request;
   try {
     const env = await unhide(request);
@@ -94,7 +100,7 @@ const copyIndex = (origin: WorktreeRecord, scratch: string): void => {
 };
 
 /** Edits that the user's index tells git to overlook are in the directory too: a copy of it overlooks nothing. */
-const unhide = async ({ git, origin, head, scratch }: TakeRequest): Promise<Record<string, string>> => {
+const unhide = async ({ git, origin, head, scratch }: SnapshotRequest): Promise<Record<string, string>> => {
   const hidden = hiddenIn(origin.toplevel, join(origin.projectGitDir, "index"), head.length / 2);
   if (hidden.length === 0) return {};
   copyIndex(origin, scratch);
@@ -105,7 +111,7 @@ const unhide = async ({ git, origin, head, scratch }: TakeRequest): Promise<Reco
 
 /** Files of the untracked entries, folders opened, within the limits. What is too much is left out by entry. */
 const chosen = async (
-  { git, origin, limits }: TakeRequest,
+  { git, origin, limits }: SnapshotRequest,
   entries: readonly string[],
 ): Promise<{ paths: string[]; omitted: Omitted }> => {
   const omitted: Omitted = [];

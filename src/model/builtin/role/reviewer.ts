@@ -1,5 +1,5 @@
 import { parsePatch } from "diff";
-import { type Judged, readBrief } from "../../../domain/evidence/review-brief.ts";
+import { type JudgedPart, readBrief } from "../../../domain/evidence/review-brief.ts";
 import { parse } from "../grammar/parse.ts";
 import type { Call } from "../step.ts";
 
@@ -29,7 +29,7 @@ export const review = (text: string): Call => {
 /** Without the mark that it is somebody else's text. */
 const undo = (text: string): string => text.replace(/^<data [^\n]*>\n/, "").replace(/\n<\/data>$/, "");
 
-const judge = ({ acceptance, evidence }: Judged, blocks: ReadonlyMap<string, string>, diff: string): Verdict => {
+const judge = ({ acceptance, evidence }: JudgedPart, blocks: ReadonlyMap<string, string>, diff: string): Verdict => {
   const red = evidence.filter((line) => /^check: .* (failed|error)\b/.test(line));
   if (red.length > 0) return { verdict: "rejected", notes: red.join("; ") };
   if (acceptance.length === 0)
