@@ -41,10 +41,10 @@ export type AgentSession = {
   /** The same as a Task's, for what only a Task has; a Mission has none of it and throws. */
   task: () => TaskState;
   /**
-   * Commits facts under the claim and folds them in, with whatever others appended in between. With `judged` only when
+   * Commits facts under the claim and folds them in, with whatever others appended in between. With `decidedAt` only when
    * nothing came in since that version.
    */
-  record: (events: readonly DomainEvent[], judged?: number) => Promise<void>;
+  record: (events: readonly DomainEvent[], decidedAt?: number) => Promise<void>;
   /** Whether the Task still wants this agent to go on; false also when its end is asked for. */
   wanted: () => boolean;
   /** The user asked for a summary and an end: no more tools. */

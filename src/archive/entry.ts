@@ -73,7 +73,7 @@ const parentsOf = (path: string): string[] => {
 const distinct = (omitted: readonly Omitted[]): Omitted[] =>
   [...new Map(omitted.map((item) => [item.path, item])).values()].toSorted((a, b) => (a.path < b.path ? -1 : 1));
 
-// Control characters, the backslash, and bytes that are not UTF-8 (lone surrogates, see path.ts).
+// Control characters, the backslash, and bytes that are not UTF-8 (lone surrogates, see workspace/file/path.ts).
 const unsafe = /[\p{Cc}\\\p{Cs}]/gu;
 
 const safeName = (path: string): string =>

@@ -59,7 +59,7 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
     if (strangers.has(incoming.socket)) return refuse(outgoing, 403, strangerWords, incoming, "origin_not_allowed");
     app.listener(incoming, outgoing);
   });
-  // Only a body that is wanted is asked for: body.ts writes the 100.
+  // Only a body that is wanted is asked for: request/body.ts writes the 100.
   server.on("checkContinue", (incoming, outgoing) => app.listener(incoming, outgoing));
   server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
     refuse(outgoing, 417, `Expected no Expect header but 100-continue, got another.`, incoming),

@@ -5,7 +5,7 @@ import type { ModelUsage, TurnFailure } from "../protocol/event/conversation.ts"
 
 /**
  * One language model (or the embedded rules) as the loop sees it. A provider's failure is a value. Implementations:
- * `provider.ts` over the AI SDK's provider packages, `rules/rules.ts`; both pass `test/contract/model.test.ts`.
+ * `provider/provider.ts` over the AI SDK's provider packages, `builtin/builtin.ts`; both pass `test/contract/model.test.ts`.
  */
 export interface Model extends Readonly<Traits> {
   readonly ref: ModelRef;

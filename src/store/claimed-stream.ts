@@ -31,12 +31,12 @@ export const withClaim = async (
 };
 
 /**
- * Commits facts and folds them in. `judged`: the version they were judged at; false = others came in between, their facts
+ * Commits facts and folds them in. `decidedAt`: the version they were decided at; false = others came in between, their facts
  * are folded in now: judge again. Throws `ClaimLost`.
  */
 export type CommitEvents = (
   events: readonly DomainEvent[],
-  options?: { judged?: number; due?: Due | null },
+  options?: { decidedAt?: number; due?: Due | null },
 ) => Promise<boolean>;
 
 export type Fold = {
@@ -64,9 +64,9 @@ export const commitThroughClaim = (store: Store, { stream, fence }: Claim, fold:
     return folding;
   };
 
-  return async (events, { judged, due } = {}) => {
+  return async (events, { decidedAt, due } = {}) => {
     const done = await store.commit({
-      appends: [{ stream, expected: judged ?? "any", events }],
+      appends: [{ stream, expected: decidedAt ?? "any", events }],
       fence,
       due: [...(due === undefined ? [] : [{ stream, due }]), ...(fold.wakes?.(events) ?? [])],
     });

@@ -9,7 +9,7 @@ import type { BlobRef } from "../protocol/text.ts";
 import type { Webhooks } from "./webhook-queue.ts";
 
 /**
- * The log and what stands beside it. One port, two implementations (`sqlite.ts`, `postgres.ts`), one contract suite
+ * The log and what stands beside it. One port, two implementations (`sqlite/sqlite.ts`, `postgres/postgres.ts`), one contract suite
  * (`test/contract/store.test.ts`).
  */
 
@@ -34,7 +34,7 @@ export type StoredAnswer = { status: number; body: Json };
 
 /**
  * All or nothing. Data, not a callback: SQLite never holds its lock over an await. Commits that come in one tick share
- * one transaction; each is decided on top of those before it (batch.ts), so that a refused one takes nothing from the
+ * one transaction; each is decided on top of those before it (commit/batch.ts), so that a refused one takes nothing from the
  * rest. Rejects with `store_unavailable` when the transaction could not be written: then nothing of it was kept.
  */
 export type Write = {
@@ -123,7 +123,7 @@ export interface Store extends AsyncDisposable {
   readonly blobs: Blobs;
   readonly live: Live;
   readonly webhooks: Webhooks;
-  /** The text as it will stand in an event; see guarded.ts. */
+  /** The text as it will stand in an event; see store/redacted-store.ts. */
   readonly redact: (text: string) => string;
 
   commit(write: Write): Promise<Committed>;
@@ -185,7 +185,7 @@ export interface Store extends AsyncDisposable {
    */
   erase(stream: StreamID, expected?: number): Promise<boolean>;
 
-  /** Blobs that erased streams named; see orphans.ts. */
+  /** Blobs that erased streams named; see sql/orphan-blob.ts. */
   readonly orphans: OrphanBlobs;
 
   /** Forgets idempotency keys older than the date. */

@@ -2,7 +2,7 @@ import type { Position, StreamID } from "../domain/event.ts";
 
 /**
  * Webhooks and what is to be told to them, beside the log: the queue of the sender is here and nowhere else. Written by
- * `hooks.ts`, contract suite in `test/contract/store-webhooks.test.ts`. Times are milliseconds by the caller's clock.
+ * `sql/webhook.ts`, contract suite in `test/contract/store-webhooks.test.ts`. Times are milliseconds by the caller's clock.
  */
 
 /** What a message is signed with; `until`: replaced by a newer one, and still good for a while. */

@@ -134,7 +134,7 @@ export type MissionDispatch = {
   attachments: readonly AttachmentRef[];
   /** What the squad is told beside the request, by the Mission. */
   handover: string | undefined;
-  /** What goes into the Mission's log, at the version that it was judged at and under its claim. */
+  /** What goes into the Mission's log, at the version that it was decided at and under its claim. */
   also: (task: { taskID: string; title: string; squad: SquadRef }) => {
     append: Write["appends"][number];
     fence: Fence;

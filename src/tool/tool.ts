@@ -8,7 +8,7 @@ import type { Limits } from "../protocol/limit.ts";
 import type { BlobRef } from "../protocol/text.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
-/** The port: a tool and what it works with (`Waits` is its one class). */
+/** The port: a tool and what it works with (`WaitsForAnswer` is its one class). */
 
 /**
  * What an agent can do. A tool that fails answers with `outcome: "error"` and words that help the model to go on; it

@@ -7,7 +7,7 @@ import type { Commit } from "./object/commit.ts";
 import type { Rebased } from "./object/rebase.ts";
 
 /**
- * Where one Task works, and how its result enters the project. `createWorkspaces` (worktree.ts) makes them.
+ * Where one Task works, and how its result enters the project. `createWorkspaces` (service.ts) makes them.
  * `Prepared` is the event's data: a workspace is opened again from it after a restart, never guessed.
  */
 

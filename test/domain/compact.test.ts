@@ -172,7 +172,7 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
   return { events, chat };
 };
 
-/** As task/history.ts opens one. */
+/** As task/session/conversation.ts opens one. */
 const opened = (events: readonly Recorded[]): Conversation => {
   const summary = events.findLast((event) => event.type === "conversation.compacted");
   if (summary?.type !== "conversation.compacted") throw new Error("no summary");

@@ -10,7 +10,7 @@ import { isAwake } from "./next.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 5;
+export const missionRevision = 6;
 
 /** The name of its agent, and of its session's kind. */
 export const missionAgent = "mission";

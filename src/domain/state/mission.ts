@@ -7,7 +7,7 @@ import type { ModelRef, SquadRef } from "../agent.ts";
 import type { StreamState } from "./stream.ts";
 
 /**
- * What is known of a Mission. `evolve.ts` makes it of events; what its agent does next stands in `next.ts`. Its Tasks
+ * What is known of a Mission. `mission/evolve.ts` makes it of events; what its agent does next stands in `mission/next.ts`. Its Tasks
  * are streams of their own: here is what the Mission dispatched and what it heard of them.
  */
 

@@ -13,7 +13,7 @@ import { isRead, isWaiting, noRepetition } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 8;
+export const taskRevision = 9;
 
 /** Facts that complete nothing: between two of them a Task has not moved on. */
 const waits: ReadonlySet<string> = new Set([

@@ -13,7 +13,7 @@ import { type HttpAnswer, empty, json } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
-/** The Mission routes: from a parsed call to `Missions` and back. Ill-formed ids were refused before (serve.ts). */
+/** The Mission routes: from a parsed call to `Missions` and back. Ill-formed ids were refused before (request/serve.ts). */
 
 type Deps = { missions: Missions; runOnce: RunOnce; streams: Streams; limits: Limits; log: Log };
 

@@ -15,7 +15,7 @@ import { answer, empty, json, jsonType } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
-/** The Task routes: from a parsed call to `Tasks` and back. Ill-formed ids were refused before (app.ts). */
+/** The Task routes: from a parsed call to `Tasks` and back. Ill-formed ids were refused before (http/app.ts). */
 
 export type TaskDeps = {
   tasks: Tasks;

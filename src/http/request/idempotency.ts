@@ -8,7 +8,7 @@ import { type HttpAnswer, json, type RequestContext } from "../response/response
 
 /**
  * `Idempotency-Key` on POST routes: the same key and body get the first answer again. The answer is stored in the
- * commit of its effect (store.ts, `Once`); here is what happens before: a replay, a clash, or one that is still on
+ * commit of its effect (store/store.ts, `IdempotencyRecord`); here is what happens before: a replay, a clash, or one that is still on
  * its way. Refusals are not stored. Source: design/security.md C10.
  */
 

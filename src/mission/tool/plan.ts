@@ -98,10 +98,10 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
         return failed(`Expected wakeInMinutes only with the outcome waiting, got ${outcome}.`);
       const wakeAt =
         wakeInMinutes === undefined ? null : new Date(run.now().getTime() + wakeInMinutes * 60_000).toISOString();
-      const judged = state.version;
+      const decidedAt = state.version;
       const said = await run.record(
         [{ type: "mission.finished", data: { sessionID: run.stream, callID, outcome, summary, wakeAt } }],
-        { judged },
+        { decidedAt },
       );
       return said ? ok("Said.") : failed("Something came in meanwhile. Read it first.");
     }),

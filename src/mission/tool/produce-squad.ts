@@ -126,7 +126,7 @@ const problemOf = async (
   return undefined;
 };
 
-/** As the embedded rules can read it too (model/rules/roster.ts). */
+/** As the embedded rules can read it too (model/builtin/role/squad-author.ts). */
 const requestOf = (given: z.infer<typeof input>, phase: string, pillar: string): string =>
   [
     `Make the squad \`${given.squad}\`, which owns the phase \`${phase}\`.`,

@@ -64,7 +64,7 @@ const move = async (run: MissionRun): Promise<void> => {
         break;
       case "ask":
         if (openAsks(state).some((ask) => isOver(ask, now)))
-          await run.record(timeouts(state, now), { judged: state.version });
+          await run.record(timeouts(state, now), { decidedAt: state.version });
         else if (await rest(run, new Date(step.until))) return;
         break;
       case "recover":
@@ -73,12 +73,12 @@ const move = async (run: MissionRun): Promise<void> => {
       case "pause": {
         const { reached } = step;
         await run.record([{ type: "mission.paused", data: { sessionID: run.stream, ...reached } }], {
-          judged: state.version,
+          decidedAt: state.version,
         });
         break;
       }
       case "remind":
-        await run.record([{ type: "mission.reminded", data: { sessionID: run.stream } }], { judged: state.version });
+        await run.record([{ type: "mission.reminded", data: { sessionID: run.stream } }], { decidedAt: state.version });
         break;
       case "circle":
         await failTurn(run, {
@@ -113,14 +113,14 @@ const isEarly = (run: MissionRun): boolean => {
 const hearTime = async (run: MissionRun): Promise<void> => {
   const { finished, aborted, version } = run.state();
   if (finished?.wakeAt == null || aborted !== null || Date.parse(finished.wakeAt) > run.now().getTime()) return;
-  await run.record([{ type: "mission.woken", data: { sessionID: run.stream, by: "time" } }], { judged: version });
+  await run.record([{ type: "mission.woken", data: { sessionID: run.stream, by: "time" } }], { decidedAt: version });
 };
 
 /** Leaves it until then. False: something came in. A Task's end that the due mark may have covered is looked for. */
 const rest = async (run: MissionRun, until: Date): Promise<boolean> => {
   const { version } = run.state();
   const due = { ...dueNow(run.now(), "normal"), at: until };
-  if (!(await run.record([], { judged: version, due }))) return false;
+  if (!(await run.record([], { decidedAt: version, due }))) return false;
   await recordTaskEnds(run);
   return run.state().version === version;
 };
@@ -183,8 +183,8 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     task() {
       throw new Error("Expected a Task, got a Mission.");
     },
-    async record(events, judged) {
-      await run.record(events, judged === undefined ? {} : { judged });
+    async record(events, decidedAt) {
+      await run.record(events, decidedAt === undefined ? {} : { decidedAt });
       // What ended meanwhile is read with the next request.
       if (events.some(({ type }) => type === "tool.finished")) await recordTaskEnds(run);
     },
@@ -201,7 +201,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     async defer(event, until) {
       const { input } = run.state();
       const due = { ...dueNow(until, "normal") };
-      while (!(await run.record([event], { judged: run.state().version, due })))
+      while (!(await run.record([event], { decidedAt: run.state().version, due })))
         if (run.state().input !== input) return;
     },
     now,
@@ -247,7 +247,7 @@ const failTurn = async (run: MissionRun, failure: TurnFailure): Promise<void> =>
       durationMs: 0,
     },
   };
-  await run.record([event], { judged: version });
+  await run.record([event], { decidedAt: version });
 };
 
 /** What nobody foresaw stops this Mission, and only it. What the store cannot take now is tried again later. */

@@ -10,7 +10,7 @@ import { verifyProducedSquad } from "./produced-squad.ts";
 
 /**
  * What became of a Mission's Tasks, as facts of its own: one for each ended attempt that its fold lacks, in a commit at
- * the version it was judged at. So whatever is lost, doubled or late, each is told exactly once.
+ * the version it was decided at. So whatever is lost, doubled or late, each is told exactly once.
  */
 
 /** The longest of a Task's last words that its Mission is told. */
@@ -25,7 +25,7 @@ export const recordTaskEnds = async (run: MissionRun): Promise<void> => {
     const events: DomainEvent[] = [];
     for (const task of state.tasks) events.push(...(await endsOf(run, task, rows.get(task.taskID))));
     if (events.length === 0) break;
-    await run.record(events, { judged: state.version });
+    await run.record(events, { decidedAt: state.version });
   }
   for (;;) {
     const state = run.state();
@@ -33,7 +33,7 @@ export const recordTaskEnds = async (run: MissionRun): Promise<void> => {
       (one) => one.production !== null && one.reconciled === null && outcomeOf(one) === "completed" && !one.reopened,
     );
     if (task === undefined) return;
-    await run.record([await verifyProducedSquad(run, task)], { judged: state.version });
+    await run.record([await verifyProducedSquad(run, task)], { decidedAt: state.version });
   }
 };
 

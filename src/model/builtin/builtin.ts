@@ -6,7 +6,7 @@ import { authorSquad } from "./role/squad-author.ts";
 import type { World } from "./step.ts";
 
 /**
- * `builtin/rules-1`: no language model. It carries out what a request spells out in the grammar of grammar.ts, by the
+ * `builtin/rules-1`: no language model. It carries out what a request spells out in the grammar of builtin/grammar/parse.ts, by the
  * same tool calls a language model would make, and refuses the rest. Its report comes in one piece: nothing is streamed
  * that was not thought in pieces. `codemods`: commands the operator allowed, by name.
  */

@@ -17,7 +17,7 @@ export const frames = {
   failed: 8,
   /** From the runner: the sandbox had ended before the command was begun. */
   lost: 13,
-  /** From the runner, of a sandbox (id 0, JSON of `BoxNews`): its process is there; it is gone. */
+  /** From the runner, of a sandbox (id 0, JSON of `SandboxNews`): its process is there; it is gone. */
   box: 12,
 } as const;
 

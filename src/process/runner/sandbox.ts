@@ -5,8 +5,8 @@ import { makePipes, openPipes, type Pipes, slotCount } from "./pipe.ts";
 
 /**
  * One open sandbox, kept for a Task's commands because making one costs more than all the rest of a step. Process 1 in
- * it is bash with the script of `inner.ts`; it takes jobs from its standard input, starts each in a process group of its
- * own, and says on its standard output how they end. A command's outputs come over named pipes (`pipes.ts`), opened anew
+ * it is bash with the script of `runner/init-script.ts`; it takes jobs from its standard input, starts each in a process group of its
+ * own, and says on its standard output how they end. A command's outputs come over named pipes (`runner/pipe.ts`), opened anew
  * for each command, so that their end still means that nobody holds them any more.
  */
 

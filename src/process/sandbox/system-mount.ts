@@ -4,7 +4,7 @@ import type { Mount } from "./place.ts";
 
 /**
  * What of this machine a sandboxed command can read: the system's programs and libraries, and the tools on PATH that
- * stand elsewhere. An allow-list: what is not named here, or for /etc in `etc.ts`, is not there.
+ * stand elsewhere. An allow-list: what is not named here, or for /etc in `sandbox/etc-copy.ts`, is not there.
  */
 
 export const standard = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];

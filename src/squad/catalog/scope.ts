@@ -22,7 +22,7 @@ export type ScopedIssue = Issue & { scope: Scope; squad: string };
 
 export type ScopeScan = { found: CatalogEntry[]; issues: ScopedIssue[]; warnings: ScopedIssue[]; complete: boolean };
 
-/** While an upgrade takes the place of a package, the one before stands here: see writer.ts. */
+/** While an upgrade takes the place of a package, the one before stands here: see install/writer.ts. */
 export const previousOf = (id: string): string => `.previous~${id}`;
 
 /** `open`: from a package's files to the squad, or what is wrong with them. */

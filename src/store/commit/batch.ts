@@ -16,7 +16,7 @@ export type StoredView = {
   position(): Position;
   head(stream: StreamID): Head | undefined;
   state(stream: StreamID): Fold | undefined;
-  /** The stream that has a name (see fold.ts). */
+  /** The stream that has a name (see sql/row.ts). */
   named(name: string): StreamID | undefined;
   answer(id: string): Answer | undefined;
 };

@@ -11,7 +11,7 @@ import {
   type WebhookState,
 } from "../webhook-queue.ts";
 
-/** The port of `webhooks.ts`, the same SQL for both databases. */
+/** The port of `store/webhook-queue.ts`, the same SQL for both databases. */
 
 /** Several statements as one transaction; SQLite's is over before this returns to anybody. */
 export type Atomically = (queries: readonly CompiledQuery[]) => Promise<void>;

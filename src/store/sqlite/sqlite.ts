@@ -33,7 +33,7 @@ export type SqliteStore = Store & {
 
 type Options = { file: string; dataDir: string; log: Log; now?: () => Date };
 
-/** One process, one connection: the caller holds the lock on the data folder (lock.ts), so the caches are the truth. */
+/** One process, one connection: the caller holds the lock on the data folder (store/lock.ts), so the caches are the truth. */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
   const { file, dataDir, log, now = () => new Date() } = options;
   const inMemory = file === ":memory:";

@@ -17,7 +17,7 @@ export const interruptAll = ({ sessions }: TaskState, surface: string): DomainEv
       data: { sessionID, surface, reason: "a message came in" },
     }));
 
-/** A caller has one delegated session stopped: a fact, which the run hears of and acts on (`branches.ts`). */
+/** A caller has one delegated session stopped: a fact, which the run hears of and acts on (`session/interruption.ts`). */
 export const createInterrupt =
   ({ now }: Pick<TasksDeps, "now">, { own, change }: Change): Tasks["interrupt"] =>
   async (directory, taskID, sessionID, { surface = "api", reason = "" }, once) => {

@@ -39,8 +39,8 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     stream: run.stream,
     state: run.state,
     task: run.state,
-    async record(events, judged) {
-      await run.record(events, judged === undefined ? {} : { judged });
+    async record(events, decidedAt) {
+      await run.record(events, decidedAt === undefined ? {} : { decidedAt });
     },
     workspace: () => withAttachments(run),
     background: run.background,
@@ -54,7 +54,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
       const { input } = run.state();
       // Facts of our own may come in between (the workspace is made meanwhile); only what somebody said, or a wish to
       // end, is a reason to ask the model again first.
-      while (!(await run.record([event], { judged: run.state().version, due })))
+      while (!(await run.record([event], { decidedAt: run.state().version, due })))
         if (run.state().input !== input || run.state().cancel !== null) return;
     },
     now: run.now,

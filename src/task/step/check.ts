@@ -90,5 +90,5 @@ export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<v
       ? ""
       : " They ran on your change on top of the project's last commit, which is what lands: what its user has not committed was not there.";
   const text = `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed (round ${state.round + 1} of ${run.limits.checkRounds}).${alone}\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done.`;
-  await run.record([await messageFromService(run, "checks", text)], { judged: state.version });
+  await run.record([await messageFromService(run, "checks", text)], { decidedAt: state.version });
 };

@@ -28,10 +28,10 @@ export const install = async (run: Run, manager: Pick<Manager, "install" | "vali
   if (files === undefined) return fail("text_lost", "its staged package is gone from the data folder.");
   const problems = await packageProblems(files, production, { redact: run.store.redact, validate: manager.validate });
   if (problems.length > 0) return fail("squad_invalid", `${problems.join("; ")}.`);
-  // At the version it was judged at, so that no cancel or message falls in between.
+  // At the version it was decided at, so that no cancel or message falls in between.
   if (
     run.state().installing === null &&
-    !(await run.record([{ type: "squad.installing", data: { squad } }], { judged: version }))
+    !(await run.record([{ type: "squad.installing", data: { squad } }], { decidedAt: version }))
   )
     return;
   try {

@@ -29,7 +29,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
     const ref = `refs/heads/${prepared.branch}`;
     const kept = run.state().unlandable;
     await run.record([{ type: "landing.finished", data: { commit: tree.commit, tree: tree.tree, ref, kept } }], {
-      judged: run.state().version,
+      decidedAt: run.state().version,
     });
     return;
   }
@@ -40,7 +40,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
   const paths = await keepPaths(run, plan.paths);
   const { commit, tree: treeID, from, ref } = plan;
   const started = await run.record([{ type: "landing.started", data: { commit, tree: treeID, from, ref, paths } }], {
-    judged: run.state().version,
+    decidedAt: run.state().version,
   });
   if (started) await roll(run, workspace, plan);
 };

@@ -117,7 +117,7 @@ const ended = (sessionID: string, outcome: Ended["outcome"], reason: string | nu
 });
 
 /** What is accepted is settled by the service, on the commit as it stands. */
-export const accept = (run: Run): Promise<boolean> => run.record(settledNow(run), { judged: run.state().version });
+export const accept = (run: Run): Promise<boolean> => run.record(settledNow(run), { decidedAt: run.state().version });
 
 const settledNow = (run: Run): DomainEvent[] => {
   const state = run.state();
@@ -142,7 +142,7 @@ export const revise = async (run: Run, slices: readonly Slice[], checks: readonl
       `- ${sliceID} "${contract.title}": ${found?.verdict === "accepted" ? "accepted, but nothing of it was seen on the files as they are now" : (found?.verdict ?? "not judged")}. ${found?.notes ?? ""}`,
   );
   const text = `Somebody who did not write it reviewed your work against its contract, from the diff and the evidence alone (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${[...parts, ...criteria].join("\n")}\n\nFix what is right in it. Where it is wrong, make the evidence show it: a test, a command, a clearer place. Checks and review run again when you are done.`;
-  await run.record([await messageFromService(run, "review", text)], { judged: state.version });
+  await run.record([await messageFromService(run, "review", text)], { decidedAt: state.version });
 };
 
 const begin = async (run: Run, crew: SessionRunner, { slices: sliceIDs, checks }: Asked): Promise<string> => {

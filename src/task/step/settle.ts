@@ -8,21 +8,21 @@ import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { Run } from "../run.ts";
 import { commitTree } from "../workspace/commit.ts";
 
-/** Ends the Task, unless something came in since its end was judged. Work that does not land is kept on its branch. */
+/** Ends the Task, unless something came in since its end was decided. Work that does not land is kept on its branch. */
 export const settle = async (run: Run, end: End): Promise<void> => {
-  let judged = run.state();
+  let decided = run.state();
   await run.workspaceMade();
-  if (end.lifecycleStatus !== "completed" && mayHaveEdits(judged)) {
+  if (end.lifecycleStatus !== "completed" && mayHaveEdits(decided)) {
     await commitTree(run).catch((error: unknown) => {
       run.signal.throwIfAborted();
       run.log.warn({ task: run.stream, error: messageOf(error) }, "the tree of an ended Task could not be committed");
     });
-    // A failure is judged anew: a message may have come. A cancel stands, whatever came.
+    // A failure is decided anew: a message may have come. A cancel stands, whatever came.
     if (end.lifecycleStatus === "failed" && !run.state().touched) return;
-    judged = run.state();
+    decided = run.state();
   }
-  const events = [...ended(judged), settledEvent(end, lastWordOf(run.chat), run.now().toISOString())];
-  await run.record(events, { judged: judged.version, due: null });
+  const events = [...ended(decided), settledEvent(end, lastWordOf(run.chat), run.now().toISOString())];
+  await run.record(events, { decidedAt: decided.version, due: null });
 };
 
 const ended = (state: TaskState) => endAsks(openAsks(state), "end");
@@ -34,7 +34,7 @@ const mayHaveEdits = ({ workspace, touched, open }: TaskState): boolean =>
 
 /** Ends the Task as failed at once, for what the steps do not foresee. */
 export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {
-  const judged = run.state();
+  const decided = run.state();
   const event = settledEvent({ lifecycleStatus: "failed", failure }, lastWordOf(run.chat), run.now().toISOString());
-  await run.record([...ended(judged), event], { judged: judged.version, due: null });
+  await run.record([...ended(decided), event], { decidedAt: decided.version, due: null });
 };

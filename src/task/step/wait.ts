@@ -10,11 +10,11 @@ import type { Run } from "../run.ts";
 export const wait = async (run: Run, until: string): Promise<boolean> => {
   const state = run.state();
   const now = run.now();
-  const judged = state.version;
+  const decidedAt = state.version;
   if (openAsks(state).some((ask) => isOver(ask, now))) {
-    await run.record(timeouts(state, now), { judged });
+    await run.record(timeouts(state, now), { decidedAt });
     return false;
   }
   const due = { ...dueNow(now, state.priority), at: new Date(until) };
-  return run.record([], { judged, due });
+  return run.record([], { decidedAt, due });
 };

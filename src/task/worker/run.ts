@@ -66,7 +66,7 @@ const move = async (run: Run): Promise<void> => {
         await check(run, step.checks);
         break;
       case "propose":
-        await run.record([{ type: "checks.found", data: { checks: step.checks } }], { judged: run.state().version });
+        await run.record([{ type: "checks.found", data: { checks: step.checks } }], { decidedAt: run.state().version });
         break;
       case "feedback":
         await feedback(run, step.failed);

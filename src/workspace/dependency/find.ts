@@ -8,7 +8,7 @@ import { openFolder } from "../file/folder.ts";
 
 /**
  * Folders of a project that Git ignores and commands need: installed packages, build results. Found in the project by
- * name, at its root and beside its packages; how a Task gets them stands in `layers.ts` and `copies.ts`.
+ * name, at its root and beside its packages; how a Task gets them stands in `dependency/overlay.ts` and `dependency/copy.ts`.
  */
 
 export type Found = {

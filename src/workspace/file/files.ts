@@ -18,7 +18,7 @@ import { isSecret } from "../../domain/permission/secret-path.ts";
 import { decodePath, osPath } from "./path.ts";
 import { FileRefused, type Folder, openFolder, realPathOf } from "./folder.ts";
 
-/** File access confined to one root; the only module besides git.ts and process.ts that touches project files. */
+/** File access confined to one root; the only module besides git/git.ts and process/process.ts that touches project files. */
 
 export { decodePath, encodePath } from "./path.ts";
 export { FileRefused };

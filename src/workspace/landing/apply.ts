@@ -150,7 +150,7 @@ const isAs = (state: State, wanted: LandedPath["before"], { before, after }: Lan
   return state.sha256 === wanted.sha256 && sameMode;
 };
 
-/** What may be replaced by what it is, for `put`; undefined: it is not as wanted. */
+/** What may be replaced by what it is, for `replaceFile`; undefined: it is not as wanted. */
 const stampIf = (state: State, wanted: LandedPath["before"], path: LandedPath): string | undefined =>
   isAs(state, wanted, path) ? (typeof state === "string" ? "-" : state.stamp) : undefined;
 

@@ -39,7 +39,7 @@ export const authorSquad = (messages: readonly PromptMessage[]): RosterReply => 
       };
 };
 
-/** As mission/produce.ts writes it. */
+/** As mission/tool/produce-squad.ts writes it. */
 const readRoster = (text: string): Wanted | undefined => {
   const [, squad, phase] = /^Make the squad `([^`]+)`, which owns the phase `([^`]+)`\.$/m.exec(text) ?? [];
   const field = (name: string) => new RegExp(`^- ${name}: (.+)$`, "m").exec(text)?.[1];
