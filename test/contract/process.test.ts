@@ -331,7 +331,7 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
     const source = fileURLToPath(new URL("../../src", import.meta.url));
     writeFileSync(
       script,
-      `import { createProcesses } from ${JSON.stringify(`${source}/process/process.ts`)};
+      `import { createProcesses } from ${JSON.stringify(`${source}/process/service.ts`)};
        import { silent } from ${JSON.stringify(`${source}/log.ts`)};
        const processes = createProcesses({ folder: ${JSON.stringify(join(folder, "processes"))}, runID: "lone", keepEnv: process.env, log: silent });
        const base = { cwd: ${JSON.stringify(folder)}, timeoutMs: 60000, keepBytes: 1000, signal: new AbortController().signal };
@@ -352,7 +352,7 @@ describe.runIf(process.platform === "linux")("leaves nothing behind: tier 3", ()
     const source = fileURLToPath(new URL("../../src", import.meta.url));
     writeFileSync(
       owner,
-      `import { createProcesses } from ${JSON.stringify(`${source}/process/process.ts`)};
+      `import { createProcesses } from ${JSON.stringify(`${source}/process/service.ts`)};
        import { silent } from ${JSON.stringify(`${source}/log.ts`)};
        const processes = createProcesses({ folder: ${JSON.stringify(join(folder, "processes"))}, runID: "data-1", keepEnv: process.env, log: silent });
        const signal = new AbortController().signal;

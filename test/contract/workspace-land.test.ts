@@ -549,8 +549,8 @@ describe("a service killed while it lands", () => {
       script,
       `import { readFileSync } from "node:fs";
        import { flushCompileCache } from "node:module";
-       import { createWorkspaces } from ${JSON.stringify(`${source}/workspace/workspaces.ts`)};
-       import { createProcesses } from ${JSON.stringify(`${source}/process/process.ts`)};
+       import { createWorkspaces } from ${JSON.stringify(`${source}/workspace/service.ts`)};
+       import { createProcesses } from ${JSON.stringify(`${source}/process/service.ts`)};
        import { silent } from ${JSON.stringify(`${source}/log.ts`)};
        const { dataDir, plan, prepared, step } = JSON.parse(readFileSync(0, "utf8"));
        const processes = createProcesses({ folder: dataDir + "/processes", keepEnv: process.env, log: silent });

@@ -14,9 +14,9 @@ type Found = { file: string; source: string; regex: RegExp | undefined };
 
 /** What is put together from values that only a run knows, and why no text of a stranger's makes it slow. */
 const atRunTime: Record<string, string> = {
-  "check/browser.ts: mark": "hex of our own in two; below, with some",
-  "check/detect.ts: kind": "one of our own words; below, with one of them",
-  "model/rules/roster.ts: name": "a field of our own; below, with one of them",
+  "check/browser/visit.ts: mark": "hex of our own in two; below, with some",
+  "check/project/detect.ts: kind": "one of our own words; below, with one of them",
+  "model/builtin/role/squad-author.ts: name": "a field of our own; below, with one of them",
   "protocol/check.ts: text": "a caller's: compiled to see that it is one, never run here",
 };
 

@@ -39,7 +39,7 @@ export const stopReason = (
   state: TaskState,
   limits: Limits,
   now: Date,
-  circle: Repetition = state.repetition,
+  repetition: Repetition = state.repetition,
 ): TurnFailure | undefined => {
   if (state.budget?.maxCostUSD !== undefined && state.usage.costUSD === null)
     return {
@@ -58,7 +58,7 @@ export const stopReason = (
       remedy: `Raise budget.${name} with PATCH /task/${state.taskID}, then send a message to continue.`,
     };
   }
-  const found = limits.loopRepeats === 0 ? undefined : findRepetition(circle, limits.loopRepeats);
+  const found = limits.loopRepeats === 0 ? undefined : findRepetition(repetition, limits.loopRepeats);
   if (found === undefined) return undefined;
   return {
     code: "loop_detected",

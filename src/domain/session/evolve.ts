@@ -1,6 +1,6 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Recorded } from "../event.ts";
-import type { StreamState } from "../state/stream.ts";
+import type { OpenCall, StreamState } from "../state/stream.ts";
 import { callHash } from "./repetition.ts";
 import { withModel, withRepetition, afterReply, addUsage } from "./session.ts";
 import { pauseClock, resumeClock, timeUntil } from "./work-time.ts";
@@ -59,7 +59,7 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
       };
     case "tool.started": {
       const { callID, sessionID, tool, effect, input } = event.data;
-      const call = { callID, sessionID, tool, effect, mark: callHash(tool, input), ...labelOf(tool, input) };
+      const call: OpenCall = { callID, sessionID, tool, effect, hash: callHash(tool, input), ...labelOf(tool, input) };
       return resumeClock({ ...state, open: [...state.open, call] }, event.at);
     }
     case "tool.finished": {

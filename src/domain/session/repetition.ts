@@ -17,28 +17,28 @@ type Result = Pick<EventData["tool.finished"], "outcome" | "output">;
 const markOf = (call: number, { outcome, output }: Result): number => hash(`${call} ${outcome} ${plain(output)}`);
 
 /** The circle with one more result. `last`: no call of this turn is open any more. */
-export const recordTurn = (circle: Repetition, call: number, result: Result, last: boolean): Repetition => {
-  const now = [...circle.now, markOf(call, result)];
-  if (!last) return { ...circle, now };
+export const recordTurn = (repetition: Repetition, call: number, result: Result, last: boolean): Repetition => {
+  const now = [...repetition.now, markOf(call, result)];
+  if (!last) return { ...repetition, now };
   // Calls that read end in any order.
   const turn = hash(now.toSorted((a, b) => a - b).join(" "));
   const same = [0];
   for (let back = 1; back <= longest; back++)
-    same.push(circle.turns.at(-back) === turn ? (circle.same[back] ?? 0) + 1 : 0);
+    same.push(repetition.turns.at(-back) === turn ? (repetition.same[back] ?? 0) + 1 : 0);
   return {
     now: [],
-    calls: Object.fromEntries(now.map((mark) => [mark, (circle.calls[mark] ?? 0) + 1])),
-    turns: [...circle.turns, turn].slice(-longest),
+    calls: Object.fromEntries(now.map((mark) => [mark, (repetition.calls[mark] ?? 0) + 1])),
+    turns: [...repetition.turns, turn].slice(-longest),
     same,
   };
 };
 
 /** A circle that was gone through at least `times` times: of how many turns, and how often. */
-export const findRepetition = (circle: Repetition, times: number): { turns: number; times: number } | undefined => {
-  const calls = Math.max(0, ...Object.values(circle.calls));
+export const findRepetition = (repetition: Repetition, times: number): { turns: number; times: number } | undefined => {
+  const calls = Math.max(0, ...Object.values(repetition.calls));
   if (calls >= times) return { turns: 1, times: calls };
   for (let turns = 2; turns <= longest; turns++) {
-    const rounds = Math.floor((circle.same[turns] ?? 0) / turns) + 1;
+    const rounds = Math.floor((repetition.same[turns] ?? 0) / turns) + 1;
     if (rounds >= times && rounds > 1) return { turns, times: rounds };
   }
   return undefined;
@@ -52,10 +52,10 @@ const opening = "\n\n[The same ";
 const ending = " times in a row. Do something else, or finish.]";
 
 /** What the model is told with a result that closes a circle; "" while there is none. */
-export const repetitionNote = (circle: Repetition, call: number, result: Result, last: boolean): string => {
-  const times = (circle.calls[markOf(call, result)] ?? 0) + 1;
+export const repetitionNote = (repetition: Repetition, call: number, result: Result, last: boolean): string => {
+  const times = (repetition.calls[markOf(call, result)] ?? 0) + 1;
   if (times >= tellAt) return `${opening}call gave the same result ${times}${ending}`;
-  const round = last ? findRepetition(recordTurn(circle, call, result, last), tellAt) : undefined;
+  const round = last ? findRepetition(recordTurn(repetition, call, result, last), tellAt) : undefined;
   if (round === undefined || round.turns === 1) return "";
   return `${opening}${round.turns} turns gave the same results ${round.times}${ending}`;
 };

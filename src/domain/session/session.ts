@@ -66,8 +66,8 @@ export const withRepetition = (
   const last = state.open.every((call) => call.sessionID !== sessionID || call.callID === callID);
   return sessionID === rootOf(state)
     ? { repetition: recordTurn(state.repetition, mark, event.data, last) }
-    : inSession(state, sessionID, ({ repetition: circle }) => ({
-        repetition: recordTurn(circle, mark, event.data, last),
+    : inSession(state, sessionID, ({ repetition }) => ({
+        repetition: recordTurn(repetition, mark, event.data, last),
       }));
 };
 

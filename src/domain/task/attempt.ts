@@ -46,24 +46,24 @@ export const afterMessage = (state: TaskState, event: Recorded & { type: "messag
 
 /** What comes after everything was accepted is a slice of its own; what has not landed speaks of it, too. */
 const again = (
-  { slices, evidence: proofs, edits, landed }: TaskState,
+  { slices, evidence, edits, landed }: TaskState,
   { data }: Recorded & { type: "message.received" },
 ): Pick<TaskState, "slices" | "evidence"> => {
   // What a review said of an attempt that ended is no reason against the next.
   if (slices.some(isOpenSlice))
     return {
       slices: slices.map((slice) => (isOpenSlice(slice) ? { ...slice, review: null } : slice)),
-      evidence: proofs,
+      evidence,
     };
   const text = typeof data.text === "string" ? data.text : data.text.head;
   const title = (text.trim().split("\n")[0] ?? "").slice(0, 80);
   const slice = requestSlice(data.messageID, title, data.text, []);
   return {
     slices: [...slices, slice],
-    evidence: proofs.map((proof) =>
-      landed === null && proof.edits === edits
-        ? { ...proof, of: { ...proof.of, [slice.sliceID]: slice.contract.revision } }
-        : proof,
+    evidence: evidence.map((item) =>
+      landed === null && item.edits === edits
+        ? { ...item, of: { ...item.of, [slice.sliceID]: slice.contract.revision } }
+        : item,
     ),
   };
 };
@@ -86,5 +86,5 @@ export const newAttempt = {
   moves: 0,
   conflicts: [],
   conflictedAt: null,
-  left: [],
-};
+  unlandable: [],
+} satisfies Partial<TaskState>;
