@@ -4,7 +4,7 @@ import { gitDirOf } from "./project.ts";
 import { findRepository } from "./git/repository.ts";
 import type { Prepared, Project, Workspace } from "./workspace.ts";
 
-/** The project's own files as a workspace: nothing is committed, reset or landed. */
+/** A workspace in the project's own files, where nothing is committed, reset or landed. */
 
 export const inPlace = (
   prepared: Prepared,

@@ -16,7 +16,7 @@ export type InspectOptions = {
   git: CreateGitOptions;
 };
 
-/** Folders of the system, refused themselves, or with everything below them. */
+/** System folders: refused themselves. Those in `virtual` are refused with everything below them. */
 const system = new Set([
   "/",
   "/etc",
@@ -84,10 +84,10 @@ export const resolveDirectory = (directory: string, { dataDir, projectRoots }: I
 const notAWorktree = (directory: string) =>
   invalid(`Expected directory to be a project's files, got "${directory}", a bare repository or the inside of .git.`);
 
-/** Asks git about a repository that is not laid out as most are. */
+/** Asks git about a repository with an unusual layout. */
 const ask = async (directory: string, options: InspectOptions): Promise<Project> => {
   const git = createGit(directory, { ...options.git, discover: true });
-  // HEAD comes last: where there is no commit yet it fails, and what was printed before stands.
+  // HEAD comes last: without a commit git fails there, but has printed the rest.
   const args = ["rev-parse", "--is-inside-work-tree", "--show-cdup", "--path-format=absolute", "--git-common-dir"];
   const { stdout, stderr } = await git.run([...args, "HEAD", "--symbolic-full-name", "HEAD"], { ok: [0, 128] });
   const [inside = "", cdup = "", common = directory, head = "", ref = ""] = decodePath(stdout).split("\n");
@@ -108,10 +108,10 @@ const ask = async (directory: string, options: InspectOptions): Promise<Project>
   };
 };
 
-/** Configs that git has read without complaint, by git directory: a broken or newer repository is refused at the door. */
+/** Config stamps that git accepted, by git directory. Thus a broken or too new repository is refused on inspection. */
 const read = new Map<string, string>();
 
-/** Without a process, once git has seen the repository's config: every request names a directory. */
+/** Starts no process once git has accepted the repository's config, because every request names a directory. */
 export const inspectProject = async (given: string, options: InspectOptions): Promise<Project> => {
   const directory = resolveDirectory(given, options);
   const found = findRepository(directory);
@@ -135,5 +135,5 @@ const fromFiles = (directory: string, { toplevel, prefix, gitDir, commonDir }: R
   return { directory, project, git: { toplevel, prefix, head: commit, branch } };
 };
 
-/** The git directory of the project's own files, where its index and HEAD are. */
+/** The git directory of the project's own files, which has their index and HEAD. */
 export const gitDirOf = (toplevel: string): string => locateGit(toplevel).gitDir;

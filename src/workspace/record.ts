@@ -9,13 +9,13 @@ export type WorktreeRecord = {
   projectGitDir: string;
   commonDir: string;
   gitDir: string;
-  /** The base of the files that stand there; "" while they are being changed to another. */
+  /** The commit that the worktree's files are based on; "" while they are being moved to another. */
   base?: string;
-  /** The project's ignored dependency folders, as this Task has them, and in which tier that was decided. */
+  /** The project's ignored dependency folders as provided to this Task, and the sandbox tier at that time. */
   given?: { tier: number; folders: Given[] };
 };
 
-/** Kept by Task beside the worktrees: nothing that runs inside of one should be able to change where it lands. */
+/** Records by Task, stored next to the worktrees: no command that runs inside one may change where its result lands. */
 export const createWorktreeRecords = (home: string) => {
   const known = new Map<string, WorktreeRecord>();
   const fileOf = (taskID: string) => join(home, `${taskID}.json`);

@@ -23,7 +23,7 @@ import { createKeyedMutex } from "../mutex.ts";
 import { createWorktrees } from "./worktree/open.ts";
 import type { Workspaces } from "./workspace.ts";
 
-/** The port: worktrees, forks, checkouts and what is kept of them, put together; and how a result enters the project. */
+/** Implements the port of `workspace.ts`: puts worktrees, forks, checkouts, retention and landing together. */
 
 export type WorkspacesOptions = {
   dataDir: string;
@@ -31,14 +31,14 @@ export type WorkspacesOptions = {
   /** Paths that file tools refuse; default: names that usually hold secrets. */
   isProtected?: (path: string) => boolean;
   processes: Processes;
-  /** Ignored folders that commands need, by name, and the sandbox they are given in; absent: none. */
+  /** Names of ignored folders to provide to commands, and the sandbox tier; absent: none. */
   dependencies?: { names: readonly string[]; tier: 1 | 2 | 3 };
   limits: Limits;
   log: Log;
   author?: Author;
   /** The search path for git. */
   path?: string;
-  /** How long another git command of the user's may hold the project's index; 10 s. */
+  /** How long a landing waits for another git command that holds the project's index; 10 s. */
   lockWaitMs?: number;
   /** Called before every step of a landing; tests stop the process there. */
   onStep?: OnStep;
@@ -49,7 +49,7 @@ export type WorkspacesOptions = {
 export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const { projectRoots, processes, log, lockWaitMs = 10_000, onStep = () => undefined } = options;
   mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
-  // Roots are real paths: what stands in one is compared with what the system says of it.
+  // Real paths, because paths below are compared with those that the system reports.
   const dataDir = realpathSync(options.dataDir);
   const home = join(dataDir, "worktrees");
   const gitOptions: CreateGitOptions = {
@@ -74,12 +74,12 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     removeLayers: layers.remove,
     log,
   });
-  /** What makes or removes a Task's worktree, one at a time. */
+  /** Serialises creation and removal of each Task's worktree. */
   const alone = createKeyedMutex();
   const whole = new AbortController().signal;
-  /** Readers by Task: a worktree does not go under them. */
+  /** Number of readers by Task; its worktree is not retired meanwhile. */
   const readers = new Map<string, number>();
-  /** The index as a plan saw it, by the planned commit. */
+  /** Stamps of the project's index at the time of a plan, by the planned commit. */
   const stamps = new Map<string, string>();
   const worktrees = createWorktrees({
     home,
@@ -203,7 +203,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const origin = origins.of(taskID);
       const owned = taskOfFork(taskID) === taskID || origin === undefined;
       const judged = await judge();
-      // A fork that nobody joined: what is in it stays on its own branch.
+      // A fork that was never merged: its content stays on its own branch.
       const tip = judged === undefined || owned ? judged : await branchTip(gitOf(origin), taskID);
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };

@@ -6,34 +6,139 @@ import type { Git } from "./git/git.ts";
 import type { Commit } from "./object/commit.ts";
 import type { Rebased } from "./object/rebase.ts";
 
-/**
- * Where one Task works, and how its result enters the project. `createWorkspaces` (service.ts) makes them.
- * `Prepared` is the event's data: a workspace is opened again from it after a restart, never guessed.
- */
+/** Where a Task works, and how its result enters the project. `createWorkspaces` (service.ts) implements it. */
 
+/** What kind of project a directory is. */
+export type Project = {
+  /** Real path of the directory that the caller named. */
+  directory: string;
+  /** Real path of the Git common directory, else of the directory. All worktrees of one repository have the same. */
+  project: string;
+  /** undefined: the directory is in no Git worktree. */
+  git:
+    | undefined
+    | {
+        toplevel: string;
+        /** The directory's path inside the repository, "" at the top. */
+        prefix: string;
+        /** The commit checked out; null: no commit yet. */
+        head: string | null;
+        /** Full name of the branch (`refs/heads/…`); null: detached. */
+        branch: string | null;
+      };
+};
+
+export type PrepareRequest = {
+  taskID: string;
+  directory: string;
+  /** Where the Task works: in a worktree of its own, or in the directory itself. */
+  isolation: "worktree" | "directory";
+  /** What becomes of the result. Only `commit` needs a branch to land on. */
+  landing: "commit" | "branch" | "none";
+};
+
+/** Data of the event `workspace.prepared`. A restarted service opens a workspace from this record alone. */
 export type Prepared = EventData["workspace.prepared"];
 
-export type LandingPlan = { commit: string; tree: string; from: string; ref: string; paths: LandedPath[] };
+/** The files of one Task, or of one fork of a Task. "Worktrees only": rejects where the Task works in place. */
+export interface Workspace {
+  readonly prepared: Prepared;
+  /** Absolute real path: the working directory of tools, which may not leave it. */
+  readonly root: string;
+  /** The root as commands see it. A sandbox with a file system of its own shows it at the project's own path. */
+  readonly rootInSandbox: string;
+  /** Confined file access. Reading the property throws `WorkspaceLost` where the worktree has been removed. */
+  readonly files: Files;
+  /** The project's ignored dependency folders, as commands have them here. Empty in place. */
+  readonly dependencies: readonly Given[];
+  /** Hardened git in this workspace; undefined where the directory is in no Git worktree. */
+  readonly git: Git | undefined;
+  /**
+   * Runs a command with bash. A command that fails or cannot start resolves with the reason. Its process group is on
+   * record until it has ended, so that a restarted service can end what a killed one left.
+   */
+  run(command: Command): Promise<CommandResult>;
+  /** Starts opening the sandbox in the background, to save the first command the wait. */
+  prepareSandbox(): void;
+  /** Starts a program whose input and output stay open; its process group is on record like a command's. */
+  startInteractive(talk: InteractiveCommand): Promise<InteractiveProcess>;
+  /**
+   * Makes the tree on disk one commit on the base, on the Task's branch, whatever agents did with branches meanwhile.
+   * undefined: the tree equals the base. Repairs the worktree's git directory where an agent broke it. Throws
+   * `WorkspaceLost` where the worktree or its repository is gone. Worktrees only.
+   */
+  commit(message: string): Promise<Commit | undefined>;
+  /** Restores the files of a commit: untracked files are removed, ignored files stay. Worktrees only. */
+  reset(commit: string): Promise<void>;
+  /** Identifies the folder on disk: changes when the worktree was created again. "" in place. */
+  stamp(): string;
+  /** Discards what commands wrote into dependency folders, so that a setup can start over. Worktrees only. */
+  clearDependencies(): Promise<void>;
+  /**
+   * Unified diff against `from`, by default the base. `commit` null: of the tree on disk, new files included. In place
+   * without a base: "".
+   */
+  diff(commit: string | null, from?: string): Promise<string>;
+}
 
-/**
- * Why a result cannot enter the project as it is. `moved`: the branch has other commits than the base, rebase first.
- * `dirty`: the user's files or index have something else at these paths, which cannot be merged.
- */
+/** `files`: number of files merged. Not ok: both sides changed `paths`, and the fork's `commit` stays on `branch`. */
+export type ForkMerge = { ok: true; files: number } | { ok: false; paths: string[]; branch: string; commit: string };
+
+/** Where one check runs. */
+export type CheckEnvironment = Pick<Workspace, "root" | "rootInSandbox" | "files" | "run" | "startInteractive">;
+
+/** A file that replaces the commit's; `path` is relative to the root. */
+export type FileOverride = { path: string; bytes: Buffer; executable: boolean };
+
+/** Compares the files of a checkout with those of an earlier commit; paths are relative to the root. */
+export interface BaseFiles {
+  /** A file's text in the earlier commit; undefined: it did not exist. */
+  text(path: string): Promise<string | undefined>;
+  /** A file's text in the checkout, at most 1 MiB; undefined: it does not exist or cannot be read. */
+  now(path: string): Promise<string | undefined>;
+  /** A file that was changed or deleted since, as it was in the earlier commit; undefined: unchanged, or new. */
+  changed(path: string): Promise<{ bytes: Buffer; executable: boolean } | undefined>;
+}
+
+/** The files of one commit, without the ignored files that agents left in the worktree. Disposing deletes them. */
+export interface Checkout extends AsyncDisposable {
+  /** true: each check writes to an overlay of its own, so checks may run concurrently. false: run one at a time. */
+  readonly isolated: boolean;
+  /** An environment for preparations that all checks share. Call `keep` when they are done. */
+  whole(): Promise<CheckEnvironment>;
+  /** Keeps what the preparations created when the files are restored after a check. */
+  keep(): Promise<void>;
+  /** Lists what the commit changed since `base`, by one git process. */
+  before(base: string): Promise<BaseFiles>;
+  /** An environment for one check, with some files replaced. Disposing it discards what the check wrote. */
+  open(name: string, laid?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
+}
+
+/** Why a result cannot enter the project. */
 export type Refusal =
+  /** The branch is at another commit than the base: rebase first. */
   | { reason: "moved"; head: string }
+  /** The user's files or index have changes at these paths that cannot be merged. */
   | { reason: "dirty"; paths: string[] }
+  /**
+   * `detached`: the project is not on the branch. `gone`: repository or branch is missing, or its index stays locked.
+   */
   | { reason: "detached" | "gone"; message: string };
 
-/** A change on top of a new snapshot; not ok: these paths are in the way and in no snapshot. */
+/** What a landing changes: the branch `ref` from commit `from` to `commit`, and the files and index at `paths`. */
+export type LandingPlan = { commit: string; tree: string; from: string; ref: string; paths: LandedPath[] };
+
+/** A change applied on top of a new snapshot of the project, with conflict markers. */
 export type MarkedRebase =
   | {
       ok: true;
+      /** The paths in conflict. */
       paths: string[];
-      /** What git says of conflicts that no marker shows. */
+      /** git's messages about conflicts that show as no marker in a file. */
       said: string[];
-      /** Those of the paths where the project's side is not committed. */
+      /** Those of `paths` where the project's side is not committed. */
       uncommitted: string[];
-      /** What the project changed at these paths, as a diff. */
+      /** The project's changes at `paths`, as a diff; truncated. */
       theirs: string;
       baseCommit: string;
       baseTree: string;
@@ -41,88 +146,51 @@ export type MarkedRebase =
       commit: string;
       tree: string;
     }
+  /** Nothing was changed: files at these paths are in the way and in no snapshot, so an agent could not see them. */
   | { ok: false; paths: string[] };
 
-/** A fork's change in the Task's files. Not ok: both changed the same; the change is on a branch of its own. */
-export type ForkMerge = { ok: true; files: number } | { ok: false; paths: string[]; branch: string; commit: string };
+export type Retired = { removed: true } | { removed: false; reason: string };
 
-export interface Workspace {
-  readonly prepared: Prepared;
-  /** Absolute real path; the tools' working directory and their confinement. */
-  readonly root: string;
-  /** The root as commands see it: the project's own path where they run in a sandbox with files of its own. */
-  readonly rootInSandbox: string;
-  readonly files: Files;
-  /** The project's ignored dependency folders as commands have them here; worktrees only. */
-  readonly dependencies: readonly Given[];
-  /** Hardened git in this workspace; undefined where the directory is no Git worktree. */
-  readonly git: Git | undefined;
-  /** Runs a command with bash in the workspace, its process group on record until it is gone. */
-  run(command: Command): Promise<CommandResult>;
-  /** Makes ready for the first command, while something else is waited for. */
-  prepareSandbox(): void;
-  /** Starts a program in the workspace and talks with it; its process group is on record like a command's. */
-  startInteractive(talk: InteractiveCommand): Promise<InteractiveProcess>;
-  /** The tree on disk as one commit on the base, on the Task's branch. undefined: equals the base. Worktrees only. */
-  commit(message: string): Promise<Commit | undefined>;
-  /** Files as in the last commit (or the base): what a check left behind goes, ignored files stay. Worktrees only. */
-  reset(commit: string): Promise<void>;
-  /** Which files stand here: other ones after the worktree was made anew. */
-  stamp(): string;
-  /** What commands have put into dependency folders goes, so that a setup can begin again. Worktrees only. */
-  clearDependencies(): Promise<void>;
-  /** Unified diff of the Task's commit, or of the tree on disk, against the base or another commit. */
-  diff(commit: string | null, from?: string): Promise<string>;
-}
-
-/** Where one check runs. */
-export type CheckEnvironment = Pick<Workspace, "root" | "rootInSandbox" | "files" | "run" | "startInteractive">;
-
-/** A file that stands in the place of the commit's. */
-export type FileOverride = { path: string; bytes: Buffer; executable: boolean };
-
-/** Files of a commit beside those of another before it; paths are relative to the root. */
-export interface BaseFiles {
-  /** A file's text before; undefined: there was none. */
-  text(path: string): Promise<string | undefined>;
-  now(path: string): Promise<string | undefined>;
-  /** What a file was that is changed or gone; undefined: it is as it was, or new. */
-  changed(path: string): Promise<{ bytes: Buffer; executable: boolean } | undefined>;
-}
-
-/** The files of one commit of a Task and nothing its agents left beside them. Disposed of, it is gone from the disk. */
-export interface Checkout extends AsyncDisposable {
-  /** Each check has files of its own, so they may run at the same time. */
-  readonly isolated: boolean;
-  /** What is done here is there for every check, once `keep` was called. */
-  whole(): Promise<CheckEnvironment>;
-  keep(): Promise<void>;
-  /** Told by one git process. */
-  before(base: string): Promise<BaseFiles>;
-  /** For one check; what it leaves goes when it is disposed of. */
-  open(name: string, laid?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
-}
-
-/** One per service: makes, opens and removes workspaces, and lands their results. */
+/** One per service: creates, opens and removes workspaces, and lands their results. */
 export interface Workspaces {
-  /** What kind of project a directory is; throws `ServiceError(directory_*)` when it cannot be one. */
+  /** What kind of project a directory is. Throws `ServiceError(directory_*)` when it cannot be one. */
   inspect(directory: string): Promise<Project>;
-  /** A new workspace; the same again when it already stands (a worker died after making it). */
-  prepare(request: PrepareRequest): Promise<Workspace>;
-  /** `tip`: by the Task's own run, which says what commit the files should be; what a kill left half-moved is put right. */
-  open(taskID: string, prepared: Prepared, tip?: string): Promise<Workspace>;
-  /** The files of this commit for checks; the same again, moved to it, until it is disposed of. Worktrees only. */
-  checkout(workspace: Workspace, commit: string): Promise<Checkout>;
-  /** Files of their own for one of several agents at once, from a commit of the Task's; the same again when they stand. */
-  fork(workspace: Workspace, name: string, from: { commit: string; tree: string }): Promise<Workspace>;
-  /** What the fork changed, merged into the Task's files, which are put to `tip` before; done again it gives the same. */
-  mergeFork(workspace: Workspace, fork: Workspace, tip: string, message: string): Promise<ForkMerge>;
-  /** Once the join is on record: the fork's own files go, and its branch too, unless it keeps this commit. */
-  closeFork(workspace: Workspace, name: string, commit: string | undefined): Promise<void>;
+
   /**
-   * Opens the workspace of a Task that nobody works on, for as long as `use` takes; its files are as in `commit`
-   * afterwards. `judge` is asked when nothing else can open it: false, and nothing is done. A run that begins meanwhile
-   * waits.
+   * Creates a Task's workspace from a snapshot of the directory. In place where isolation is `directory` or there is no
+   * commit to start from. Idempotent: after a crash it completes what is on disk. Throws like `inspect`.
+   */
+  prepare(request: PrepareRequest): Promise<Workspace>;
+  /**
+   * Opens a workspace that `prepare` recorded; a worktree that is gone is created again from its branch. Only the run
+   * of the Task passes `tip`, the commit that the files should be at: then a move to another base that a crash
+   * interrupted is undone. Without `tip` a missing worktree is not created again, and only its commits can be read.
+   * Throws `WorkspaceLost` where the repository is gone.
+   */
+  open(taskID: string, prepared: Prepared, tip?: string): Promise<Workspace>;
+  /** The files of this commit, for checks. A Task has one checkout: it is moved to the commit. Worktrees only. */
+  checkout(workspace: Workspace, commit: string): Promise<Checkout>;
+
+  /**
+   * A worktree for one of several agents that work at the same time, from a commit of the Task. Idempotent: a fork of
+   * this name and commit is opened as it is.
+   */
+  fork(workspace: Workspace, name: string, from: { commit: string; tree: string }): Promise<Workspace>;
+  /**
+   * Commits the fork's changes with `message`, resets the Task's files to `tip`, then merges the changes into them,
+   * uncommitted. On a conflict the files stay at `tip`. Idempotent: repeating it after a crash gives the same files.
+   */
+  mergeFork(workspace: Workspace, fork: Workspace, tip: string, message: string): Promise<ForkMerge>;
+  /**
+   * Ends the fork's processes and removes its worktree. Call it once the merge is on record. The branch is removed too,
+   * unless `commit` names what it has to keep.
+   */
+  closeFork(workspace: Workspace, name: string, commit: string | undefined): Promise<void>;
+
+  /**
+   * Opens the workspace of a Task that has no run, while `use` lasts, then resets the files to `commit`. `judge`
+   * decides once no other caller can open the workspace; false resolves to undefined, and nothing is done. A run that
+   * starts meanwhile waits.
    */
   withIdleWorkspace<T>(
     taskID: string,
@@ -131,63 +199,52 @@ export interface Workspaces {
     judge: () => Promise<boolean>,
     use: (workspace: Workspace) => Promise<T>,
   ): Promise<T | undefined>;
-  /** Dry run, once no other git command is at the project's index: what would change, or why not. Writes nothing. */
+
+  /** Waits until no other landing into this project runs. Disposing ends the turn. Rejects when the signal aborts. */
+  landingTurn(project: string, signal: AbortSignal): Promise<Disposable>;
+  /**
+   * Dry run of a landing: what would change, or why it cannot. `base`: the commit that the project's branch has to be
+   * at. Waits while another git command holds the project's index. Writes nothing of the user's.
+   */
   plan(workspace: Workspace, commit: Commit, base: string): Promise<LandingPlan | Refusal>;
-  /** Files, index, ref; idempotent, rolls forward path by path. `withdrawn`: the ref moved, all is as before. */
+  /**
+   * Carries out a plan: files, index, ref. Idempotent: after a crash the same call completes the landing, path by path.
+   * `kept`: paths that the user changed since the plan; their bytes stay. Not ok: the ref moved or is locked, and every
+   * path was put back. Rejects on an I/O error; before the ref is moved, paths are put back then, too.
+   */
   land(workspace: Workspace, plan: LandingPlan): Promise<{ ok: true; kept: string[] } | { ok: false; reason: string }>;
-  /** The same change on the head of the project's branch; with the branch kept only, on what the snapshot was made from. */
+  /**
+   * Moves the change to the head of the project's branch and resets the worktree to it. A Task that only keeps its
+   * branch moves to the commit that its snapshot was taken on. `message` is the new commit's.
+   */
   rebase(workspace: Workspace, commit: Commit, message: string): Promise<Rebased>;
-  /** The same change on top of what the project holds now, with conflict markers; `dirty`: what `plan` refused for. */
+  /**
+   * Moves the change onto a new snapshot of the project, uncommitted work included, with conflict markers in the files.
+   * `dirty`: the paths for which `plan` refused. After a crash in between, `open` with a `tip` restores the worktree.
+   */
   rebaseWithMarkers(
     workspace: Workspace,
     commit: Commit,
     message: string,
     dirty: readonly string[],
   ): Promise<MarkedRebase>;
-  /** Paths of these where conflict markers still stand. */
+  /** Those of the paths that still contain conflict markers. */
   unresolved(workspace: Workspace, paths: readonly string[]): Promise<string[]>;
-  /** One landing at a time for a project. */
-  landingTurn(project: string, signal: AbortSignal): Promise<Disposable>;
-  /** Removes worktree and branch of a deleted Task, if it has any. */
+
+  /** Until disposed, `retire` leaves the Task's worktree on disk. */
+  keepWhileRead(taskID: string): Disposable;
+  /**
+   * Removes the worktree, not the branch, of a Task that has ended, once git confirms that everything in it is
+   * committed; ignored files are lost. `judge` is called once no other caller can open the worktree: it resolves to the
+   * commit that holds the Task's work, or to undefined to leave the worktree.
+   */
+  retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
+  /** Removes the worktree, forks and branches of a deleted Task, if it has any, and its removal mark. */
   remove(taskID: string): Promise<void>;
-  /** Before a Task is deleted: a service that dies then is followed by one that finds the mark and removes. */
+  /** Call before a Task is deleted: a restarted service that finds the mark and no Task calls `remove`. */
   markForRemoval(taskID: string): void;
   isMarkedForRemoval(taskID: string): boolean;
   unmarkForRemoval(taskID: string): void;
-  /** Tasks with something on disk. What a kill left half-removed goes. */
+  /** Ids of Tasks and forks with a worktree or a removal mark. Deletes what an interrupted removal left. */
   listWorktrees(): string[];
-  /**
-   * Removes the worktree of a Task that has ended, not its branch, once git says that all of it is committed. `judge`
-   * is asked when nothing else can open the worktree: the commit that holds the work, or undefined to leave it.
-   */
-  retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
-  /** Keeps the worktree while it is read. */
-  keepWhileRead(taskID: string): Disposable;
 }
-
-export type Project = {
-  /** Real path as given. */
-  directory: string;
-  /** The Git common directory's real path, else the directory's: what two worktrees of a repository share. */
-  project: string;
-  git:
-    | undefined
-    | {
-        toplevel: string;
-        /** The directory's path inside the repository, "" at the top. */
-        prefix: string;
-        /** null: no commit yet. */
-        head: string | null;
-        /** Full name of the branch; null: detached. */
-        branch: string | null;
-      };
-};
-
-export type PrepareRequest = {
-  taskID: string;
-  directory: string;
-  isolation: "worktree" | "directory";
-  landing: "commit" | "branch" | "none";
-};
-
-export type Retired = { removed: true } | { removed: false; reason: string };

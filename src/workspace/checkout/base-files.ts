@@ -3,17 +3,19 @@ import { splitNul } from "../git/output.ts";
 import type { Git } from "../git/git.ts";
 import type { BaseFiles } from "../workspace.ts";
 
-/** What a commit changed of another: the paths by one git process, and of those that are asked for what they were. */
+/**
+ * Compares a checkout with an earlier commit: one git process lists the changed paths, old contents are read on demand.
+ */
 
 type Request = { git: Git; base: string; commit: string; prefix: string; root: string };
 
-/** A longer text says nothing of how a check is run. */
+/** Bytes. No file that says how a check runs is longer. */
 const maxText = 1024 * 1024;
 
 export const readBaseFiles = async ({ git, base, commit, prefix, root }: Request): Promise<BaseFiles> => {
   const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", base, commit]);
   const parts = splitNul(stdout);
-  /** Regular files of the base that the commit has otherwise, or not; null: new. */
+  /** By path relative to the root: the file in the base; null: new, or not a regular file in the base. */
   const changed = new Map<string, { oid: string; executable: boolean } | null>();
   for (let at = 0; at + 1 < parts.length; at += 2) {
     const [mode = "", , oid = ""] = (parts[at] ?? "").slice(1).split(" ");

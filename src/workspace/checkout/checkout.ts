@@ -16,9 +16,10 @@ import { worktreeMounts } from "../worktree/mount.ts";
 import type { Checkout, CheckEnvironment, FileOverride } from "../workspace.ts";
 
 /**
- * The files of a commit beside the worktree, for checks: what agents left in ignored files is not there. Filled by one
- * git process with an index of its own. Where layers can be mounted each check has one over the whole tree, so that
- * checks run at the same time and leave nothing; elsewhere they take turns, and the tree is put back after each.
+ * The files of a commit in a folder of their own, for checks, without the ignored files that agents left in the
+ * worktree. One git process with a separate index checks them out. Where overlays can be mounted, each check gets one
+ * over the whole tree, so checks run concurrently and leave nothing behind; elsewhere they run in turn, and the tree is
+ * restored after each.
  */
 
 export type CheckoutDeps = {
@@ -38,7 +39,10 @@ const prepared = "whole";
 
 export const createCheckouts = (deps: CheckoutDeps) => {
   const { home, layers, tier, limits, programs, processes } = deps;
-  /** What this process has filled; anything else is of one that was killed. */
+  /**
+   * The commit that this process checked out, by Task. Any other checkout on disk is from a killed process and is
+   * removed.
+   */
   const filled = new Map<string, string>();
   const treeOf = (taskID: string) => join(home, `${taskID}.checkout`);
 
@@ -81,7 +85,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     const layersAt = (name: string) => join(`${tree}.layers`, name);
     const around = (name: string) => ({ folder: layersAt(name), place: plain, toplevel: origin.toplevel, given });
     const apart = tier === 1 && (await layers.apart(around("tried"))) !== undefined;
-    /** Folders that stay when the tree is put back. */
+    /** Untracked paths that survive when the tree is restored. */
     let kept = given.filter(({ how }) => how === "copied").map(({ path }) => path);
 
     const placeIn = (place: SandboxPlace, name: string, used = () => {}): CheckEnvironment => ({
@@ -144,7 +148,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
   };
 };
 
-/** Files in the place of those that the commit has there; no link is followed. */
+/** Writes files over those of the commit, following no link. */
 const lay = async (tree: string, laid: readonly FileOverride[]): Promise<void> => {
   if (laid.length === 0) return;
   mkdirSync(tree, { recursive: true });

@@ -6,16 +6,16 @@ import type { Limits } from "../../protocol/limit.ts";
 import { isWithin } from "../../process/sandbox/system-mount.ts";
 
 /**
- * Where nothing can be mounted over the Task's tree, a folder is copied, and only one that provably leads nowhere else:
- * a link or an absolute path into the project would make the Task's commands use the user's files instead of its own.
- * Reading and copying are left to programs, so that this process answers meanwhile.
+ * Where nothing can be mounted over the Task's tree, a dependency folder is copied, but only if it provably refers to
+ * nothing outside: a link or an absolute path into the project would make the Task's commands use the user's files
+ * instead of its own. Reading and copying are done by programs, so that this process stays responsive.
  */
 
 export type CopyRequest = {
   toplevel: string;
   worktree: string;
   path: string;
-  /** Where the copy is made before it takes its place. */
+  /** The copy is made here, then renamed into place. */
   scratch: string;
   /** The search path for `grep` and `cp`. */
   programs: string;
@@ -41,7 +41,7 @@ export const copyFolder = async (request: CopyRequest): Promise<Given> => {
   }
 };
 
-/** undefined: it holds no way out of itself. */
+/** Why a folder cannot be copied; undefined: nothing in it refers to a path outside. */
 const whyNot = async ({ toplevel, path, programs, limits }: CopyRequest): Promise<string | undefined> => {
   const root = join(toplevel, path);
   const shown = (file: string) => file.slice(toplevel.length + 1);
@@ -69,7 +69,7 @@ const whyNot = async ({ toplevel, path, programs, limits }: CopyRequest): Promis
   const found = await execute("grep", ["-rlF", "--", toplevel, root], programs);
   const [first = ""] = found.output.split("\n");
   if (found.code === 0) return `${shown(first)} holds the project's absolute path`;
-  // 1: nowhere; anything else: not all of it was read.
+  // grep's 1 means no match; any other code means that it did not read everything.
   return found.code === 1 ? undefined : "it could not be read to its end";
 };
 

@@ -7,14 +7,14 @@ import { isWithin } from "../../process/sandbox/system-mount.ts";
 import { openFolder } from "../file/folder.ts";
 
 /**
- * Folders of a project that Git ignores and commands need: installed packages, build results. Found in the project by
- * name, at its root and beside its packages; how a Task gets them stands in `dependency/overlay.ts` and `dependency/copy.ts`.
+ * Finds the folders of a project that Git ignores and commands need (installed packages, build results): by name, at
+ * the project's root and next to its packages. How a Task gets them is decided in `overlay.ts` and `copy.ts`.
  */
 
 export type Found = {
   /** Relative to the project's top. */
   path: string;
-  /** Why no Task may have it. */
+  /** Why no Task may have it; undefined: it may. */
   problem: string | undefined;
 };
 
@@ -22,18 +22,18 @@ export type FindRequest = {
   toplevel: string;
   worktree: string;
   names: readonly string[];
-  /** Never given to a Task: the data folder. */
+  /** The service's data folder, which is never provided. */
   hidden: string;
-  /** In the project's own files. */
+  /** git in the project's own files. */
   git: Git;
 };
 
-/** Packages stand at most this deep; deeper ones are for `workspace.setup`. */
+/** Folders deeper than this are not found; `workspace.setup` can create them. */
 const maxDepth = 5;
 const maxWalked = 2000;
-/** Characters; so that all of them fit into one event. */
+/** Characters; keeps the list within the size of one event. */
 const maxPath = 256;
-/** More than this are not given. */
+/** Folders beyond this number are left out. */
 const maxFolders = 64;
 
 export const findFolders = async (request: FindRequest): Promise<Found[]> => {
@@ -45,7 +45,7 @@ export const findFolders = async (request: FindRequest): Promise<Found[]> => {
   for (let at = 0; at < Math.min(queue.length, maxWalked); at += 1) {
     const folder = queue[at] ?? "";
     const entries = await readdir(join(toplevel, folder), { withFileTypes: true }).catch(() => []);
-    // A repository of its own is not this project's.
+    // A nested repository is another project.
     if (folder !== "" && entries.some(({ name }) => name === ".git")) continue;
     for (const entry of entries) {
       const path = folder === "" ? entry.name : `${folder}/${entry.name}`;
@@ -64,13 +64,17 @@ export const findFolders = async (request: FindRequest): Promise<Found[]> => {
   return beyond === undefined ? found : [...found, { path: beyond, problem }];
 };
 
-/** What the Task's tree has itself, in part or whole, is not replaced; where its parent is missing, nothing can stand. */
+/**
+ * Whether the path cannot be provided: the Task's tree has a file or folder there itself, or lacks the parent folder.
+ */
 const isOfTree = (worktree: string, path: string): boolean => {
   const parent = lstatSync(join(worktree, path, ".."), { throwIfNoEntry: false });
   return parent?.isDirectory() !== true || lstatSync(join(worktree, path), { throwIfNoEntry: false }) !== undefined;
 };
 
-/** Those that Git ignores. The plain case, a line of the root's .gitignore, is told without starting git. */
+/**
+ * Those that Git ignores. A plain line in the root's .gitignore, the usual case, is recognised without starting git.
+ */
 const ignoredOf = async (toplevel: string, git: Git, paths: readonly string[]): Promise<string[]> => {
   const plain = plainLines(toplevel);
   const told = (path: string): boolean => {
@@ -96,7 +100,7 @@ const plainLines = (toplevel: string): Set<string> => {
   return new Set(lines.map((line) => line.replace(/^\*\*\//, "").replace(/\/$/, "")));
 };
 
-/** Why a folder is not given to anybody, now. */
+/** Why a folder cannot be provided at present; undefined: it can. */
 export const problemOf = (
   request: Pick<FindRequest, "toplevel" | "hidden">,
   path: string,
@@ -111,7 +115,7 @@ export const problemOf = (
   return mounts.some((point) => isWithin(whole, point)) ? "another file system is mounted in it" : undefined;
 };
 
-/** Of the folder itself, no link on the way; a text says why there is none. */
+/** Stats of the folder, following no link in any component; a string says why there are none. */
 export const folderStats = (toplevel: string, path: string): Stats | string => {
   try {
     using folder = openFolder(toplevel, path.split("/"));
@@ -132,7 +136,7 @@ const mountPoints = (): string[] => {
   });
 };
 
-/** Said to an agent with its first command: its file tools show the tree on disk, its commands have more. */
+/** The note that an agent gets with its first command: its file tools show the tree on disk, its commands see more. */
 export const providedNote = (given: readonly Given[]): string => {
   const listed = (how: Given["how"]) => given.filter((each) => each.how === how);
   const names = (folders: readonly Given[]) =>

@@ -20,16 +20,16 @@ import { findProgram } from "../../process/sandbox/sandbox.ts";
 import { openFolder } from "../file/folder.ts";
 
 /**
- * Tier 1: a folder of the user's is mounted over the same path of the Task's tree, under a layer that takes what the
- * Task's commands write there. bubblewrap 0.8 mounts no overlay, so that is done in a mount namespace around it.
+ * Tier 1: mounts a dependency folder of the user's over the same path of the Task's tree, with an overlay that takes
+ * what the Task's commands write. bubblewrap 0.8 cannot mount overlays, so a mount namespace around it does.
  */
 
-/** `user`: with a user namespace, because this process may not mount. */
+/** `user`: in a user namespace, because this process may not mount. */
 type Way = { how: "layer" | "read-only"; user: boolean };
 
 /**
- * For each folder: bound by itself, without what is mounted in it, and compared with the one that was looked at, since
- * a name may lead elsewhere by now. Relative names, for a path may hold what separates mount options.
+ * For each folder: binds it without the mounts inside it, and compares it with the one that was inspected, since the
+ * name may lead elsewhere by now. Names are relative, because a path may contain the separators of mount options.
  */
 const script = `options=$1; n=$2; shift 2
 while [ "$n" -gt 0 ]; do
@@ -45,36 +45,36 @@ done
 cd /
 exec "$@"`;
 
-/** Without these the kernel's own defaults may make a layer useless over a folder that its user changes meanwhile. */
+/** The kernel's defaults for these may make an overlay unusable when the user changes the folder below it meanwhile. */
 const options = "index=off,redirect_dir=off,metacopy=off,xino=off";
 
-/** `below`: a layer that lies between the folder and this one. */
+/** `below`: the upper folder of another overlay, mounted between the user's folder and this one. */
 type Layer = { from: string; id: string; folder: string; how: Way["how"]; below?: string };
 
 export type OverlayContext = {
-  /** Where the layers are kept. */
+  /** Where the overlays are kept. */
   folder: string;
   place: SandboxPlace;
-  /** What the given folders are relative to. */
+  /** The project's top, which the provided folders are relative to. */
   toplevel: string;
   given: readonly Given[];
-  /** The layers of another folder lie below these. */
+  /** A folder with overlays that go below these. */
   below?: string;
 };
 
 const treeLayer = "tree";
-/** What a layer of this name was given over the one that lies there, as a folder. */
+/** The folder that holds what was written to the overlay over the whole tree. */
 export const upperOf = (folder: string): string => join(folder, treeLayer, "upper");
 
 export const createOverlays = ({ home, path, log }: { home: string; path: string; log: Log }) => {
-  /** By the file system of the project. */
+  /** By device number of the project's file system. */
   const ways = new Map<number, Promise<Way | undefined>>();
   const layersOf = (taskID: string) => join(home, `${taskID}.layers`);
 
   const wrapped = (way: Pick<Way, "user">, layers: readonly Layer[], argv: readonly string[]): string[] => {
     const [file = "", ...args] = argv;
     const ids = [process.getuid?.() ?? 0, process.getgid?.() ?? 0].map(String);
-    // As root of its own namespace bubblewrap would make commands root too.
+    // bubblewrap runs as root of its own user namespace here; without these options commands would be root, too.
     const same =
       way.user && layers.length > 0 && file.endsWith("bwrap") ? ["--uid", ids[0] ?? "", "--gid", ids[1] ?? ""] : [];
     return [
@@ -83,7 +83,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
       "--mount",
       "--",
       findProgram("bash", path) ?? "/bin/bash",
-      // With a socket as its input, which a pipe of ours is, bash takes itself for a remote shell and reads ~/.bashrc.
+      // With a socket as its input, which our pipe is, bash takes itself for a remote shell and reads ~/.bashrc.
       "--norc",
       "-c",
       script,
@@ -97,7 +97,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
     ];
   };
 
-  /** What works on this machine for folders of this file system; tried once. */
+  /** How folders can be mounted on this machine and file system; tried once. undefined: not at all. */
   const wayFor = (toplevel: string, sample: string): Promise<Way | undefined> => {
     const { dev } = statSync(toplevel);
     const known = ways.get(dev) ?? tryWays(toplevel, sample);
@@ -125,7 +125,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
   };
 
   return {
-    /** How these folders can be given to a Task, which is not yet done. */
+    /** Decides how each of these folders can be provided; mounts nothing. */
     async plan(toplevel: string, paths: readonly string[]): Promise<(path: string) => Given> {
       const [first] = paths;
       const way = first === undefined ? undefined : await wayFor(toplevel, first);
@@ -137,7 +137,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
       return (path) => ({ path, how: "left-out", reason: "this machine lets the service mount nothing over the tree" });
     },
 
-    /** The place with these folders in it; looked at again whenever a sandbox is opened. */
+    /** The place with these folders mounted. Each is inspected again whenever a sandbox is opened. */
     async around(request: OverlayContext): Promise<SandboxPlace> {
       const { place, toplevel, given } = request;
       const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
@@ -146,7 +146,10 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
       return way === undefined ? place : withLayers(request, way, wanted, undefined);
     },
 
-    /** Likewise, with a layer over the tree too: what is written stays in `folder`. undefined: not on this machine. */
+    /**
+     * Like `around`, with an overlay over the tree too, so that all writes stay in `folder`. undefined: not possible
+     * here.
+     */
     async apart(request: OverlayContext): Promise<SandboxPlace | undefined> {
       const { place, toplevel, given } = request;
       const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
@@ -163,7 +166,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
     },
 
     folderOf: layersOf,
-    /** What the Task's commands wrote into layers goes; no sandbox of it may be open. */
+    /** Discards what the Task's commands wrote to overlays. No sandbox of the Task may be open. */
     remove: (taskID: string): void => removeOverlays(layersOf(taskID)),
   };
 
@@ -203,7 +206,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
     const problem = problemOf({ toplevel, hidden: home }, name);
     if (typeof stats === "string" || problem !== undefined) return problem ?? "it is gone";
     try {
-      // Made here, following no link: bubblewrap would follow one.
+      // The mount point is created here, following no link: bubblewrap would follow one.
       using target = openFolder(place.tree, name.split("/"), true);
       fstatSync(target.fd);
     } catch (error) {
@@ -230,7 +233,7 @@ const works = ([file = "", ...args]: readonly string[], path: string): Promise<b
     execFile(file, args, { env: { PATH: path, LC_ALL: "C" }, timeout: 10_000 }, (error) => resolve(error === null));
   });
 
-/** Whoever is not root cannot list a folder without rights, such as the one the kernel keeps in `work`. */
+/** Also removes folders without permissions, such as the kernel's in `work`, which only root could list. */
 export const removeOverlays = (folder: string): void => {
   if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return;
   try {

@@ -10,7 +10,10 @@ import type { Git } from "../git/git.ts";
 import type { Overlays } from "./overlay.ts";
 import type { createWorktreeRecords } from "../record.ts";
 
-/** Finds a project's ignored dependency folders and decides how a Task's commands have them; on record beside the worktree. */
+/**
+ * Finds a project's ignored dependency folders, decides how a Task's commands get them, and records that in the
+ * WorktreeRecord.
+ */
 
 export type ProviderDeps = {
   dataDir: string;
@@ -32,12 +35,12 @@ export const createDependencyProvider = ({
   limits,
   path: programs,
 }: ProviderDeps) => ({
-  /** The worktree holds its commit and nothing else by now. */
+  /** Provides the folders anew. The worktree must hold nothing but its commit. */
   async give(taskID: string, worktree: string, git: { project: Git; tree: Git }): Promise<void> {
     const origin = origins.of(taskID);
     if (origin === undefined) return;
     const { toplevel } = origin;
-    // Of a run that died here, or of another tier.
+    // What a killed run or a service in another tier copied.
     for (const { path } of origin.given?.folders ?? [])
       if (!(await isTracked(git.tree, path))) await rm(join(worktree, path), { recursive: true, force: true });
     const keep = (folders: Given[]) => {
@@ -49,7 +52,7 @@ export const createDependencyProvider = ({
     const leftOut = (path: string, reason: string): Given => ({ path, how: "left-out", reason });
     const plan = tier === 1 ? await layers.plan(toplevel, open) : undefined;
     const folders: Given[] = [];
-    // On record before a copy stands there: whoever dies in between is known by it.
+    // Recorded before the first copy exists, so that after a crash the copies are known and removed.
     if (plan === undefined && open.length > 0) keep(open.map((path) => ({ path, how: "copied" })));
     for (const { path, problem } of found)
       if (problem !== undefined) folders.push(leftOut(path, problem));
@@ -63,7 +66,7 @@ export const createDependencyProvider = ({
     return given === undefined || given.tier === tier;
   },
 
-  /** Removes what the Task's commands installed: layers, and untracked folders of these names. */
+  /** Removes what the Task's commands installed: overlays, and untracked folders of these names. */
   async clear(taskID: string, worktree: string, git: Git): Promise<void> {
     layers.remove(taskID);
     for (const path of await namedFolders(worktree, new Set(names)))

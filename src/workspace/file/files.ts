@@ -18,31 +18,33 @@ import { isSecret } from "../../domain/permission/secret-path.ts";
 import { decodePath, osPath } from "./path.ts";
 import { FileRefused, type Folder, openFolder, realPathOf } from "./folder.ts";
 
-/** File access confined to one root; the only module besides git/git.ts and process/process.ts that touches project files. */
+/** File access confined to one root. */
 
 export { decodePath, encodePath } from "./path.ts";
 export { FileRefused };
 
 export type Entry = { path: string; kind: "file" | "directory" | "link" | "other"; bytes: number };
 
-/** Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when it may not or cannot. */
+/**
+ * Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when it may not or cannot.
+ */
 export interface Files {
   readonly root: string;
-  /** A path relative to the root, where it is an absolute one of the root's. */
+  /** Converts an absolute path below the root to a relative one; returns any other path unchanged. */
   inside: (path: string) => string;
-  /** Whether its name may be read; for what is known of a file without opening it. */
+  /** Whether the name may be read. For callers that know a file's content without opening it. */
   mayRead(path: string): boolean;
   read(path: string, maxBytes: number): Promise<{ bytes: Buffer; executable: boolean }>;
-  /** Creates missing folders; replaces atomically; keeps the mode of a file that was there. */
+  /** Creates missing folders; replaces atomically; keeps the mode of an existing file. */
   write(path: string, bytes: string | Uint8Array, options?: { executable?: boolean }): Promise<{ created: boolean }>;
   remove(path: string): Promise<void>;
   /** Entries of one folder by name; with `depth`, of the folders below too. `.git` is never listed. */
   list(path: string, options?: { depth?: number; limit?: number }): Promise<{ entries: Entry[]; truncated: boolean }>;
-  /** Takes away the half-written files of a service that was killed; nobody else may be writing here. */
+  /** Removes half-written files of a killed service. No write may be in progress below this root. */
   tidy(): Promise<void>;
 }
 
-/** Half-written files begin with this; a service that was killed may leave one, and commits leave them out. */
+/** Name prefix of half-written files. A killed service may leave some; commits leave them out. */
 export const tempPrefix = ".sortie-tmp-";
 
 const tempNames = /^\.sortie-tmp-[0-9a-f]{16}$/;
@@ -51,7 +53,9 @@ export const tempName = (): string => `${tempPrefix}${randomBytes(8).toString("h
 
 const isGit = (name: string) => /^(\.git|git~\d+)[. ]*$/i.test(name);
 
-/** Splits a relative path into components, none of which leads up, out, or into `.git`. "" and "." are the root. */
+/**
+ * Splits a relative path into components. Refuses any that leads up, outside, or into `.git`. "" and "." are the root.
+ */
 export const componentsOf = (path: string): string[] => {
   if (path.includes("\0")) throw new FileRefused("outside", "Expected a path without NUL bytes");
   if (path.startsWith("/")) throw new FileRefused("outside", `Expected a path inside the project, got "${path}"`);
@@ -72,7 +76,7 @@ const kindOf = (stats: Stats): Entry["kind"] =>
 
 /**
  * `isProtected`: paths that are refused; by default names that usually hold secrets. An operator may allow some.
- * `alias`: where commands see the root; a path below it is taken as one below the root.
+ * `alias`: the root's path as commands see it; a path below it counts as below the root.
  */
 export const createFiles = (root: string, isProtected: (path: string) => boolean = isSecret, alias?: string): Files => {
   const real = decodePath(realpathSync.native(osPath(root), { encoding: "buffer" }));
@@ -91,7 +95,7 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
 
   const openForRead = async (path: string, followed = false): Promise<FileHandle> => {
     try {
-      // Non-blocking: a FIFO must not hold us; what it is, is seen before a byte is read.
+      // Non-blocking, so that a FIFO cannot block us; its type is checked before a byte is read.
       return await open(osPath(path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     } catch (error) {
       const shown = path.slice(real.length + 1);
@@ -136,7 +140,7 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
     check(leads);
     if (stats.size > maxBytes)
       throw new FileRefused("too-big", `Expected at most ${maxBytes} bytes in "${path}", got ${stats.size}`);
-    // Read to the end that is there now: a file may grow, and those of /proc kinds report 0.
+    // Reads up to the size reported now, even if the file grows; files such as those of /proc report 0.
     const bytes = Buffer.allocUnsafe(Math.min(maxBytes, stats.size) + 1);
     let length = 0;
     while (length < bytes.length) {
@@ -147,7 +151,7 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
     return { bytes: bytes.subarray(0, Math.min(length, stats.size)), executable: (stats.mode & 0o111) !== 0 };
   };
 
-  /** What stands at the name, refused unless it is a file of its own. */
+  /** Stats of the name in the folder; undefined: nothing there. Refuses what is not a regular file with one name. */
   const present = (folder: Folder, name: string, path: string): Stats | undefined => {
     const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
     if (stats === undefined) return undefined;
@@ -239,7 +243,7 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
         if (kind === "directory" && left > 1) visitIfThere(below, left - 1);
       }
     };
-    // A folder below that went or changed while we list is not an error of the whole.
+    // A subfolder that was removed or replaced while listing is skipped, not an error.
     const visitIfThere = (components: readonly string[], left: number): void => {
       try {
         visit(components, left);

@@ -12,12 +12,12 @@ import {
 import { decodePath, osPath } from "./path.ts";
 
 /**
- * One folder held open by a descriptor, and names below it. On Linux `/proc/self/fd/<n>/<name>` means what `openat`
- * means: the folder that was checked, whatever its path leads to by now. Elsewhere the real path is compared before
- * and after, which a determined racer can beat.
+ * A folder held open by a descriptor, and the names in it. On Linux `/proc/self/fd/<n>/<name>` means what `openat`
+ * means: the folder that was checked, wherever its path leads by now. Elsewhere the real path is compared before and
+ * after, which a determined racer can beat.
  */
 
-/** Why a path was not read or written; the message says expected and got, for a model or a caller. */
+/** Why a path was not read or written; the message says what was expected and got, for a model or a caller. */
 export class FileRefused extends Error {
   readonly kind: "missing" | "outside" | "protected" | "not-a-file" | "too-big" | "linked";
   constructor(kind: FileRefused["kind"], message: string) {
@@ -52,8 +52,8 @@ const hold = (fd: number, path: string): Folder => {
 const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
- * Opens the folder of these components below the root, one at a time, following no link. `create` makes the missing.
- * Throws FileRefused.
+ * Opens the folder of these components below the root, one component at a time, following no link. `create` creates
+ * missing ones. Throws FileRefused.
  */
 export const openFolder = (root: string, components: readonly string[], create = false): Folder => {
   let folder = hold(openSync(osPath(root), flags), root);
@@ -84,7 +84,7 @@ export const openFolder = (root: string, components: readonly string[], create =
   return folder;
 };
 
-/** Which folder stands there: another text when it was replaced, or its entries were. undefined: none; "": one that cannot be opened. */
+/** Changes when the folder or its list of entries is replaced. undefined: no such folder; "": it cannot be opened. */
 export const folderStamp = (root: string, components: readonly string[]): string | undefined => {
   try {
     using folder = openFolder(root, components);
@@ -106,7 +106,7 @@ const makeFolder = (path: string | Buffer) => {
 const isLink = (path: string | Buffer): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 
-/** Where a descriptor really leads. */
+/** The path that a descriptor really refers to. */
 export const realPathOf = (fd: number, path: string): string => {
   if (linux) return decodePath(readlinkSync(`/proc/self/fd/${fd}`, { encoding: "buffer" }));
   const real = decodePath(realpathSync.native(osPath(path), { encoding: "buffer" }));
@@ -116,7 +116,7 @@ export const realPathOf = (fd: number, path: string): string => {
   return real;
 };
 
-/** Removes a folder and those above it, up to the root, as far as they are empty. Follows no link. */
+/** Removes a folder and its parents, up to the root, while they are empty. Follows no link. */
 export const pruneFolders = (root: string, path: string): void => {
   const components = path.split("/");
   for (let depth = components.length; depth > 0; depth -= 1)

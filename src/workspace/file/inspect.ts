@@ -5,13 +5,13 @@ import { componentsOf, FileRefused } from "./files.ts";
 import { openFolder } from "./folder.ts";
 import { osPath } from "./path.ts";
 
-/** Paths of a landing as they stand on disk: bytes and git's modes, links as their targets. Confined like files.ts. */
+/** Reads paths of a landing from disk: bytes and git's modes, for links their targets. Confined like files.ts. */
 
 export type Mode = "100644" | "100755" | "120000";
 
 export type Content = { mode: Mode; bytes: Buffer };
 
-/** What a file is, without its bytes: it may be large. `object` is the id that git gives the bytes as they are. */
+/** A file without its bytes, which may be many. `object` is the id that git gives the bytes without conversion. */
 export type FileInfo = { mode: Mode; bytes: number; sha256: string; object: string; stamp: string };
 
 export type FileState<T = Content> =
@@ -20,7 +20,7 @@ export type FileState<T = Content> =
   | { kind: "folder" }
   /** A FIFO, socket or device. */
   | { kind: "special" }
-  /** Something that is no folder stands where a folder above the path should be. */
+  /** Not a folder, where a parent folder of the path should be. */
   | { kind: "blocked"; by: string };
 
 export const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
@@ -30,7 +30,7 @@ export const sha256 = (bytes: Uint8Array): string => createHash("sha256").update
 const objectHash = (bytes: number, like: string): Hash =>
   createHash(like.length === 40 ? "sha1" : "sha256").update(`blob ${bytes}\0`);
 
-/** Changes with every write to a file, and when another takes its place. */
+/** Changes with every write to a file, and when another file replaces it. */
 export const stampOf = (stats: BigIntStats | undefined): string =>
   stats === undefined ? "-" : `${stats.ino}.${stats.size}.${stats.mtimeNs}.${stats.ctimeNs}`;
 
@@ -64,7 +64,7 @@ const visit = async <T>(root: string, path: string, { link, file }: Visit<T>): P
   }
 };
 
-/** Files that are larger than `most` count as special. */
+/** A file larger than `most` bytes counts as special. */
 export const readFileState = async (
   root: string,
   path: string,
@@ -78,7 +78,7 @@ export const readFileState = async (
   return found.content === undefined ? { kind: "special" } : { kind: "present", content: found.content };
 };
 
-/** `like`: an id of the repository, whose kind of hash is taken; without one `object` is empty. */
+/** `like`: any object id of the repository, which determines the hash algorithm; without it `object` is empty. */
 export const inspectFile = (root: string, path: string, like?: string): Promise<FileState<FileInfo>> =>
   visit<FileInfo>(root, path, {
     link: (target, stamp) => ({
@@ -99,7 +99,7 @@ export const inspectFile = (root: string, path: string, like?: string): Promise<
     },
   });
 
-/** The bytes of a file in parts, which are only good until the next one; false: no file stands there. */
+/** Passes a file's bytes on in parts, each valid only until the next one. false: there is no file. */
 export const readParts = async (
   root: string,
   path: string,
@@ -117,7 +117,7 @@ export const readParts = async (
 
 const partBytes = 1024 * 1024;
 
-/** Read to the end, wherever that is by then. */
+/** Reads to the end of the file, even if it grows meanwhile. */
 const eachPart = async (handle: FileHandle, bytes: number, onPart: (part: Buffer) => unknown): Promise<void> => {
   const buffer = Buffer.allocUnsafe(Math.min(bytes + 1, partBytes));
   for (;;) {
@@ -135,7 +135,7 @@ const blockerOf = (root: string, components: readonly string[]): string => {
   return components.join("/");
 };
 
-/** Every path below a folder that is no folder itself. */
+/** Every path below a folder that is not itself a folder. */
 export const pathsBelow = (root: string, path: string): string[] => {
   using folder = openFolder(root, componentsOf(path));
   return readdirSync(folder.self).flatMap((name) => {

@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 
 /**
- * File names are bytes; ours are strings. A byte that is not UTF-8 stands as a lone surrogate U+DC80–U+DCFF (Python's
- * "surrogateescape"), so every name has exactly one string and comes back as the same bytes.
+ * File names are bytes, ours are strings. A byte that is not UTF-8 becomes a lone surrogate U+DC80–U+DCFF (Python's
+ * "surrogateescape"), so every name has exactly one string and converts back to the same bytes.
  */
 
 export const decodePath = (bytes: Buffer): string => {
@@ -16,7 +16,7 @@ export const decodePath = (bytes: Buffer): string => {
   return text;
 };
 
-/** Length of the UTF-8 character that begins here, 0 when none does. */
+/** Length in bytes of the UTF-8 character at this offset, 0 when there is no valid one. */
 const characterAt = (bytes: Buffer, at: number): number => {
   const first = bytes[at] ?? 0;
   const length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
@@ -36,5 +36,5 @@ export const encodePath = (path: string): Buffer => {
   return Buffer.concat(parts);
 };
 
-/** A path as the file system calls take it. */
+/** A path in the form that file system calls take. */
 export const osPath = (path: string): string | Buffer => (path.isWellFormed() ? path : encodePath(path));

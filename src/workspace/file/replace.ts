@@ -15,11 +15,11 @@ import { componentsOf, FileRefused, tempPrefix } from "./files.ts";
 import { openFolder } from "./folder.ts";
 import { codeOf, sha256, stampOf } from "./inspect.ts";
 
-/** Replaces or removes a file so that a kill leaves the old one or the new one, never half of either. */
+/** Replaces or removes files crash-safely: after a kill there is the old file or the new one, never half of either. */
 
 const sync = promisify(fsync);
 
-/** The same name for the same landing and path: what a kill left behind is overwritten, or taken away, by the next. */
+/** Deterministic for a landing and path, so that the next attempt overwrites or removes what a kill left. */
 const tempFor = (landing: string, path: string) =>
   `${tempPrefix}${sha256(Buffer.from(`${landing}\0${path}`)).slice(0, 24)}`;
 
@@ -31,7 +31,7 @@ const tryUnlink = (path: string | Buffer) => {
   }
 };
 
-/** Takes away what a killed landing may have left beside the path. */
+/** Removes the temporary file that a killed landing may have left next to the path. */
 export const removeLeftover = (root: string, path: string, landing: string): void => {
   const components = componentsOf(path);
   components.pop();
@@ -43,12 +43,13 @@ export const removeLeftover = (root: string, path: string, landing: string): voi
   }
 };
 
-/** `fill` writes the bytes, in parts; what it throws leaves everything as it was. */
+/** The content to write. `fill` writes it in parts; if it throws, nothing is changed. */
 export type Source = { mode: "120000"; bytes: Buffer } | { mode: string; fill: (handle: FileHandle) => Promise<void> };
 
 /**
- * Writes beside and renames, on disk before it answers. Folders are made; an empty folder in the way goes. `ready` is
- * asked in the last moment for the stamp of what may be replaced ("-": of nothing). False: nothing was changed.
+ * Writes a temporary file and renames it; durable once resolved. Creates missing folders; removes an empty folder at
+ * the path. `ready` is called last and resolves to the stamp of the file that may be replaced ("-": of none). false:
+ * nothing was changed.
  */
 export const replaceFile = async (
   root: string,
@@ -82,7 +83,7 @@ export const replaceFile = async (
     await handle.sync();
   }
   const allowed = await ready?.();
-  // No await from here to the rename: who saves the file in this process or another has microseconds for it.
+  // No await from here to the rename, so that a concurrent save can only slip in within microseconds.
   const there = lstatSync(folder.at(name), { throwIfNoEntry: false, bigint: true });
   if (ready !== undefined && allowed !== stampOf(there)) {
     tryUnlink(temp);
@@ -93,7 +94,10 @@ export const replaceFile = async (
   return true;
 };
 
-/** Writes into a file that is there. A kill leaves half of it, and nothing beside it: only where all is made anew after one. */
+/**
+ * Overwrites an existing file in place. A kill can leave half of it but no temporary file: use it only where everything
+ * is created again after a crash.
+ */
 export const overwriteFile = async (root: string, path: string, bytes: Buffer): Promise<void> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
@@ -102,7 +106,7 @@ export const overwriteFile = async (root: string, path: string, bytes: Buffer): 
   await handle.writeFile(bytes);
 };
 
-/** Removes a folder that holds nothing but empty folders; git knows none of them. */
+/** Removes a folder that holds nothing but empty folders, which git does not track. */
 const removeEmpty = (root: string, path: string): void => {
   const components = componentsOf(path);
   {
@@ -114,7 +118,7 @@ const removeEmpty = (root: string, path: string): void => {
   rmdirSync(parent.at(name));
 };
 
-/** Removes a file or link, and the folders that it leaves empty, but none at or above `keep`. */
+/** Removes a file or link, and the folders that become empty, but not `keep` or its parents. */
 export const removeFile = async (root: string, path: string, keep: string): Promise<void> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";

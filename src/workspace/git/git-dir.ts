@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-/** Where a worktree's git directory and the repository's are, read from the files, without a process. */
+/** Finds the git directories of a worktree and its repository by reading files, without a process. */
 
 export type GitDirs = { gitDir: string; commonDir: string };
 
@@ -13,7 +13,9 @@ const textOf = (path: string): string | undefined => {
   }
 };
 
-/** gitrepository-layout(5): `.git` may be a file "gitdir: …", and a linked worktree names its repository in `commondir`. */
+/**
+ * gitrepository-layout(5): `.git` may be a file "gitdir: …", and a linked worktree names its repository in `commondir`.
+ */
 export const locateGit = (toplevel: string, known?: string): GitDirs => {
   const pointer = known === undefined ? textOf(join(toplevel, ".git")) : undefined;
   const named = pointer?.startsWith("gitdir: ") ? pointer.slice("gitdir: ".length).replace(/\n$/, "") : ".git";
@@ -22,10 +24,14 @@ export const locateGit = (toplevel: string, known?: string): GitDirs => {
   return { gitDir, commonDir: common === undefined ? gitDir : resolve(gitDir, common) };
 };
 
-/** Settings that name programs git would run on files; these are blanked by name because wildcards do not exist. */
+/**
+ * Settings with programs that git would run on files. They are blanked one by one, since git has no wildcard for it.
+ */
 const harmful = /^(filter\..*\.(clean|smudge|process|required)|diff\..*\.(command|textconv)|merge\..*\.driver)$/s;
 
-/** Sections that can hold such settings, or lead to other files that do. Matches too much rather than too little. */
+/**
+ * Sections that can hold such settings, or include other files. Deliberately matches too much rather than too little.
+ */
 const suspicious = /\[\s*(filter|diff|merge|include)/i;
 
 type Known = { stamp: string; keys: readonly string[] };
@@ -38,12 +44,12 @@ const stampOf = (path: string): string => {
 
 const configsOf = (dirs: GitDirs) => [join(dirs.commonDir, "config"), join(dirs.gitDir, "config.worktree")];
 
-/** Changes whenever the repository's config may have. */
+/** Changes whenever the repository's config may have changed. */
 export const configStamp = (dirs: GitDirs): string => configsOf(dirs).map(stampOf).join(" ");
 
 /**
- * The settings of this repository to be blanked. Costs a process only when the config has a section that may hold
- * one, and again only when the config changed; with includes each time, for those files are not looked at.
+ * The settings of this repository to blank. Starts a process only when the config has a section that may hold one, and
+ * again only after the config changed; with includes every time, because included files are not watched.
  */
 export const blankedKeys = async (dirs: GitDirs, list: () => Promise<Buffer>): Promise<readonly string[]> => {
   const stamp = configStamp(dirs);

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { blankedKeys, type GitDirs, locateGit } from "./git-dir.ts";
 import { killGroup } from "../../process/command/kill.ts";
 
-/** Hardened git (shared/design/security.md C7): environment from scratch, no hooks, filters, pagers or network. */
+/** Hardened git (shared/design/security.md C7): an environment from scratch, no hooks, filters, pagers or network. */
 
 export type GitResult = { exitCode: number; stdout: Buffer; stderr: string };
 
@@ -16,7 +16,7 @@ export type GitOptions = {
   env?: Record<string, string>;
   signal?: AbortSignal;
   timeoutMs?: number;
-  /** Gets the output part by part, however long; `stdout` is then empty. */
+  /** Receives the output in parts, with no limit on its length; `stdout` is then empty. */
   onOutput?: (part: Buffer) => unknown;
 };
 
@@ -39,18 +39,18 @@ export interface Git {
 export type CreateGitOptions = {
   /** The worktree's top; default: the root. The root may be a folder inside it. */
   toplevel?: string;
-  /** The worktree's git directory, when known: nothing that stands in the worktree can then say otherwise. */
+  /** The worktree's git directory, when known, so that nothing inside the worktree can redirect git. */
   gitDir?: string;
   /** The search path for git itself. */
   path?: string;
   author?: Author;
-  /** A file of patterns that are ignored beside the project's own. */
+  /** A file of ignore patterns in addition to the project's own. */
   excludes?: string | undefined;
-  /** Look for the repository from the root upwards, whoever owns it: only to find out what a directory is. */
+  /** Searches upwards from the root for the repository, whoever owns it. Only for finding out what a directory is. */
   discover?: boolean;
-  /** For a process that does not say its own; 30 s. */
+  /** Milliseconds, for calls without a time-out of their own; 30 s. */
   timeoutMs?: number;
-  /** Counts processes; for measurements. */
+  /** Called for every process; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
 };
 
@@ -101,7 +101,7 @@ const settings = [
   "maintenance.auto=false",
   "core.attributesFile=/dev/null",
   "core.excludesFile=/dev/null",
-  // Filling a worktree is making files, one system call after another.
+  // Checking out a worktree creates many files, and one worker would make its system calls one by one.
   `checkout.workers=${Math.min(availableParallelism(), 8)}`,
 ].flatMap((setting) => ["-c", setting]);
 
@@ -155,10 +155,10 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Git => 
   };
 };
 
-/** Every scope but those the environment switches off: the repository's own and the worktree's. */
+/** Lists the repository's and the worktree's scopes; the environment switches off the others. */
 const listKeys = ["config", "--includes", "--name-only", "-z", "--list"];
 
-/** Names may hold `=`, so they are blanked by the environment and not by `-c`. */
+/** Uses environment variables, not `-c`, because names may contain `=`. */
 const blanking = (keys: readonly string[]): Record<string, string> => {
   if (keys.length === 0) return {};
   const env: Record<string, string> = { GIT_CONFIG_COUNT: String(keys.length) };
@@ -169,10 +169,10 @@ const blanking = (keys: readonly string[]): Record<string, string> => {
   return env;
 };
 
-/** A merge driver that is blank would take one side and call it merged; one that fails leaves an honest conflict. */
+/** A blank merge driver would take one side and report success; one that fails leaves a visible conflict. */
 const harmless = (key: string) => (key.endsWith(".required") ? "false" : key.endsWith(".driver") ? "/bin/false" : "");
 
-/** One git process: exactly this environment, exactly these arguments. */
+/** Runs one git process with exactly this environment and these arguments. */
 export const runGit = (
   cwd: string,
   args: readonly string[],
@@ -196,7 +196,7 @@ export const runGit = (
     let stopped: string | undefined;
     const stop = (why: string) => {
       stopped ??= why;
-      // The group: git starts helpers, which would hold the pipes.
+      // Kills the whole group: helpers that git started would keep the pipes open.
       if (child.pid !== undefined) killGroup(child.pid);
     };
     const collect = (into: Buffer[]) => (chunk: Buffer) => {
@@ -227,14 +227,14 @@ export const runGit = (
       else reject(new GitError(`${shown} ended with exit code ${code}: ${text.trim().slice(0, 2000)}`, code, text));
     });
     if (input === undefined) return;
-    // git may end before it has read all; its exit code tells.
+    // git may exit before it has read all input; its exit code decides.
     child.stdin?.on("error", () => undefined);
     child.stdin?.end(input);
   });
 
 export const minGit = "2.39";
 
-/** The git on the path, and whether it is new enough for us. */
+/** The version of git on the path, and whether it is recent enough. */
 export const gitVersion = async (path = "/usr/local/bin:/usr/bin:/bin"): Promise<{ version: string; ok: boolean }> => {
   const { stdout } = await runGit("/", ["--version"], { env: { ...environment, PATH: path } });
   const version = /(?<![\d.])(\d{1,9})\.(\d{1,9})[\w.]*/.exec(stdout.toString("utf8"));

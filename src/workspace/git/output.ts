@@ -1,7 +1,7 @@
 import { decodePath } from "../file/path.ts";
 import type { Git } from "./git.ts";
 
-/** What git prints, read. */
+/** Parses git's output. */
 
 export const splitNul = (bytes: Buffer): string[] => {
   const parts: string[] = [];

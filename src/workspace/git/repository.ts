@@ -4,8 +4,8 @@ import { inflateSync } from "node:zlib";
 import { type GitDirs, locateGit } from "./git-dir.ts";
 
 /**
- * What can be known of a repository from its files, without a process: gitrepository-layout(5). Whatever is unusual
- * (another ref backend, a work tree named in the config) is answered with `undefined`, and git is asked instead.
+ * Reads what it can of a repository from its files, without a process (gitrepository-layout(5)). For anything unusual
+ * (another ref backend, a work tree named in the config) the answer is `undefined` or `ask`, and the caller runs git.
  */
 
 export type Repository = GitDirs & { toplevel: string; prefix: string };
@@ -27,8 +27,8 @@ const isGitDir = ({ gitDir, commonDir }: GitDirs) =>
   textOf(join(gitDir, "HEAD")) !== undefined;
 
 /**
- * The repository a directory (a real path) is in: upwards as git looks, not across file systems. `none`: there is
- * none. `bare`: it is itself one without files, or inside a `.git`. `ask`: only git can tell.
+ * The repository that a directory (a real path) is in, searched upwards as git does, not across file systems. `none`:
+ * there is none. `bare`: the directory is a bare repository, or inside a `.git`. `ask`: only git can say.
  */
 export const findRepository = (directory: string): Repository | "none" | "bare" | "ask" => {
   const device = statSync(directory).dev;
@@ -50,7 +50,7 @@ export const findRepository = (directory: string): Repository | "none" | "bare" 
 
 const oid = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 
-/** Where HEAD points: a branch's full name, a commit when detached. */
+/** Where HEAD points: a branch's full name, or a commit when detached. undefined: only git can say. */
 export const headOf = (gitDir: string): { ref: string | null; oid: string | null } | undefined => {
   const text = textOf(join(gitDir, "HEAD"))?.trim();
   if (text === undefined) return undefined;
@@ -58,7 +58,7 @@ export const headOf = (gitDir: string): { ref: string | null; oid: string | null
   return oid.test(text) ? { ref: null, oid: text } : undefined;
 };
 
-/** A ref's commit; null when there is no such ref, undefined when only git can tell. */
+/** A ref's commit; null: no such ref; undefined: only git can say. */
 export const refOf = (commonDir: string, ref: string): string | null | undefined => {
   if (isFolder(join(commonDir, "reftable"))) return undefined;
   const loose = textOf(join(commonDir, ref))?.trim();
@@ -72,7 +72,7 @@ export const refOf = (commonDir: string, ref: string): string | null | undefined
   return null;
 };
 
-/** Tree and parents of a commit that stands as a loose object; undefined when it is packed away. */
+/** Tree and parents of a commit that is a loose object; undefined: it is not, for example packed. */
 export const looseCommit = (commonDir: string, id: string): { tree: string; parents: string[] } | undefined => {
   try {
     const bytes = inflateSync(readFileSync(join(commonDir, "objects", id.slice(0, 2), id.slice(2))));

@@ -14,9 +14,9 @@ import { copyOf, makeIndex } from "./new-index.ts";
 import type { Landed, LandRequest } from "./request.ts";
 
 /**
- * A plan becomes the project's state: files, index, branch, under git's own index lock. The normal way and the way
- * after a kill are the same: every operation looks first whether it is done. Order: the files; the new index beside
- * the old; the branch by compare-and-swap; the new index in place; the lock.
+ * Carries out a landing plan under git's own index lock. The order: the files; the new index, next to the old one; the
+ * branch, by compare-and-swap; the new index into place; the lock. Each operation first checks whether it is already
+ * done, so recovery after a kill takes the same path as a first attempt.
  */
 
 export const applyLanding = async (request: LandRequest): Promise<Landed> => {
@@ -41,7 +41,9 @@ export const applyLanding = async (request: LandRequest): Promise<Landed> => {
   }
 };
 
-/** An error before the branch is ours leaves the files as they were; after that, the next call finds it landed. */
+/**
+ * On an error before the branch is updated, the files are put back; after that, the next call finds the landing done.
+ */
 const carryOut = async (request: LandRequest): Promise<Landed> => {
   const { origin, plan, git, step } = request;
   let taken = false;
@@ -67,7 +69,10 @@ const carryOut = async (request: LandRequest): Promise<Landed> => {
   }
 };
 
-/** Compare and swap; false: the branch is elsewhere. A ref that another git command has locked is waited for. */
+/**
+ * Updates the branch by compare-and-swap, retrying while another git command has the ref locked. false: it points
+ * elsewhere.
+ */
 const takeBranch = async ({ taskID, origin, plan, git, lockWaitMs }: LandRequest): Promise<boolean> => {
   const deadline = performance.now() + lockWaitMs;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
@@ -91,14 +96,14 @@ const branchAt = async (git: Git, { commonDir }: WorktreeRecord, ref: string): P
   return stdout.toString("latin1").trim() || null;
 };
 
-/** A commit that has landed is known by its id, even when the user has gone on from it. */
+/** Whether the branch has the commit, possibly with later commits of the user's on top. */
 const contains = async (git: Git, present: string | null, { commit, from }: LandingPlan): Promise<boolean> => {
   if (present === null || present === from) return false;
   if (present === commit) return true;
   return (await git.run(["merge-base", "--is-ancestor", commit, present], { ok: [0, 1] })).exitCode === 0;
 };
 
-/** The branch is ours already. Only the index may be missing, when the kill came right after the branch. */
+/** The branch already has the commit. After a kill right behind the branch update, only the index is missing. */
 const finish = async (
   request: LandRequest,
   atCommit: boolean,
@@ -121,8 +126,6 @@ const finish = async (
   }
 };
 
-// ---- files ---------------------------------------------------------------------------------------------------------
-
 type State = { mode: string; sha256: string; stamp: string } | "absent" | "special";
 
 const stateOf = async (root: string, path: string): Promise<State> => {
@@ -132,7 +135,7 @@ const stateOf = async (root: string, path: string): Promise<State> => {
       return found.content;
     case "special":
       return "special";
-    // git knows no folders, and what blocks is a path of its own: of the plan, or the user's.
+    // git tracks no folders; whatever is in the way is another path, of the plan or of the user.
     case "absent":
     case "blocked":
     case "folder":
@@ -142,7 +145,7 @@ const stateOf = async (root: string, path: string): Promise<State> => {
 
 const isLink = (mode: string) => mode === "120000";
 
-/** The executable bit counts only where it is the change: some file systems do not keep it. */
+/** Whether the file is as wanted. The executable bit counts only where it is the change: some file systems lose it. */
 const isAs = (state: State, wanted: LandedPath["before"], { before, after }: LandedPath): boolean => {
   if (wanted === null || typeof state === "string") return wanted === null && state === "absent";
   const modeOnly = before?.sha256 === after?.sha256;
@@ -150,11 +153,11 @@ const isAs = (state: State, wanted: LandedPath["before"], { before, after }: Lan
   return state.sha256 === wanted.sha256 && sameMode;
 };
 
-/** What may be replaced by what it is, for `replaceFile`; undefined: it is not as wanted. */
+/** The stamp to pass to `replaceFile` where the file is as wanted, else undefined. */
 const stampIf = (state: State, wanted: LandedPath["before"], path: LandedPath): string | undefined =>
   isAs(state, wanted, path) ? (typeof state === "string" ? "-" : state.stamp) : undefined;
 
-/** Brings one path from before to after. False: it is as neither, the user's bytes stay. */
+/** Brings one path from `before` to `after`. false: it is neither, and the user's bytes stay. */
 const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> => {
   const { origin, taskID, step } = request;
   const root = origin.toplevel;
@@ -162,7 +165,7 @@ const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> =
   const state = await stateOf(root, path.path);
   if (isAs(state, path.after, path)) return true;
   if (!isAs(state, path.before, path)) return false;
-  // The user may save the file in this very moment: it is looked at again right before it is replaced.
+  // The user may save the file at this moment, so it is inspected again right before it is replaced.
   const still = async () => {
     step("rename");
     return stampIf(await stateOf(root, path.path), path.before, path);
@@ -173,7 +176,7 @@ const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> =
   return true;
 };
 
-/** False: something of the user's stands in the way, a file above the path or a folder that is not empty. */
+/** false: something of the user's is in the way, a file where a folder must be or a folder that is not empty. */
 const write = async (
   request: LandRequest,
   path: string,
@@ -186,7 +189,7 @@ const write = async (
   return replaceFile(root, path, await landedContent(request, path, wanted), request.taskID, ready);
 };
 
-/** Puts back what still is as we wrote it; the branch went elsewhere before it was ours. */
+/** Restores every path that is still as we wrote it. Only before the branch is updated. */
 const rollBack = async (request: LandRequest, reason: string): Promise<Landed> => {
   const { origin, plan, taskID, step } = request;
   const root = origin.toplevel;

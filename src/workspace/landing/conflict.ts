@@ -10,15 +10,15 @@ import type { MarkedRebase } from "../workspace.ts";
 import { type Commit, commitOf } from "../object/commit.ts";
 
 /**
- * A change that conflicts with the project is put on top of what the project holds now, uncommitted work included. Where
- * both changed the same, the file has both sides between conflict markers, for the agent to make one of.
+ * Applies a conflicting change on top of what the project holds now, uncommitted work included. Where both sides
+ * changed the same lines, the file has both between conflict markers, for an agent to resolve.
  */
 
 export const projectSide = "the project now";
 export const baseSide = "where you began";
 export const taskSide = "your change";
 
-/** Longest description of the project's side, characters. */
+/** Maximum length of the project's diff, characters. */
 const mostShown = 12_000;
 
 export type MarkedRebaseRequest = {
@@ -32,10 +32,10 @@ export type MarkedRebaseRequest = {
   dirty: readonly string[];
 };
 
-/** Told before the worktree is changed. */
+/** `before` is called before the worktree is changed. */
 export const rebaseWithMarkers = async (request: MarkedRebaseRequest, before: () => void): Promise<MarkedRebase> => {
   const { git, worktree, taken, baseTree, commit, message, dirty } = request;
-  // An ignored file or one that is not checked out is in no snapshot: an agent would never see what is in its way.
+  // An ignored or skipped file is in no snapshot, so an agent could not see what is in its way.
   const uncommitted = (await changesOf(git, taken.head, taken.commit)).map(({ path }) => path);
   const unseen = dirty.filter((path) => !uncommitted.some((other) => other === path || other.startsWith(`${path}/`)));
   if (unseen.length > 0) return { ok: false, paths: unseen };
@@ -65,7 +65,7 @@ export const rebaseWithMarkers = async (request: MarkedRebaseRequest, before: ()
   };
 };
 
-/** git names the sides by commits that mean nothing to the reader. */
+/** Replaces git's names of the sides, which are commit ids, by labels that make sense to the reader. */
 const relabel = async (worktree: string, path: string, { ours, theirs }: MergeResult): Promise<void> => {
   const there = await readFileState(worktree, path, mostBytes);
   if (there.kind !== "present" || there.content.mode === "120000") return;
@@ -76,11 +76,11 @@ const relabel = async (worktree: string, path: string, { ours, theirs }: MergeRe
     return line.replace(/^\|{7} (?:[0-9a-f]{7,64}|empty tree)/, `||||||| ${baseSide}`);
   };
   const named = text.split("\n").map(marked).join("\n");
-  // Who dies here is known by the base that is not marked yet, and the worktree is filled anew.
+  // A crash here leaves the base unrecorded, and the worktree is then checked out again.
   if (named !== text) await overwriteFile(worktree, path, Buffer.from(named, "latin1"));
 };
 
-/** Paths of these that still have conflict markers of ours. */
+/** Those of the paths that still have our conflict markers. */
 export const unresolvedIn = async (worktree: string, paths: readonly string[]): Promise<string[]> => {
   const marks = [`<<<<<<< ${projectSide}`, `||||||| ${baseSide}`, `>>>>>>> ${taskSide}`];
   const open: string[] = [];

@@ -8,13 +8,13 @@ import { changesOf } from "../object/change.ts";
 import { keptBytes } from "./kept-bytes.ts";
 import type { LandingPlan } from "../workspace.ts";
 
-/** Where a landing takes a file's bytes from. They are what the plan says, or nothing is written. */
+/** Where a landing gets a file's bytes from. They are verified against the plan's hash before anything is replaced. */
 
 export type ContentRequest = { worktree: string; git: Git; plan: LandingPlan; kept: string };
 
 export type LandedFile = { mode: string; sha256: string; object?: string };
 
-/** The bytes to be written: kept ones, the Task's worktree's, or the repository's as git would check them out. */
+/** The bytes to write: kept ones, else the Task's worktree's, else the repository's as git would check them out. */
 export const landedContent = async (request: ContentRequest, path: string, wanted: LandedFile): Promise<Source> => {
   const { mode } = wanted;
   const inRepository = async (onPart: (part: Buffer) => unknown) => {
@@ -60,7 +60,7 @@ export const landedContent = async (request: ContentRequest, path: string, wante
   };
 };
 
-/** Longer than any target of a link. */
+/** Bytes; longer than any link's target. */
 const mostLink = 64 * 1024;
 
 const objectAt = async ({ git, plan }: ContentRequest, path: string): Promise<string | undefined> =>

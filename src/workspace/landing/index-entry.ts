@@ -1,14 +1,14 @@
 import type { Git } from "../git/git.ts";
 import { splitNul } from "../git/output.ts";
 
-/** What the project's index holds. */
+/** Reads entries of the project's index. */
 
 export type IndexEntry = { mode: string; object: string };
 
-/** Longest list of paths given to git as arguments; longer ones are picked from the list of all. */
+/** Bytes of paths passed to git as arguments; with more, all entries are listed and filtered. */
 const argumentBytes = 100_000;
 
-/** Index entries of these paths and of what is below them. A path in conflict stands with mode "conflict". */
+/** Index entries of these paths and of the paths below them. A path in conflict has the mode "conflict". */
 export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map<string, IndexEntry>> => {
   const fit = paths.every((path) => path.isWellFormed()) && paths.join("").length < argumentBytes;
   const { stdout } = await git.run(["ls-files", "-s", "-z", "--", ...(fit ? paths : [])]);

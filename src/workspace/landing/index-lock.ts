@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 
 /**
- * git's own lock on a project's index, taken by us: while it stands no git command of the user's changes index or
- * branch. It holds our Task's name, so that the lock of a landing that was killed is known and taken over.
+ * Takes git's own lock on a project's index: while it exists, no git command of the user's changes index or branch. The
+ * lock file names our Task, so that the lock of a killed landing is recognised and taken over.
  */
 
 export interface IndexLock {
-  /** Left by an earlier run of the same Task's landing. */
+  /** The lock was left by an earlier, killed landing of the same Task. */
   readonly takenOver: boolean;
   release(): void;
 }
@@ -17,7 +17,7 @@ const lockOf = (gitDir: string) => join(gitDir, "index.lock");
 
 const textOf = (path: string): string | undefined => {
   try {
-    // git's own locks are whole indexes; ours is a line.
+    // git's own lock files are whole indexes; ours is one line.
     return readFileSync(path).toString("latin1", 0, 200);
   } catch {
     return undefined;
@@ -34,7 +34,7 @@ const tryUnlink = (path: string) => {
   }
 };
 
-/** undefined: another process held it all the time. */
+/** undefined: another process held the lock for all of `waitMs`. */
 export const lockIndex = async (gitDir: string, taskID: string, waitMs: number): Promise<IndexLock | undefined> => {
   const lock = lockOf(gitDir);
   const own = join(gitDir, `sortie-${taskID}.lock`);
@@ -51,7 +51,7 @@ export const lockIndex = async (gitDir: string, taskID: string, waitMs: number):
       tryUnlink(own);
       return held(true);
     }
-    // Written first and linked then: whoever sees the lock sees whose it is.
+    // Written first, then linked: the lock never exists without its owner's name in it.
     writeFileSync(own, token);
     try {
       linkSync(own, lock);
@@ -69,7 +69,7 @@ export const lockIndex = async (gitDir: string, taskID: string, waitMs: number):
   }
 };
 
-/** Where the file system has no hard links. */
+/** For file systems without hard links. */
 const writeExclusive = (path: string, text: string): boolean => {
   try {
     writeFileSync(path, text, { flag: "wx" });
@@ -80,7 +80,7 @@ const writeExclusive = (path: string, text: string): boolean => {
   }
 };
 
-/** Waits until no git command is at the index. False: one was all the time. */
+/** Waits until no git command holds the index. false: one did for all of `waitMs`. */
 export const waitForIndex = async (gitDir: string, taskID: string, waitMs: number): Promise<boolean> => {
   const deadline = performance.now() + waitMs;
   for (let pause = 5; existsSync(lockOf(gitDir)); pause = Math.min(pause * 2, 100)) {

@@ -2,9 +2,9 @@ import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, wr
 import { join } from "node:path";
 import { sha256 } from "../file/inspect.ts";
 
-/** The user's bytes and the merged ones, kept by their hash until the landing is done. */
+/** Keeps the user's bytes and the merged ones, named by SHA-256, until the landing is done. */
 
-/** On disk before it answers. */
+/** Returns the SHA-256. The bytes are durable by then. */
 export const keepBytes = (folder: string, bytes: Buffer): string => {
   const hash = sha256(bytes);
   mkdirSync(folder, { recursive: true, mode: 0o700 });

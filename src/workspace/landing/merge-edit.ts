@@ -8,9 +8,9 @@ import type { IndexEntry } from "./index-entry.ts";
 import { keepBytes } from "./kept-bytes.ts";
 
 /**
- * A path that the user has edited, staged or deleted, and that a landing changes: three ways, file and index each for
- * itself. What comes out stays uncommitted. The user's bytes and the merged ones are kept in a folder of ours under
- * their SHA-256, so that a landing can be finished or taken back after a kill.
+ * Merges a landing's change with a path that the user has edited, staged or deleted: a three-way merge, for file and
+ * index separately. The result stays uncommitted. The user's bytes and the merged ones are kept under their SHA-256, so
+ * that a landing can be completed or rolled back after a kill.
  */
 
 export type EditedSides = { disk: boolean; index: boolean };
@@ -21,13 +21,13 @@ export type MergeEditRequest = {
   git: Git;
   worktreeGit: Git;
   kept: string;
-  /** Whether the executable bit means anything to this repository. */
+  /** Whether this repository honours the executable bit. */
   modes: boolean;
 };
 
 type Side = { change: Change; seen: InspectedFile; entry: IndexEntry | null; edited: EditedSides; after: string };
 
-/** undefined: both changed the same lines, or what cannot be merged. */
+/** undefined: both sides changed the same lines, or the content cannot be merged. */
 export const mergeUserEdit = async (request: MergeEditRequest, side: Side): Promise<LandedPath | undefined> => {
   const file = await fileOf(request, side);
   if (file === undefined) return undefined;
@@ -53,7 +53,7 @@ const fileOf = async (request: MergeEditRequest, side: Side): Promise<LandedPath
   if (from === null || [before.mode, from.mode, to.mode].some(isLink)) return undefined;
   const mode = request.modes ? mergeValue(before.mode, from.mode, to.mode) : to.mode;
   if (mode === undefined || seen.kind !== "present") return undefined;
-  // Only the mode is the user's: nothing is to be merged, however large the file is.
+  // The user changed only the mode: no merge is needed, however large the file is.
   if (seen.content.object === from.object)
     return { path, before, after: { mode, sha256: after, object: to.object }, merged: true };
   const there = await readFileState(request.root, path, mostBytes);
@@ -67,7 +67,7 @@ const fileOf = async (request: MergeEditRequest, side: Side): Promise<LandedPath
   return { path, before, after: { mode, sha256: keepBytes(request.kept, merged), object: to.object }, merged: true };
 };
 
-/** What the index gets where the user has staged something of his own; null: nothing stands there. */
+/** The new index entry where the user has staged a change; null: no entry; undefined: cannot be merged. */
 const indexOf = async (
   { git, kept }: MergeEditRequest,
   { from, to }: Change,
@@ -83,7 +83,7 @@ const indexOf = async (
   if (ours === undefined || base === undefined || theirs === undefined) return undefined;
   const merged = await mergeText(git, kept, { ours, base, theirs });
   if (mode === undefined || merged === undefined) return undefined;
-  // An object that nothing names yet changes nothing of what the user sees.
+  // Writing an object that no index entry names yet changes nothing that the user sees.
   const { stdout } = await git.run(["hash-object", "-w", "--stdin"], { input: merged });
   return { mode, object: stdout.toString("latin1").trim() };
 };

@@ -5,7 +5,7 @@ import { type Change, changesOf } from "../object/change.ts";
 import { entriesOf } from "./index-entry.ts";
 import type { LandRequest } from "./request.ts";
 
-/** The index as it will be, made beside the index; what the user has staged stays. */
+/** Prepares the project's new index as a copy next to the current one. */
 
 export const indexStampOf = (gitDir: string): string => {
   const stats = statSync(join(gitDir, "index"), { throwIfNoEntry: false });
@@ -14,9 +14,7 @@ export const indexStampOf = (gitDir: string): string => {
 
 export const copyOf = ({ origin, taskID }: LandRequest) => join(origin.projectGitDir, `sortie-${taskID}.index`);
 
-// ---- index ---------------------------------------------------------------------------------------------------------
-
-/** The index as it will be, beside the index: our paths as in the commit, everything else as the user has it. */
+/** Creates the copy: our paths as in the commit, everything else as the user has it, staged changes included. */
 export const makeIndex = async (request: LandRequest): Promise<void> => {
   const { origin, plan, git, step } = request;
   const index = join(origin.projectGitDir, "index");
@@ -24,7 +22,7 @@ export const makeIndex = async (request: LandRequest): Promise<void> => {
   step("copy index");
   rmSync(`${copy}.lock`, { force: true });
   copyFileSync(index, copy);
-  // git trusts a file that is older than its index. The copy must not look younger than what it was copied from.
+  // git trusts a file older than its index without reading it: the copy must not look newer than the original.
   const seconds = Math.floor(statSync(index).mtimeMs / 1000);
   utimesSync(copy, seconds, seconds);
 
@@ -43,7 +41,7 @@ export const makeIndex = async (request: LandRequest): Promise<void> => {
   });
 };
 
-/** Paths whose index entry is neither the old nor the new one: what the user staged in between stays staged. */
+/** Paths whose index entry is neither the old nor the new one: the user staged them since, and they stay staged. */
 const restaged = async ({ git, plan }: LandRequest): Promise<Set<string>> => {
   const changes = await changesOf(git, plan.from, plan.commit);
   const own = new Map(plan.paths.map(({ path, index }) => [path, index]));

@@ -16,8 +16,8 @@ import { waitForIndex } from "./index-lock.ts";
 import { type EditedSides, mergeUserEdit } from "./merge-edit.ts";
 
 /**
- * What a landing would change, or why it cannot. Nothing of the user's is written. Clean means clean by bytes: what the
- * index believes of a file (assume-unchanged, a coarse clock) does not count.
+ * Plans a landing: what it would change, or why it cannot. Writes nothing of the user's. A file is clean only if its
+ * bytes are: what the index believes (assume-unchanged, a coarse clock) does not count.
  */
 
 export type PlanRequest = {
@@ -30,7 +30,7 @@ export type PlanRequest = {
   commit: Commit;
   base: string;
   ref: string | null;
-  /** Our folder for what the user has edited, and what became of it. */
+  /** Our folder for the bytes of files that the user edited, and of their merges. */
   kept: string;
   lockWaitMs: number;
 };
@@ -76,7 +76,7 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
     else paths.push(landed);
   }
   if (dirty.size > 0) return { reason: "dirty", paths: [...dirty].sort() };
-  // What goes makes room for what comes: a file may become a folder, and the other way round.
+  // Deletions first, to make room: a file may become a folder, and a folder a file.
   paths.sort((one, other) => Number(one.after !== null) - Number(other.after !== null));
   return { commit: commit.commit, tree: commit.tree, from: base, ref, paths };
 };
@@ -84,7 +84,7 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
 const resolved = async (git: Git, ref: string): Promise<string | null> =>
   (await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] })).stdout.toString("latin1").trim() || null;
 
-/** Paths where the user's index or files are not as in the branch: those that stand in the way, and those edited. */
+/** Paths where the user's index or files differ from the branch: those that block the landing, and those to merge. */
 const editsOf = async (
   { git, origin }: PlanRequest,
   changes: readonly Change[],
@@ -133,7 +133,7 @@ const editsOf = async (
   return { blocked, edited };
 };
 
-/** Whether the file system's executable bit means anything to this repository. */
+/** Whether this repository honours the executable bit. */
 const keepsModes = ({ commonDir }: WorktreeRecord): boolean => {
   try {
     return !/^\s*filemode\s*=\s*(false|no|off|0)\s*$/im.test(readFileSync(join(commonDir, "config"), "utf8"));
@@ -142,7 +142,7 @@ const keepsModes = ({ commonDir }: WorktreeRecord): boolean => {
   }
 };
 
-/** Ids of files after the conversions (line ends) that the attributes ask for. */
+/** Object ids of files after the conversions (line endings) that the attributes ask for, in the order of `paths`. */
 const convertedIDs = async (git: Git, paths: readonly string[]): Promise<string[]> => {
   if (paths.length === 0) return [];
   const input = Buffer.concat(paths.map((path) => Buffer.from(`${quoted(path)}\n`, "latin1")));
@@ -150,11 +150,11 @@ const convertedIDs = async (git: Git, paths: readonly string[]): Promise<string[
   return stdout.toString("latin1").split("\n");
 };
 
-/** A path on one line, in the quoting of git's own output. */
+/** A path on one line, in the quoting that git itself uses. */
 const quoted = (path: string): string =>
   `"${[...encodePath(path)].map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x22 || byte === 0x5c ? `\\${byte.toString(8).padStart(3, "0")}` : String.fromCharCode(byte))).join("")}"`;
 
-/** SHA-256 of the bytes every added or changed path will have on disk: those that were checked, in the worktree. */
+/** SHA-256 of the bytes that each added or changed path will have on disk: the worktree's, which the checks ran on. */
 const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, string>> => {
   const { worktree, worktreeGit, base } = request;
   const hashes = new Map<string, string>();

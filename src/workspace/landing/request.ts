@@ -2,9 +2,9 @@ import type { Git } from "../git/git.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan } from "../workspace.ts";
 
-/** What a landing is given, and what it comes to. */
+/** What a landing takes and returns. */
 
-/** Told before every operation; a test throws or ends the process there. */
+/** Called before every operation; a test throws or ends the process there. */
 export type OnStep = (name: string) => void;
 
 export type LandRequest = {
@@ -15,9 +15,9 @@ export type LandRequest = {
   /** git in the project's own files. */
   git: Git;
   plan: LandingPlan;
-  /** Bytes by their hash: what the user had edited, and what it was merged to. */
+  /** The folder of bytes by their hash: what the user had edited, and its merges. */
   kept: string;
-  /** The index as the plan saw it; undefined after a restart. */
+  /** Stamp of the index at the time of the plan; undefined after a restart. */
   indexStamp: string | undefined;
   step: OnStep;
   lockWaitMs: number;

@@ -1,18 +1,19 @@
 import type { Git } from "../git/git.ts";
 import { encodePath } from "../file/path.ts";
 
-/** Blobs of the repository, part by part: a file may be larger than what anybody should hold. */
+/** Streams blobs of the repository, since a file may be too large to hold in memory. */
 
 export type Blob = { object: string; path: string; mode: string };
 
-/** A blob as it would stand on disk, line ends converted. */
+/** A blob as it would be on disk, line endings converted. */
 export const checkOut = async (
   git: Git,
   { object, path, mode }: Blob,
   onPart: (part: Buffer) => unknown,
 ): Promise<void> => {
   if (mode === "120000") return plainBlob(git, object, onPart);
-  // The header names the size before conversion: one object a process, whose output ends with a line feed of git's.
+  // The header states the size before conversion, so it cannot delimit objects: each has a process of its own, and
+  // git's final line feed is cut off.
   const input = Buffer.concat([Buffer.from(`${object} `), encodePath(path), Buffer.of(0)]);
   let begun = false;
   let held: Buffer | undefined;
@@ -34,7 +35,7 @@ const plainBlob = async (git: Git, object: string, onPart: (part: Buffer) => unk
   await git.run(["cat-file", "blob", object], { onOutput: onPart });
 };
 
-/** undefined: larger than `most`. */
+/** undefined: larger than `most` bytes. */
 const within = async (
   most: number,
   read: (onPart: (part: Buffer) => void) => Promise<void>,

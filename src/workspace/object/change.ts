@@ -5,7 +5,7 @@ import { splitNul } from "../git/output.ts";
 
 export type Change = { path: string; from: Side; to: Side };
 
-/** One line per path; renames are a deletion and an addition. */
+/** Renames are listed as a deletion and an addition. */
 export const changesOf = async (git: Git, from: string, to: string): Promise<Change[]> => {
   const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
   const parts = splitNul(stdout);

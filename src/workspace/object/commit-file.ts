@@ -2,30 +2,30 @@ import type { Readable } from "node:stream";
 import { decodePath } from "../file/path.ts";
 import type { Git } from "../git/git.ts";
 
-/** The files of one commit, listed and read by object id: what is on disk is not looked at. */
+/** The files of one commit, listed and read by object id, whatever is on disk. */
 
 /** An entry of the index or of a tree. `mode` is git's: 100644, 100755, 120000 (link) or 160000 (submodule). */
 export type TrackedFile = { path: string; mode: string; object: string; stage: number; bytes?: number };
 
-/** `bytes` of a link are its target. */
+/** A link's `bytes` are its target. */
 export type TrackedContent =
   | { kind: "bytes"; bytes: Buffer }
-  /** Too large to be held; closes when it was read or destroyed. */
+  /** For content too large to hold in memory; closes once it was read or destroyed. */
   | { kind: "stream"; bytes: number; stream: Readable }
   | { kind: "absent"; reason: string };
 
 export interface TrackedReader extends Disposable {
-  /** Best called in the order of the entries. Never rejects for what a file is, only for what fails. */
+  /** Fastest in the order of the entries. Rejects for I/O failures only; a file that cannot be read is `absent`. */
   read(entry: TrackedFile, maxBytes: number): Promise<TrackedContent>;
 }
 
-/** Objects of a commit that are read by one process, bytes. */
+/** Bytes of objects read by one git process. */
 const batchBytes = 8 * 1024 * 1024;
 
-/** What one git process may print leaves room for no larger object. */
+/** Bytes. Larger objects do not fit into the output limit of one git process. */
 const objectBytes = 60 * 1024 * 1024;
 
-/** A commit's tree, below a folder of it ("" for the top) and relative to that. */
+/** The files of a commit below the folder `prefix` ("" for the top); paths are relative to it. */
 export const listCommitFiles = async (
   git: Git,
   commit: string,
@@ -43,7 +43,7 @@ export const listCommitFiles = async (
   }));
 };
 
-/** The bytes of a commit's objects; `entries` as listed, with their sizes. Works without any worktree. */
+/** Reads a commit's objects; `entries` as listed, with their sizes. Needs no worktree. */
 export const createCommitReader = (git: Git, entries: readonly TrackedFile[], signal: AbortSignal): TrackedReader => {
   const batches: string[][] = [];
   const batchOf = new Map<string, number>();
@@ -58,13 +58,13 @@ export const createCommitReader = (git: Git, entries: readonly TrackedFile[], si
     batches.at(-1)?.push(object);
     batchOf.set(object, batches.length - 1);
   }
-  /** The two newest batches; an object that occurs again later is read again. */
+  /** The two newest batches; an object needed again later is read again. */
   const loaded = new Map<number, Promise<Map<string, Buffer>>>();
   const load = (index: number): Promise<Map<string, Buffer>> => {
     const known = loaded.get(index);
     if (known !== undefined) return known;
     const found = catFile(git, batches[index] ?? [], signal);
-    // Awaited by its reader; one that fails before that must not end the process.
+    // `read` awaits it; if it fails before that, the rejection must not end the process.
     found.catch(() => undefined);
     loaded.set(index, found);
     for (const old of loaded.keys()) if (loaded.size > 2) loaded.delete(old);
@@ -82,7 +82,7 @@ export const createCommitReader = (git: Git, entries: readonly TrackedFile[], si
   };
 };
 
-/** "<object> blob <size>\n<bytes>\n" for each, or "<object> missing\n". */
+/** git prints "<object> blob <size>\n<bytes>\n" for each, or "<object> missing\n". */
 const catFile = async (git: Git, objects: readonly string[], signal: AbortSignal): Promise<Map<string, Buffer>> => {
   const input = objects.map((object) => `${object}\n`).join("");
   const { stdout } = await git.run(["cat-file", "--batch"], { input, signal, timeoutMs: listTimeoutMs });

@@ -1,7 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Git } from "../git/git.ts";
 
-/** A Task's tree as one commit on its base. */
+/** Creates commit objects. */
 
 export type Commit = EventData["tree.committed"];
 

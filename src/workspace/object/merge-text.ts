@@ -2,19 +2,19 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Git } from "../git/git.ts";
 
-/** Three versions of a text become one, by `git merge-file`. */
+/** Merges three versions of a text by `git merge-file`. */
 
-/** Larger than this nobody edits by hand, bytes. */
+/** Bytes. Larger files are not merged: they are not edited by hand. */
 export const mostBytes = 16 * 1024 * 1024;
 
 export type Sides = { ours: Buffer; base: Buffer; theirs: Buffer };
 
-/** undefined: both changed the same lines, or it is no text. `folder` is made, and ours to write in. */
+/** undefined: both sides changed the same lines, or it is no text. `folder` is created; the caller must own it. */
 export const mergeText = async (git: Git, folder: string, sides: Sides): Promise<Buffer | undefined> => {
   const { ours, base, theirs } = sides;
   if (ours.equals(theirs) || base.equals(theirs)) return ours;
   if (base.equals(ours)) return theirs;
-  // As git judges it.
+  // The test that git uses.
   const binary = (bytes: Buffer) => bytes.length > mostBytes || bytes.subarray(0, 8000).includes(0);
   if (binary(ours) || binary(base) || binary(theirs)) return undefined;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -24,7 +24,7 @@ export const mergeText = async (git: Git, folder: string, sides: Sides): Promise
     return file;
   });
   try {
-    // The exit code counts the conflicts; 255 is a refusal.
+    // The exit code is the number of conflicts; 255 is an error.
     const ok = Array.from({ length: 256 }, (_, code) => code);
     const { exitCode, stdout } = await git.run(["merge-file", "-p", "-q", ...files], { ok });
     return exitCode === 0 ? stdout : undefined;
@@ -33,6 +33,6 @@ export const mergeText = async (git: Git, folder: string, sides: Sides): Promise
   }
 };
 
-/** One of three values when at most one side changed it, or both the same way. */
+/** Merges a single value: one side's when the other did not change it, or changed it the same way; else undefined. */
 export const mergeValue = <T>(ours: T, base: T, theirs: T): T | undefined =>
   ours === theirs || base === theirs ? ours : base === ours ? theirs : undefined;

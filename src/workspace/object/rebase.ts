@@ -3,12 +3,12 @@ import { idOf, splitNul } from "../git/output.ts";
 import { changesOf } from "./change.ts";
 import { type Commit, commitOf } from "./commit.ts";
 
-/** A Task's one change on top of another commit, merged in the object store. */
+/** Rebases a Task's one change onto another commit, in the object store alone. */
 
 export type MergeResult = { tree: string; conflicts: string[]; said: string[]; ours: string; theirs: string };
 
 /**
- * `said`: what git says of conflicts that show in no file. In files the sides are named by the commits `ours` and
+ * `said`: git's messages about conflicts that show in no file. The files name the sides by the commits `ours` and
  * `theirs`.
  */
 export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise<MergeResult> => {
@@ -20,7 +20,7 @@ export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise
   const end = parts.indexOf("");
   const conflicts = [...new Set(parts.slice(0, end === -1 ? undefined : end))].sort();
   if (conflicts.length === 0) throw new GitError(`git merge-tree named no path of its conflicts`, exitCode, "");
-  // Then, for each message: how many paths, the paths, its kind, its text.
+  // Each message is: the number of paths, the paths, its kind, its text.
   const said: string[] = [];
   const messages = end === -1 ? [] : parts.slice(end + 1);
   for (let at = 0; at < messages.length; ) {
@@ -40,13 +40,13 @@ export type RebaseRequest = {
   message: string;
   /** The branch's commit now. */
   onto: string;
-  /** The commit that the base is a snapshot on; undefined where the base is the branch's own. */
+  /** The commit that the base is a snapshot of; undefined where the base is the branch's own commit. */
   head: string | undefined;
 };
 
 /**
- * On the branch, without what the user had not committed when the Task began. A change that needs such lines is
- * `entangled` as long as the branch still lacks them: no other round would help.
+ * Moves the change onto the branch, without what the user had not committed when the Task began. A change that needs
+ * such lines is `entangled` until the branch has them: another round would not help.
  */
 export const rebaseOnto = async ({ git, commit, message, onto, head }: RebaseRequest): Promise<Rebased> => {
   const baseTree = await idOf(git, `${onto}^{tree}`);
@@ -64,7 +64,7 @@ export const rebaseOnto = async ({ git, commit, message, onto, head }: RebaseReq
   return { ok: true, baseCommit: onto, baseTree, commit: made, tree: merged.tree, left };
 };
 
-/** Changes to what is uncommitted alone, such as an untracked file that the Task took away. */
+/** Changes that touch uncommitted files only, such as deleting an untracked file. */
 const leftOf = async (git: Git, commit: Commit, head: string, onto: string, tree: string, since: Set<string>) => {
   const uncommitted = await pathsOf(git, head, commit.parent);
   const landing = await pathsOf(git, onto, tree);
@@ -76,9 +76,9 @@ const pathsOf = async (git: Git, from: string, to: string): Promise<Set<string>>
   new Set((await changesOf(git, from, to)).map(({ path }) => path));
 
 /**
- * The two sides to merge, with the Task's base as their merge base. When the branch grew from that base it is by
- * itself. When it did not (it was rewritten, or the base is a snapshot) a common root of the base's tree is made for
- * both: an older common ancestor would bring back what the user took away.
+ * The two sides to merge, with the Task's base as their merge base. A branch that grew from the base is used directly.
+ * Otherwise (it was rewritten, or the base is a snapshot) both sides get a common root with the base's tree: an older
+ * common ancestor would bring back what the user removed.
  */
 const sides = async (git: Git, onto: string, commit: Commit): Promise<[string, string]> => {
   const grew = await git.run(["merge-base", "--is-ancestor", commit.parent, onto], { ok: [0, 1] });
@@ -88,7 +88,10 @@ const sides = async (git: Git, onto: string, commit: Commit): Promise<[string, s
   return [ours, await commitOf(git, commit.tree, root, "task")];
 };
 
-/** `left`: changes to what is uncommitted alone. `entangled`: the change needs lines that the user has not committed. */
+/**
+ * `left`: paths of changes to uncommitted files only. `entangled`: the change needs lines that the user has not
+ * committed.
+ */
 export type Rebased =
   | { ok: true; baseCommit: string; baseTree: string; commit: string; tree: string; left: string[] }
   | { ok: false; reason: "conflict" | "entangled"; paths: string[] };

@@ -9,25 +9,25 @@ import type { Commit } from "../object/commit.ts";
 import { hiddenIn, showHidden } from "./hidden-flag.ts";
 import { type Change, isIn, specialOf, statusOf } from "./status.ts";
 
-/** The tree on disk as one commit on the base: made anew each time, whatever the agents did with branches meanwhile. */
+/** Makes the tree on disk one commit on the base, whatever agents did with branches meanwhile. */
 
 export type Base = { commit: string; tree: string };
 
 export type CommitRequest = {
-  /** At the worktree's top. */
+  /** git at the worktree's top. */
   git: Git;
   worktree: string;
   dirs: { gitDir: string; commonDir: string };
   branch: string;
   base: Base;
   message: string;
-  /** What we committed here last: an unchanged tree is told by one process. */
+  /** Our last commit here; with it, one process detects that the tree is unchanged. */
   last: Commit | undefined;
   /** Folders that never enter a commit. */
   without?: readonly string[];
 };
 
-/** What an agent's unfinished merge or rebase leaves would make a commit of ours something else. */
+/** State of an agent's unfinished merge or rebase, which would change what our commit means. */
 const unfinished = [
   "MERGE_HEAD",
   "MERGE_MSG",
@@ -60,7 +60,7 @@ export const commitTree = async (request: CommitRequest): Promise<Commit | undef
   if (keep.length === 0 && unstage.length === 0)
     return status.oid === base.commit || last === undefined ? undefined : { ...last, omitted };
 
-  // `commit -a` takes every tracked file as it is on disk; what it would not take, or should not, goes one by one.
+  // `commit -a` takes every tracked file as on disk; the paths it does not or must not take are handled one by one.
   const all = omitted.length === 0 && unstage.length === 0 && keep.every((change) => !change.untracked);
   if (unstage.length > 0) await git.run(["update-index", "-z", "--index-info"], { input: restored(unstage) });
   if (!all && keep.length > 0)
@@ -132,7 +132,7 @@ const restored = (changes: readonly Change[]): Buffer =>
     }),
   );
 
-/** A lock that a killed git left in the Task's own corner of the repository is taken away, once. */
+/** Removes, once, a lock that a killed git left in the Task's own part of the repository, and tries again. */
 const retrying = (git: Git, { gitDir, commonDir }: { gitDir: string; commonDir: string }): Git => ({
   root: git.root,
   async run(args: readonly string[], options?: GitOptions): Promise<GitResult> {
@@ -148,16 +148,19 @@ const retrying = (git: Git, { gitDir, commonDir }: { gitDir: string; commonDir: 
   },
 });
 
-/** Tracked files as in the commit, untracked ones gone, ignored ones as they are. One process when it is so already. */
+/**
+ * Restores tracked files to the commit and removes untracked ones; ignored files stay. One process when nothing
+ * changed.
+ */
 export const resetTo = async (git: Git, commit: string, without: readonly string[] = []): Promise<void> => {
   const { oid, changes } = await statusOf(git);
   if (oid === commit && changes.length === 0) return;
   await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
-  // Twice forced: nested repositories are not in the commit either.
+  // Forced twice, so that nested repositories are removed too.
   const except = without.flatMap((path) => ["-e", patternOf(path)]);
   if (oid !== commit || changes.some((change) => change.untracked))
     await git.run(["clean", "-q", "-d", "-f", "-f", ...except]);
 };
 
-/** A path as a pattern of its own, from the top. */
+/** An ignore pattern that matches exactly this path, from the top. */
 export const patternOf = (path: string): string => `/${path.replace(/[\\*?[\]!# ]/g, "\\$&")}`;

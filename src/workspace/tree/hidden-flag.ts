@@ -2,9 +2,9 @@ import { existsSync, readFileSync } from "node:fs";
 import type { Git } from "../git/git.ts";
 
 /**
- * Paths that an index keeps git from looking at: "assume unchanged" and "skip worktree" (gitformat-index(5)). With
- * such a mark on a file, what was checked on disk and what is committed could differ. Read here, because asking git
- * costs a process for each commit; an index that is not understood has none, and git says what is wrong with it.
+ * Paths that an index tells git not to look at: "assume unchanged" and "skip worktree" (gitformat-index(5)). With such
+ * a flag, the file that was checked on disk and the one that is committed could differ. Parsed here, because asking git
+ * costs a process per commit. An index that cannot be parsed yields none; git then reports what is wrong with it.
  */
 export const hiddenPaths = (index: Buffer, idBytes: number): Buffer[] => {
   const hidden: Buffer[] = [];
@@ -18,7 +18,7 @@ export const hiddenPaths = (index: Buffer, idBytes: number): Buffer[] => {
       const extended = (flags & 0x4000) !== 0;
       const skipped = extended && (index.readUInt16BE(flagsAt + 2) & 0x4000) !== 0;
       let from = flagsAt + (extended ? 4 : 2);
-      // Version 4 says how much of the name before falls away, in git's offset encoding, and does not pad.
+      // Version 4 gives the length to cut from the previous name, in git's offset encoding, and has no padding.
       let strip = 0;
       if (version === 4) {
         let byte = index.readUInt8(from++);
@@ -41,14 +41,14 @@ export const hiddenPaths = (index: Buffer, idBytes: number): Buffer[] => {
   return hidden;
 };
 
-/** Files on disk that an index tells git to overlook. */
+/** Files on disk that an index tells git not to look at. */
 export const hiddenIn = (worktree: string, index: string, idBytes: number): Buffer[] => {
   const hidden = existsSync(index) ? hiddenPaths(readFileSync(index), idBytes) : [];
-  // What is not on disk either may be left out by a sparse checkout.
+  // A file that is not on disk may be excluded by a sparse checkout.
   return hidden.filter((path) => existsSync(Buffer.concat([Buffer.from(`${worktree}/`), path])));
 };
 
-/** What stands on disk is what is committed, whatever the index was told to overlook. */
+/** Clears the flags, so that what is on disk is what gets committed. */
 export const showHidden = async (git: Git, hidden: readonly Buffer[], env: Record<string, string> = {}) => {
   if (hidden.length === 0) return;
   const input = Buffer.concat(hidden.flatMap((path) => [path, Buffer.of(0)]));

@@ -3,7 +3,7 @@ import { osPath } from "../file/path.ts";
 import type { Git, GitOptions } from "../git/git.ts";
 import { splitNul } from "../git/output.ts";
 
-/** `git status`, parsed. Submodules are compared by their commit alone. */
+/** Runs and parses `git status`. */
 
 export type Change = {
   path: string;
@@ -53,11 +53,11 @@ export const statusOf = async (
   return status;
 };
 
-/** Git names a folder that it knows nothing of with a slash. */
+/** Whether a change is at the folder or below it. git writes an untracked folder with a trailing slash. */
 export const isIn = (folder: string, { path }: Pick<Change, "path">): boolean =>
   path === folder || path.startsWith(`${folder}/`);
 
-/** Why what stands at a path cannot be in a commit. */
+/** Why the entry at a path cannot be committed; undefined: it can. */
 export const specialOf = (path: string): string | undefined => {
   try {
     const stats = lstatSync(osPath(path));

@@ -22,17 +22,17 @@ import {
 } from "../object/commit-file.ts";
 
 /**
- * The files that Git tracks, as they stand on disk or in a commit, with nothing converted: no filter, no attribute, no
- * line ending. No link is followed, in no component of a path. Names and files may be hostile.
+ * The files that Git tracks, as on disk or in a commit, without conversion: no filter, attribute or line ending
+ * applies. No link is followed in any component of a path. Names and content may be hostile.
  */
 
-/** Files above this size come as a stream, bytes. */
+/** Bytes; larger files are streamed. */
 const streamFrom = 1024 * 1024;
 
-/** Up to here a thread costs more than it saves. */
+/** Bytes; smaller files are read synchronously, which is faster than using a thread. */
 const syncBytes = 32 * 1024;
 
-/** The index of git's worktree, below git's root and relative to it. */
+/** The entries of the worktree's index below git's root; paths are relative to it. */
 export const listIndexFiles = async (git: Git, signal: AbortSignal): Promise<TrackedFile[]> => {
   const { stdout } = await git.run(["ls-files", "-s", "-z"], { signal, timeoutMs: listTimeoutMs });
   return [...recordsOf(stdout)].map(({ fields: [mode = "", object = "", stage], path }) => ({
@@ -67,10 +67,10 @@ const reasonOf = (error: unknown): string => {
 
 const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** The bytes on disk. `root` is a real path. */
+/** Reads the bytes on disk. `root` is a real path. */
 export const createDiskReader = (root: string): TrackedReader => {
   let open: { path: string; folder: Folder } | undefined;
-  /** Neighbours come one after another: their folder is walked to once. */
+  /** Entries of one folder come in sequence, so the last folder stays open. */
   const folderOf = (components: readonly string[]): Folder => {
     const path = components.join("/");
     if (open?.path === path) return open.folder;

@@ -7,9 +7,9 @@ import { register } from "./register.ts";
 import type { Commit } from "../object/commit.ts";
 
 /**
- * Where the worktrees of Tasks stand, and how one is filled. It is made by hand in git's documented layout
- * (gitrepository-layout(5), "worktrees") and filled by one `git reset`: one process instead of the five of
- * `git worktree add`, and every step may be done again after a kill.
+ * Where the worktrees of Tasks are, and how one is created: by hand, in git's documented layout
+ * (gitrepository-layout(5), "worktrees"), then checked out by one `git reset`. That takes one process instead of the
+ * five of `git worktree add`, and every step can be repeated after a kill.
  */
 
 export type WorktreeFolder = ReturnType<typeof createWorktreeFolder>;
@@ -21,14 +21,14 @@ export const createWorktreeFolder = (options: {
   log: Log;
 }) => {
   const { home, origins, log } = options;
-  /** The commit last made of a worktree; its unchanged tree is then told by one process. */
+  /** The last commit made in a worktree; with it, one process detects that the tree is unchanged. */
   const made = new Map<string, Commit>();
   const worktreeOf = (taskID: string) => join(home, taskID);
 
-  /** A file may be huge, a disk slow, files many: what git does then is no failure. */
+  /** A long time-out: large files, slow disks and many files are no failure. */
   const patient = { ...options.git, timeoutMs: 10 * 60_000 };
 
-  /** git in a worktree of ours: the dependency folders in it stay ignored, whatever becomes of the project's patterns. */
+  /** git in a worktree of ours. The dependency folders stay ignored even when the project's ignore patterns change. */
   const gitIn = (root: string, worktree: string, origin: WorktreeRecord): Git =>
     createGit(root, {
       ...patient,
@@ -46,7 +46,7 @@ export const createWorktreeFolder = (options: {
     if (origin !== undefined) origins.keep(taskID, { ...origin, base });
   };
 
-  /** Files that go to another base: whoever dies in between is known by it. */
+  /** Moves the files to another base. The record has the base "" meanwhile, so that a crash in between is detected. */
   const moveBase = async <T>(taskID: string, base: string, move: () => Promise<T>): Promise<T> => {
     made.delete(taskID);
     recordBase(taskID, "");
@@ -55,7 +55,7 @@ export const createWorktreeFolder = (options: {
     return moved;
   };
 
-  /** What git keeps of the worktree, made anew after an agent broke it. The files are the work; they stay. */
+  /** Creates the worktree's git metadata again after an agent broke it. The files are the work and stay unchanged. */
   const repair = async (taskID: string, origin: WorktreeRecord, commit: string): Promise<void> => {
     log.warn({ taskID }, "what git keeps of the worktree was broken; made again");
     made.delete(taskID);
@@ -64,7 +64,7 @@ export const createWorktreeFolder = (options: {
     await gitIn(worktreeOf(taskID), worktreeOf(taskID), origin).run(["reset", "-q", "--mixed", commit]);
   };
 
-  /** Registers the worktree and fills it with the commit. What stood there of an earlier try is completed. */
+  /** Registers the worktree and checks out the commit. Completes what an earlier attempt left. */
   const checkOutBase = (taskID: string, origin: WorktreeRecord, commit: string, base: string): Promise<void> =>
     moveBase(taskID, base, async () => {
       const worktree = worktreeOf(taskID);
@@ -77,7 +77,7 @@ export const createWorktreeFolder = (options: {
       if (again) await git.run(["clean", "-q", "-d", "-f", "-f"]);
     });
 
-  /** Where refs are not files, only git can register a worktree. */
+  /** With the reftable backend only git can register a worktree. */
   const addByGit = async (taskID: string, origin: WorktreeRecord, commit: string): Promise<void> => {
     rmSync(worktreeOf(taskID), { recursive: true, force: true });
     rmSync(origin.gitDir, { recursive: true, force: true });
@@ -88,7 +88,7 @@ export const createWorktreeFolder = (options: {
   return {
     made,
     worktreeOf,
-    /** What a landing of this Task needs to be finished or taken back: the user's own bytes, and merged ones. */
+    /** What is needed to complete or roll back this Task's landing: the user's own bytes, and merged ones. */
     landingFolder: (taskID: string) => join(home, `${taskID}.landing`),
     gitIn,
     gitOf,

@@ -13,16 +13,16 @@ import type { ForkMerge, Prepared, Workspace, Workspaces } from "../workspace.ts
 import type { Commit } from "../object/commit.ts";
 
 /**
- * Files of their own for agents that work at once in one Task: a worktree each, from a commit of the Task's tree, named
- * by the Task's id and one more word. What they changed is merged into the Task's files one after another.
+ * Worktrees for agents that work at the same time in one Task: each starts from a commit of the Task's tree and is
+ * named by the Task's id and a suffix. Their changes are merged into the Task's files one after another.
  */
 
 export const forkKey = (taskID: string, name: string): string => `${taskID}-${name}`;
 
-/** The Task that a worktree belongs to. */
+/** The Task that a worktree, or a fork, belongs to. */
 export const taskOfFork = (key: string): string => key.split("-")[0] ?? key;
 
-/** The forks of a Task that something is left of. */
+/** The keys of a Task's forks that are still on record. */
 export const forksOf = (home: string, taskID: string): string[] => {
   try {
     return readdirSync(home).flatMap((name) =>
@@ -42,7 +42,7 @@ export const createForks = (deps: {
   open: (key: string, prepared: Prepared, tip: string) => Promise<Workspace>;
   workspaceOf: (key: string, prepared: Prepared, origin: WorktreeRecord) => Promise<Workspace>;
   placeOf: (workspace: Workspace) => { taskID: string; origin: WorktreeRecord; git: Git };
-  /** What makes or removes a worktree, one at a time. */
+  /** Serialises creation and removal of each worktree. */
   alone: ReturnType<typeof createKeyedMutex>;
 }): Pick<Workspaces, "fork" | "mergeFork" | "closeFork"> => {
   const { stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone } = deps;
@@ -82,7 +82,7 @@ export const createForks = (deps: {
   };
 };
 
-/** The Task's files, clean at `tip`, become those with the fork's change. A conflict changes nothing. */
+/** Merges the fork's change into the Task's files, which are clean at `tip`. A conflict changes nothing. */
 const joinInto = async (git: Git, key: string, commit: Commit, tip: string): Promise<ForkMerge> => {
   const merged = await mergeOnto(git, commit, tip);
   if (merged.conflicts.length > 0)
@@ -92,7 +92,7 @@ const joinInto = async (git: Git, key: string, commit: Commit, tip: string): Pro
   return { ok: true, files: files.length };
 };
 
-/** The commit that a branch of ours is at. */
+/** The commit of the branch of a Task or fork; undefined: no such branch. */
 export const branchTip = async (git: Git, key: string): Promise<string | undefined> => {
   const found = await git.run(["rev-parse", "--verify", "-q", `refs/heads/${branchOf(key)}`], { ok: [0, 1] });
   return found.stdout.toString("latin1").trim() || undefined;

@@ -4,12 +4,12 @@ import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { findRepository } from "../git/repository.ts";
 
-/** Where the files of a worktree, or of a directory, stand for their commands, with the repository beside them. */
+/** Where commands see the files of a worktree or a directory, and the repository with them. */
 
-/** Where the repository of a worktree is inside. */
+/** Where a worktree's repository is inside the sandbox. */
 export const gitAt = "/run/sortie/git";
 
-/** A Task's worktree, at the path of the project's own checkout, which is not there. */
+/** Shows a Task's worktree at the path of the project's own checkout, which is not visible. */
 export const worktreeMounts = (worktree: string, origin: WorktreeRecord): SandboxPlace => ({
   tree: worktree,
   at: origin.toplevel,
@@ -26,7 +26,7 @@ export const worktreeMounts = (worktree: string, origin: WorktreeRecord): Sandbo
   ],
 });
 
-/** The user's own directory: its repository, and those nested in it, can be read and not written. */
+/** Shows the user's own directory; its repository and nested ones are read-only. */
 export const directoryMounts = (directory: string): SandboxPlace => ({
   tree: directory,
   at: directory,
@@ -55,7 +55,7 @@ export const directoryMounts = (directory: string): SandboxPlace => ({
 const maxNested = { folders: 2000, depth: 6 };
 const skipped = new Set(["node_modules", ".venv", "vendor", "target", ".git"]);
 
-/** The `.git` of repositories inside the directory, as far as a short walk finds them. */
+/** The `.git` of repositories inside the directory, as far as a bounded walk finds them. */
 const nestedGits = (directory: string): string[] => {
   const found: string[] = [];
   const queue = [{ folder: directory, depth: 0 }];
@@ -76,7 +76,7 @@ const nestedGits = (directory: string): string[] => {
   return found;
 };
 
-/** Object folders that the repository borrows from; nothing else that a file may name. */
+/** Object folders that the repository borrows from; no other path that a file may name. */
 const alternatesOf = (commonDir: string): Mount[] => {
   const paths: string[] = [];
   const visit = (objects: string, depth: number) => {
@@ -101,7 +101,10 @@ const keptSections = new Set(["core", "extensions"]);
 const keptKeys =
   /^\s*(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|objectformat|refstorage|compatobjectformat|partialclone|worktreeconfig)\s*(=|$)/i;
 
-/** What git must know to read the repository; remotes with tokens, headers, helpers and programs stay out. */
+/**
+ * The part of a git config that is needed to read the repository, without remotes with tokens, headers, helpers and
+ * programs.
+ */
 export const plainConfig = (file: string): string => {
   let text: string;
   try {

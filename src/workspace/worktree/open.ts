@@ -25,11 +25,11 @@ import { WorkspaceLost } from "../error.ts";
 import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.ts";
 
 /**
- * One Task's files: a worktree of its own under the data folder, on the branch `sortie/<taskID>`, or the project itself;
- * made, opened, and put right after a kill.
+ * Creates and opens one Task's files, and repairs them after a kill: a worktree under the data folder on the branch
+ * `sortie/<taskID>`, or the project itself.
  */
 
-/** A worktree with what belongs to it. */
+/** A worktree with its record and git. */
 export type WorktreePlace = { taskID: string; origin: WorktreeRecord; worktree: string; git: Git };
 
 export const createWorktrees = (deps: {
@@ -61,7 +61,7 @@ export const createWorktrees = (deps: {
     if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
     expectRepository(origin);
     const there = existsSync(prepared.worktree);
-    // Who only reads needs no files of a Task whose worktree has gone: its commits tell.
+    // A reader needs no files of a Task whose worktree has been removed: it reads commits.
     if (!there && tip === undefined) return workspaceOf(taskID, prepared, origin, true);
     if (!existsSync(join(prepared.worktree, ".git")) && there && !hasReftable(origin))
       await mend(taskID, origin, prepared.baseCommit);
@@ -90,7 +90,7 @@ export const createWorktrees = (deps: {
   const give = async (taskID: string, origin: WorktreeRecord): Promise<void> => {
     const worktree = worktreeOf(taskID);
     try {
-      // Folders that an open sandbox has something mounted on are not touched.
+      // Folders that an open sandbox uses as mount points must not be touched.
       await processes.closeSandboxes(taskID);
       await giver.give(taskID, worktree, { project: gitOf(origin), tree: gitIn(worktree, worktree, origin) });
     } catch (error) {
@@ -108,13 +108,16 @@ export const createWorktrees = (deps: {
     });
   };
 
-  /** The directory's own tree for a commit of it. */
+  /** A snapshot of the project's directory at the commit `head`. */
   const snapshotOf = async (taskID: string, origin: WorktreeRecord, head: string): Promise<SnapshotResult> => {
     const scratch = join(home, `${taskID}.index`);
     return takeSnapshot({ git: gitOf(origin), origin, taskID, head, scratch, limits });
   };
 
-  /** A check's `cwd` may name a link that leads out of the root, or the project's own path, where its commands are. */
+  /**
+   * Runs a command whose `cwd` may be a link that leads out of the root, which is refused, or a path as the command
+   * sees it.
+   */
   const runInside = (taskID: string, root: string, given: Command, place: Mounted): Promise<CommandResult> => {
     const command = { ...given, cwd: insideOf({ tree: place.at, at: place.tree }, given.cwd) ?? given.cwd };
     let real: string | undefined;
@@ -154,7 +157,7 @@ export const createWorktrees = (deps: {
       prepared,
       root: prepared.root,
       rootInSandbox: processes.pathInSandbox(mounted, prepared.root),
-      // Only who works has files: a reader's worktree may be gone.
+      // A getter, because only runs need files: a reader's worktree may have been removed.
       get files() {
         if (gone) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
         return (files ??= createFiles(prepared.root, isProtected, insideOf(mounted, prepared.root)));
@@ -223,7 +226,7 @@ export const createWorktrees = (deps: {
     await give(taskID, origin);
     const worktree = worktreeOf(taskID);
     const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
-    // A folder that no commit knows (all its files are untracked) is not in the worktree yet.
+    // A folder with untracked files only is in no commit, so it is not in the worktree yet.
     if (git.prefix !== "") openFolder(worktree, git.prefix.split("/"), true)[Symbol.dispose]();
     const prepared: Prepared = {
       kind: "worktree",

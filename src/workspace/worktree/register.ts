@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { WorktreeRecord } from "../record.ts";
 import { WorkspaceLost } from "../error.ts";
 
-/** Writes what makes a folder a linked worktree of the project's repository; may be done again at any time. */
+/** Writes what makes a folder a linked worktree of the project's repository. Idempotent. */
 export const register = (worktree: string, origin: WorktreeRecord, branch: string): void => {
   const pointer = join(worktree, ".git");
   mkdirSync(origin.gitDir, { recursive: true });
@@ -16,7 +16,7 @@ export const register = (worktree: string, origin: WorktreeRecord, branch: strin
   writeFileSync(pointer, `gitdir: ${origin.gitDir}\n`);
 };
 
-/** Nothing may be made where the user took a repository away. */
+/** Throws WorkspaceLost where the user removed the repository: none may be created in its place. */
 export const expectRepository = ({ toplevel, commonDir }: WorktreeRecord): void => {
   if (!existsSync(join(commonDir, "HEAD")))
     throw new WorkspaceLost(`Expected the Git repository of ${toplevel}, got nothing at ${commonDir}.`);

@@ -15,9 +15,9 @@ import type { Retired } from "../workspace.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
 
 /**
- * Worktrees that are not needed any more go; what is in them stays on the Task's branch. A tree is removed only when
- * git itself says that all of it is committed; ignored files go with it. It is moved aside first, so that half a tree
- * is never taken for a whole one.
+ * Removes worktrees that are no longer needed; their content stays on the Task's branch. A tree is removed only when
+ * git confirms that everything in it is committed; ignored files are lost. It is renamed first, so that a half-removed
+ * tree is never taken for a complete one.
  */
 
 const aside = ".gone";
@@ -50,7 +50,10 @@ export const createRetention = (deps: {
     await rm(`${tree}${aside}`, { recursive: true, force: true });
   };
 
-  /** Commits what is there beyond `tip` on a branch beside the Task's. Why the tree cannot be proved committed, if so. */
+  /**
+   * Commits changes beyond `tip` to a branch `<branch>.rest`. Returns why the tree cannot be shown to be committed, or
+   * undefined.
+   */
   const secure = async (taskID: string, origin: WorktreeRecord, tip: string): Promise<string | undefined> => {
     const worktree = worktreeOf(taskID);
     if (!existsSync(join(worktree, ".git"))) await stand.mend(taskID, origin, tip);
@@ -72,7 +75,7 @@ export const createRetention = (deps: {
         await git.run(["update-ref", "-d", `refs/heads/${branch}.rest`]);
       }
     }
-    // Git looks into no submodule for us: what is in one might be nowhere else.
+    // git does not look into submodules here: their content might exist nowhere else.
     const listed = await listIndexFiles(git, AbortSignal.timeout(120_000));
     const filled = listed.find(({ path, mode }) => mode === "160000" && fullFolder(join(worktree, path)));
     if (filled !== undefined) return `it has a submodule with files of its own at ${filled.path}`;
@@ -80,7 +83,7 @@ export const createRetention = (deps: {
   };
 
   return {
-    /** Tasks with a worktree on disk, or marked to be deleted. What a kill left half-removed goes now. */
+    /** Ids with a worktree on disk or a removal mark. Deletes what an interrupted removal left. */
     listWorktrees(): string[] {
       if (!existsSync(home)) return [];
       const found = new Set<string>();
@@ -115,7 +118,7 @@ export const createRetention = (deps: {
       return { removed: true };
     },
 
-    /** Its Task is being deleted: whoever finds the mark, and no Task, goes on with `remove`. */
+    /** The Task is about to be deleted: after a crash, a mark without a Task means that `remove` has to be called. */
     markForRemoval: (taskID: string): void => writeFileSync(join(home, `${taskID}${removalMark}`), "", { mode: 0o600 }),
     isMarkedForRemoval: (taskID: string): boolean => existsSync(join(home, `${taskID}${removalMark}`)),
     unmarkForRemoval: (taskID: string): void => rmSync(join(home, `${taskID}${removalMark}`), { force: true }),
@@ -123,7 +126,7 @@ export const createRetention = (deps: {
     async remove(taskID: string): Promise<void> {
       const origin = origins.of(taskID);
       await takeAway(taskID, origin);
-      // The project itself may be gone or broken by now; then so are the branches.
+      // The project itself may be gone or broken by now, and the branches with it.
       if (origin !== undefined && existsSync(origin.projectGitDir))
         for (const ref of [branchOf(taskID), `${branchOf(taskID)}.rest`])
           await gitOf(origin)
@@ -137,7 +140,7 @@ export const createRetention = (deps: {
 
 const fullFolder = (path: string): boolean => existsSync(path) && readdirSync(path).length > 0;
 
-/** The work must stay reachable when the worktree, whose HEAD named it, is gone. */
+/** Makes sure that the branch still reaches `tip` once the worktree and its HEAD are gone. Returns why it does not. */
 const keepBranch = async (git: Git, branch: string, tip: string): Promise<string | undefined> => {
   const ref = `refs/heads/${branch}`;
   const found = await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] });

@@ -10,9 +10,9 @@ import { encodePath, osPath } from "../file/path.ts";
 import type { Commit } from "../object/commit.ts";
 
 /**
- * What the user's directory holds now, as a commit on its HEAD that is on no branch of the user's. Index, stash, refs
- * and files are not touched: the work is done in a copy of the index, whose stat data makes it cheap. A directory that
- * holds nothing but its commit costs one `git status`, and is that commit.
+ * Takes a snapshot of the user's directory: a commit on its HEAD that is on no branch of the user's. Index, stash, refs
+ * and files are not touched: git works in a copy of the index, whose stat data makes it cheap. A clean directory costs
+ * one `git status`, and its snapshot is HEAD itself.
  */
 
 type Omitted = Commit["omitted"];
@@ -26,21 +26,21 @@ export type SnapshotResult = {
 };
 
 export type SnapshotRequest = {
-  /** In the project's own files. */
+  /** git in the project's own files. */
   git: Git;
   origin: WorktreeRecord;
   taskID: string;
-  /** The commit that the directory was seen at. */
+  /** The commit that the directory was at when it was inspected. */
   head: string;
-  /** A path for the copy of the index, ours. */
+  /** Our path for the copy of the index. */
   scratch: string;
   limits: Pick<Limits, "snapshotFileBytes" | "snapshotBytes" | "snapshotFiles">;
 };
 
-/** A copy of an index never shares a part with the user's. */
+/** A split index would share a part with the user's. */
 const whole = ["-c", "core.splitIndex=false"];
 
-/** Names in a list that people read; the rest is counted. */
+/** Number of omitted paths listed by name; the rest is counted. */
 const mostNamed = 200;
 
 /** `tree` is undefined where the commit is the directory's own HEAD. */
@@ -94,12 +94,14 @@ const copyIndex = (origin: WorktreeRecord, scratch: string): void => {
   const index = join(origin.projectGitDir, "index");
   if (!existsSync(index)) return;
   copyFileSync(index, scratch);
-  // git trusts a file that is older than its index. The copy must not look younger than what it was copied from.
+  // git trusts a file older than its index without reading it: the copy must not look newer than the original.
   const seconds = Math.floor(statSync(index).mtimeMs / 1000);
   utimesSync(scratch, seconds, seconds);
 };
 
-/** Edits that the user's index tells git to overlook are in the directory too: a copy of it overlooks nothing. */
+/**
+ * Edits that the user's index tells git not to look at belong to the snapshot: the copy of the index has no such flags.
+ */
 const unhide = async ({ git, origin, head, scratch }: SnapshotRequest): Promise<Record<string, string>> => {
   const hidden = hiddenIn(origin.toplevel, join(origin.projectGitDir, "index"), head.length / 2);
   if (hidden.length === 0) return {};
@@ -109,7 +111,10 @@ const unhide = async ({ git, origin, head, scratch }: SnapshotRequest): Promise<
   return env;
 };
 
-/** Files of the untracked entries, folders opened, within the limits. What is too much is left out by entry. */
+/**
+ * The untracked files to include, within the limits, those in untracked folders too. What exceeds them is omitted per
+ * entry.
+ */
 const chosen = async (
   { git, origin, limits }: SnapshotRequest,
   entries: readonly string[],
@@ -123,7 +128,7 @@ const chosen = async (
   const groups = new Map<string, { paths: string[]; bytes: number }>();
   for (const path of entries) if (!path.endsWith("/")) groups.set(path, { paths: [path], bytes: 0 });
   let at = 0;
-  // Both lists are in git's order, so that every file comes after the folder it is in and before the next.
+  // Both lists are in git's order: the files of a folder follow it and precede the next folder.
   const sorted = folders.toSorted((a, b) => Buffer.compare(encodePath(a), encodePath(b)));
   for (const path of (inside ?? []).toSorted((a, b) => Buffer.compare(encodePath(a), encodePath(b)))) {
     while (at < sorted.length && !path.startsWith(sorted[at] ?? "")) at += 1;
@@ -173,7 +178,7 @@ const chosen = async (
   return { paths: kept, omitted };
 };
 
-/** undefined: more than can be listed. */
+/** undefined: too many to list. */
 const filesIn = async (git: Git, folders: readonly string[]): Promise<string[] | undefined> => {
   const list = ["ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--"];
   try {
@@ -187,7 +192,10 @@ const filesIn = async (git: Git, folders: readonly string[]): Promise<string[] |
   }
 };
 
-/** Paths with a content filter (large file storage, encryption): without it git would store other bytes than the user's git. */
+/**
+ * Paths with a content filter (large file storage, encryption), without which git would store other bytes than the
+ * user's git.
+ */
 const filteredOf = async (git: Git, paths: readonly string[]): Promise<Set<string>> => {
   if (paths.length === 0) return new Set();
   const input = Buffer.concat(paths.flatMap((path) => [encodePath(path), Buffer.of(0)]));

@@ -2,24 +2,27 @@ import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, renameSync
 import { basename, dirname, join } from "node:path";
 
 /**
- * What in a repository's own files makes git run programs, looked at around every command of an agent (security.md, C7).
- * A few dozen `lstat`s, no process; bytes are read only where one changed. Under a sandbox that keeps `.git` read-only
- * nothing of this is needed: whatever changes there is the user's.
+ * Detects changes to the files of a repository that make git run programs, around every command of an agent
+ * (security.md, C7). It takes a few dozen `lstat`s and no process; bytes are read only after a change. Not needed under
+ * a sandbox that keeps `.git` read-only: there, only the user can change these files.
  */
 
 export type Tampered = {
   path: string;
   change: "added" | "changed" | "removed";
-  /** Whether it is again as it was before the command. */
+  /** Whether the file is again as it was before the command. */
   restored: boolean;
-  /** Where what was found there stands now; null: there was nothing, or it was left in its place. */
+  /** Where the file that was found is now; null: there was none, or it was left in its place. */
   kept: string | null;
 };
 
 export interface TamperGuard {
-  /** Before a command: what others changed since is taken as it is. */
+  /** Call before a command. Changes made since the last command are the user's and are accepted. */
   begin(): void;
-  /** After it: what changed meanwhile and can run a program. Files are put back, and what they held is kept beside. */
+  /**
+   * Call after a command: lists changes that can run a program. Files are restored; the changed ones are kept next to
+   * them.
+   */
   end(): Tampered[];
 }
 
@@ -27,7 +30,7 @@ type Seen = { stamp: string; mode: number; bytes: Buffer | undefined };
 
 const files = ["config", "config.worktree", "commondir", "gitdir", "info/attributes", "objects/info/alternates"];
 const longest = 1024 * 1024;
-/** Hooks, modules and worktrees that are looked at; more of them are nobody's. */
+/** Maximum number of hooks, modules or worktrees watched per folder. */
 const most = 200;
 
 export const createTamperGuard = (place: {
@@ -40,7 +43,7 @@ export const createTamperGuard = (place: {
 
   const watched = (): string[] => {
     const dirs = [commonDir, own, ...modulesOf(commonDir)];
-    // Other Tasks' are theirs to watch.
+    // Other Tasks watch their own worktrees.
     for (const name of namesIn(join(commonDir, "worktrees")))
       if (!name.startsWith("task_")) dirs.push(join(commonDir, "worktrees", name));
     return dirs.flatMap((dir) => [
@@ -70,14 +73,14 @@ export const createTamperGuard = (place: {
     },
     end() {
       running -= 1;
-      // A repository that is gone as a whole is told of where it is missed.
+      // A missing repository is reported where it is needed.
       if (!existsSync(join(commonDir, "HEAD"))) return [];
       const after = look(before);
       const found: Tampered[] = [];
       for (const path of new Set([...before.keys(), ...after.keys()])) {
         const [old, now] = [before.get(path), after.get(path)];
         if (old?.stamp === now?.stamp || isHarmless(path, old, now)) continue;
-        // What git keeps of the Task's own worktree is made again where it is missing.
+        // Missing metadata of the Task's own worktree is created again anyway.
         if (now === undefined && path.startsWith(`${own}/`)) continue;
         const change = old === undefined ? "added" : now === undefined ? "removed" : "changed";
         found.push({ path, change, ...putBack(path, old, now, taskID) });
@@ -88,12 +91,12 @@ export const createTamperGuard = (place: {
   };
 };
 
-/** Names of what was found; git runs no hook and reads no file of such a name. */
+/** Marks the names of files that were found and set aside; git runs no hook and reads no file of such a name. */
 const mark = ".found-by-";
 
 const listed = new Map<string, { stamp: string; names: string[] }>();
 
-/** Read again when the folder changed, or did so a moment ago: clocks of file systems tick slowly. */
+/** Lists a folder again when it changed, or did so less than 50 ms ago: file system clocks are coarse. */
 const namesIn = (folder: string): string[] => {
   const stats = lstatSync(folder, { throwIfNoEntry: false });
   if (stats === undefined) return [];
@@ -110,7 +113,7 @@ const namesIn = (folder: string): string[] => {
   }
 };
 
-/** Submodules' own folders; their names may have slashes. */
+/** Submodules' git directories; their names may contain slashes. */
 const modulesOf = (commonDir: string): string[] =>
   namesIn(join(commonDir, "modules")).flatMap((name) => {
     const folder = join(commonDir, "modules", name);
@@ -131,7 +134,9 @@ const seenAt = (path: string, known: Seen | undefined): Seen | undefined => {
   return { stamp, mode: stats.mode, bytes };
 };
 
-/** The same bytes again, less than before, or something by which git runs nothing: the user may well have done that. */
+/**
+ * Whether the user may well have made the change: the same bytes, fewer settings, or only settings that run nothing.
+ */
 const isHarmless = (path: string, old: Seen | undefined, now: Seen | undefined): boolean => {
   if (now === undefined) return false;
   const folder = basename(dirname(path));
@@ -143,7 +148,7 @@ const isHarmless = (path: string, old: Seen | undefined, now: Seen | undefined):
   return settingsOf(now.bytes).every((setting) => had.has(setting) || harmless.test(setting));
 };
 
-/** `section key=value`, one for each line; what cannot be told apart stands as it is, and is not harmless. */
+/** `section key=value`, one per line. Any other syntax is kept as a `?` line, which never counts as harmless. */
 const settingsOf = (bytes: Buffer | undefined): string[] => {
   let section = "";
   return (bytes?.toString("latin1") ?? "").split("\n").flatMap((line) => {
@@ -160,11 +165,11 @@ const settingsOf = (bytes: Buffer | undefined): string[] => {
   });
 };
 
-/** Settings that users and tools make every day and by which git runs nothing. */
+/** Settings that users and tools change every day and that make git run nothing. */
 const harmless =
   /^(?:branch (?:remote|merge|rebase|description|pushremote|vscode-merge-base|gh-merge-base)=|user (?:name|email)=|remote (?:fetch|push|tagopt|prune)=|remote (?:push)?url=(?!-)(?!.*::)|submodule (?:url|active|branch)=(?!-)(?!.*::)|core (?:filemode|ignorecase|precomposeunicode|logallrefupdates|symlinks|autocrlf|eol|quotepath)=|(?:pull|push|fetch|rebase|init|color|advice|gc|rerere) [\w-]+=)/;
 
-/** What was found goes beside, unable to run, and the old bytes come back; unless somebody changed it since. */
+/** Sets the found file aside, not executable, and restores the old bytes, unless the file has changed again since. */
 const putBack = (
   path: string,
   old: Seen | undefined,
