@@ -2,14 +2,14 @@ import type { Model, ModelFailure } from "./model.ts";
 import { noUsage } from "./model.ts";
 
 /**
- * One per provider, for all Tasks. After so many failures in a row nobody asks any more but, after a pause, one call
- * at a time that finds out whether it is back. Only what says that the provider is in trouble counts: a refused key or
- * a rate limit is an answer.
+ * A circuit breaker per provider, shared by all Tasks. After `threshold` failures in a row it holds calls back; after a
+ * pause it lets one call at a time probe whether the provider is back. Only an unavailable provider counts as a
+ * failure: a refused key or a rate limit is an answer.
  */
 export interface Breaker {
-  /** 0: ask, and say with `left` how it went. Else milliseconds to wait. */
+  /** 0: make the call, then report its outcome with `left`. Else the milliseconds to wait before asking again. */
   readonly enter: () => number;
-  /** "unknown": the call was given up before there was an answer. */
+  /** "unknown": the call was aborted before an answer. */
   readonly left: (how: "answered" | "failed" | "unknown") => void;
   readonly state: () => BreakerState;
 }
@@ -18,13 +18,13 @@ export type BreakerState = {
   state: "closed" | "open" | "half-open";
   /** Failures in a row. */
   failures: number;
-  /** When the next call may find out; null while closed. */
+  /** When the next call may probe the provider; null while closed. */
   retryAt: string | null;
 };
 
 const firstPauseMs = 5_000;
 const longestPauseMs = 60_000;
-/** How long others wait while one finds out. */
+/** How long other calls wait while one probes. */
 const probingMs = 2_000;
 
 /** `threshold` 0: never opens. */
@@ -36,7 +36,7 @@ export const createBreaker = (threshold: number, now: () => number = Date.now): 
   return {
     enter() {
       if (openUntil === undefined) return 0;
-      // A clock that was set back must not keep it open.
+      // Bounded, so that a clock that was set back does not keep the breaker open.
       const wait = Math.min(openUntil - now(), longestPauseMs);
       if (wait > 0) return wait;
       if (probing) return probingMs;
@@ -55,7 +55,7 @@ export const createBreaker = (threshold: number, now: () => number = Date.now): 
       }
       failures += 1;
       if (threshold === 0 || failures < threshold) return;
-      // Calls that were under way when it opened say nothing new.
+      // Failures of calls that were in flight when the breaker opened are no news.
       if (openUntil !== undefined && !probed) return;
       if (probed) pause = Math.min(pause * 2, longestPauseMs);
       openUntil = now() + pause;
@@ -68,7 +68,7 @@ export const createBreaker = (threshold: number, now: () => number = Date.now): 
   };
 };
 
-/** The model behind its provider's breaker. A call that is held back is a failure of no attempt. */
+/** Wraps a model with its provider's breaker. A call that is held back is a failure that counts as no attempt. */
 export const guarded = (model: Model, breaker: Breaker): Model => ({
   ...model,
   async reply(request) {

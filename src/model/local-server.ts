@@ -2,12 +2,12 @@ import { z } from "zod";
 import type { ModelEntry } from "./provider/trait.ts";
 
 /**
- * Servers of language models on this machine, at the ports where they usually are. Who answers is known by what only it
- * answers; nobody is taken for something by its port. Found ones are offered, never taken into use.
+ * Finds language model servers on this machine, at their usual ports. A server is identified by an answer that only it
+ * gives, never by its port. What is found is offered to the operator, never used automatically.
  */
 
 export type Found = {
-  /** The id that a provider's entry gets. */
+  /** The id to use for the provider's entry. */
   id: string;
   name: string;
   version: string | null;
@@ -21,7 +21,7 @@ type Server = {
   port: number;
   look: (get: Get) => Promise<Pick<Found, "version" | "models">>;
 };
-/** Parses the JSON answer of a path; throws when it is not what the server of that name says. */
+/** Parses the JSON answer of a path; throws when it is not what this kind of server answers. */
 type Get = <T>(path: string, schema: z.ZodType<T>) => Promise<T>;
 
 const name = z.string().regex(/^\S{1,200}$/);
@@ -91,7 +91,7 @@ export const servers: readonly Server[] = [
 
 const longestAnswer = 4 * 1024 * 1024;
 
-/** Asks all at once; a server that is slower than `withinMs` is not there. `ports`: where they are instead. */
+/** Probes all at the same time; a server slower than `withinMs` counts as absent. `ports` replace the usual ones. */
 export const detectServers = async (
   options: { withinMs?: number; ports?: Readonly<Record<string, number>> } = {},
 ): Promise<Found[]> => {
@@ -108,7 +108,7 @@ export const detectServers = async (
         const { version: said, models } = await look(get);
         return [{ id, name: title, version: said, baseURL: `${origin}/v1`, models: models.slice(0, 100) }];
       } catch {
-        // Nobody, somebody else, or too slow.
+        // Nothing listens there, it is another program, or it is too slow.
         return [];
       }
     }),

@@ -4,40 +4,46 @@ import type { EventData } from "../protocol/event/event.ts";
 import type { ModelUsage, TurnFailure } from "../protocol/event/conversation.ts";
 
 /**
- * One language model (or the embedded rules) as the loop sees it. A provider's failure is a value. Implementations:
- * `provider/provider.ts` over the AI SDK's provider packages, `builtin/builtin.ts`; both pass `test/contract/model.test.ts`.
+ * One model as the agent loop sees it: a language model (`provider/provider.ts`, over the AI SDK's provider packages)
+ * or the built-in model (`builtin/builtin.ts`). Both pass `test/contract/model.test.ts`. Models keep no state of a
+ * conversation: after a crash the same request may be sent again.
  */
 export interface Model extends Readonly<Traits> {
   readonly ref: ModelRef;
-  /** Whether another attempt can give another answer; the rules' cannot. */
+  /** Whether repeating a failed request can help. false for the built-in model, which is deterministic. */
   readonly retries: boolean;
-  /** Never rejects but with the signal's abort. */
+  /** One request, not retried here. A failure is a value; rejects only with the signal's reason, when it aborts. */
   reply(request: ModelRequest): Promise<ModelReply | ModelFailure>;
 }
 
+/** What a model can read. */
 export type Traits = {
-  /** Tokens that a request and its reply may hold together. */
+  /** Tokens that a request and its reply may have together. */
   window: number;
   takes: { images: boolean; pdf: boolean; tools: boolean };
 };
 
-export type ToolSpec = { name: string; description: string /** JSON Schema of the arguments. */; parameters: object };
-
 export type ModelRequest = {
+  /** The agent's instructions. */
   system: string;
-  /** Long texts and attachments resolved to what a model can read. */
+  /** The conversation, oldest first, with long texts and attachments loaded. */
   messages: readonly PromptMessage[];
   tools: readonly ToolSpec[];
-  /** The Task's facts that the rules plan from; language models read them in the messages. */
+  /** Known facts of the Task and its project, for the built-in model; language models read them in the messages. */
   facts: Facts;
-  /** The Task's id, by which a recording is named. */
+  /** The Task's id, which names recordings of the exchange. */
   task?: string;
   signal: AbortSignal;
-  /** The model has begun to answer. */
+  /** Called when the first part of the answer arrives. */
   onFirst?: () => void;
+  /** Called with parts of the text as they arrive, for live display; the reply has the whole text. */
   onText(delta: string): void;
+  /** Called with parts of the model's reasoning as they arrive, for live display. */
   onReasoning(delta: string): void;
 };
+
+/** `parameters`: JSON Schema of the arguments. */
+export type ToolSpec = { name: string; description: string; parameters: object };
 
 export type PromptMessage =
   | {
@@ -46,7 +52,7 @@ export type PromptMessage =
       source: string;
       text: string;
       files: PromptFile[];
-      /** It made a settled Task active again: what came before is history. */
+      /** The message made a settled Task active again: what came before is history. */
       restarted?: boolean;
     }
   | {
@@ -54,31 +60,34 @@ export type PromptMessage =
       messageID: string;
       text: string;
       calls: { callID: string; tool: string; input: unknown }[];
+      /** As in the reply: the provider's own parts, to be sent back unchanged. */
       provider?: EventData["reply.finished"]["provider"];
     }
   | {
       role: "tool";
+      /** In the order of the calls. `interrupted`: the service stopped meanwhile, and the outcome is unknown. */
       results: {
         callID: string;
         tool: string;
         outcome: "ok" | "error" | "interrupted";
         output: string;
+        /** null: no command ran, or it ended without a code. */
         exitCode: number | null;
       }[];
     };
 
-/** `path`: where it stands in the workspace, for tools. */
+/** `path`: where the file is in the workspace, for tools. */
 export type PromptFile = { filename: string; mime: string; bytes: Uint8Array; path?: string };
 
 export type Facts = {
   checks: readonly CheckSpec[];
-  /** The project's own commands, found in its manifest; absent where there is none. */
+  /** The project's own commands, as its manifest names them; absent where it names none. */
   detected: { test?: string; build?: string; lint?: string; typecheck?: string };
-  /** What else was found; language models read it in the handbook. */
+  /** What else was detected; language models read it in their instructions. */
   project?: {
     languages: string[];
     managers: string[];
-    /** What stands at its root. */
+    /** The entries of its root folder. */
     layout: string;
     /** `AGENTS.md` files of folders below. */
     nested: string[];
@@ -86,34 +95,33 @@ export type Facts = {
     guide?: { path: string; text: string };
     skills?: { name: string; description: string }[];
   };
-  /** The squad's own. */
+  /** The squad's own skills. */
   skills?: readonly { name: string; description: string }[];
-  /** What kind of work it is; for `work` the result is a document. */
+  /** The kind of work; with `work` the result is a document. */
   pillar?: "code" | "work";
 };
 
 export type ModelReply = {
   ok: true;
   text: string;
-  calls: {
-    tool: string;
-    input: unknown /** Set when the arguments are not what the schema wants. */;
-    invalid?: string;
-  }[];
+  /** `invalid`: why `input` is not an object of arguments, in words for the model. */
+  calls: { tool: string; input: unknown; invalid?: string }[];
   finish: Exclude<EventData["reply.finished"]["finish"], "failed">;
   usage: ModelUsage;
+  /** Parts that the provider wants back unchanged with the next request, such as reasoning signatures. */
   provider?: EventData["reply.finished"]["provider"];
 };
 
 export type ModelFailure = {
   ok: false;
   failure: TurnFailure;
-  /** Milliseconds the provider asked to wait (`Retry-After`). */
+  /** Milliseconds that the provider asked to wait (`Retry-After`). */
   retryAfterMs?: number;
-  /** Nothing was asked: the provider's breaker is open. No attempt is counted. */
+  /** No request was sent, because the provider's circuit breaker is open. Does not count as an attempt. */
   held?: true;
-  /** The provider's own trouble (quota, overload, absence): another may well answer. */
+  /** The cause is the provider (quota, overload, outage): a model of another provider may well answer. */
   elsewhere?: true;
+  /** What the failed request cost nevertheless. */
   usage: ModelUsage;
 };
 

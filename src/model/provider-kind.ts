@@ -1,13 +1,13 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 
-/** The kinds of provider we can speak to, what each needs to be called, and its package, loaded on first use. */
+/** The kinds of provider that we support, what calling each needs, and its package, loaded on first use. */
 
 export type ProviderKind = "anthropic" | "openai" | "google" | "openrouter" | "openai-compatible";
 
 /** Kinds that are also the ids of providers known without configuration. */
 export type KnownKind = Exclude<ProviderKind, "openai-compatible">;
 
-/** `keys`: the usual variables, the first that is set counts. `model`: what a key in the environment alone chooses. */
+/** `keys`: the usual environment variables; the first one set counts. `model`: the default when only a key is set. */
 export const knownKinds: Record<KnownKind, { name: string; baseURL: string; keys: string[]; model: string }> = {
   anthropic: {
     name: "Anthropic",
@@ -30,7 +30,7 @@ export const knownKinds: Record<KnownKind, { name: string; baseURL: string; keys
   },
 };
 
-/** All that it takes to call one provider. */
+/** Everything needed to call one provider. */
 export type Connection = {
   /** The id in model references. */
   id: string;
@@ -38,13 +38,13 @@ export type Connection = {
   baseURL: string;
   /** undefined: none is sent; only `openai-compatible` may go without. */
   apiKey: string | undefined;
-  /** The variable or file that the key came from, for words to the operator. */
+  /** The variable or file that the key came from, for messages to the operator. */
   keySource: string | null;
   headers: Record<string, string>;
   api: "responses" | "chat";
 };
 
-/** Every setting is given, so that the packages never look into the environment on their own. */
+/** Passes every setting explicitly, so that the packages never read the environment on their own. */
 export const loadLanguageModel = async (
   connection: Connection,
   modelID: string,

@@ -9,11 +9,14 @@ import type { Model } from "./model.ts";
 import { createProviderModel } from "./provider/provider.ts";
 import { type ModelEntry, traitsOf } from "./provider/trait.ts";
 
-/** Which models there are, which one is in use and why. Nothing is fetched and no package loaded until one is called. */
+/**
+ * Which models exist, and which one is in use and why. Nothing is fetched, and no package is loaded, before the first
+ * call.
+ */
 
 export const builtinModel: ModelRef = "builtin/rules-1";
 
-/** A provider as the operator wrote it down; `undefined` is as good as absent. */
+/** A provider in the operator's configuration; `undefined` means absent. */
 export type ProviderEntry = {
   kind: ProviderKind;
   name?: string | undefined;
@@ -22,7 +25,7 @@ export type ProviderEntry = {
   apiKey?: string | undefined;
   headers?: Record<string, string> | undefined;
   api?: "responses" | "chat" | undefined;
-  /** Names to show; an object also says what the model can read. */
+  /** Names to list; an object also says what the model can read. */
   models?: (string | ModelEntry)[] | undefined;
 };
 
@@ -38,13 +41,16 @@ export type ListedProvider = {
 };
 
 export interface Registry {
-  /** The model of Tasks that name none; `ref` is "none" where the operator wants every Task to name one. */
+  /** The model of Tasks that name none; `ref` is "none" where the operator requires every Task to name one. */
   active(): { ref: string; source: string };
-  /** @throws ServiceError model_not_found, model_not_configured: both say what would do. */
+  /**
+   * Validates a reference. @throws ServiceError model_not_found, model_not_configured: both messages say what would
+   * help.
+   */
   resolve(ref: string | undefined): ModelRef;
   /** The model, ready to be called. @throws as `resolve` */
   load(ref: ModelRef): Promise<Model>;
-  /** The next model of the operator's list to ask instead of `ref`; undefined: none that can be asked now. */
+  /** The next model of the operator's `failover` list to use instead of `ref`; undefined: none can be called now. */
   fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   /** Of the providers called so far. */
   breakers(): [provider: string, state: BreakerState][];
@@ -52,25 +58,25 @@ export interface Registry {
 }
 
 export type RegistryOptions = {
-  /** What the operator chose, and where it was said. */
+  /** The operator's choice, and where it was made. */
   model: { ref: string; source: string } | undefined;
   providers: Readonly<Record<string, ProviderEntry>>;
   env: Readonly<Record<string, string | undefined>>;
-  /** The embedded rules, loaded on first use. */
+  /** The built-in model, loaded on first use. */
   rules(): Promise<Model>;
-  /** Models that may be asked when another cannot answer, in this order. */
+  /** Models to use when another one cannot answer, in this order. */
   failover?: readonly string[];
-  /** The folder of cassettes for `replay/<name>`; without one there are none. */
+  /** The folder of cassettes for `replay/<name>`; undefined: no such models. */
   cassettes?: string | undefined;
   recorder?: Recorder | undefined;
   limits?: Pick<Limits, "modelFirstSeconds" | "modelSilentSeconds" | "modelReplySeconds" | "breakerFailures">;
   log: Log;
 };
 
-/** A provider with what is missing before it can be called, in words; undefined = nothing. */
+/** `missing`: what it needs before it can be called, in words; undefined: nothing. */
 type Provider = Connection & { name: string; models: string[]; entries: ModelEntry[]; missing: string | undefined };
 
-/** @throws StartError 78 where a provider's entry cannot be right. */
+/** @throws StartError 78 where a provider's entry is invalid. */
 export const createRegistry = (options: RegistryOptions): Registry => {
   const providers = new Map<string, Provider>();
   for (const id of Object.keys(knownKinds) as KnownKind[])
@@ -139,7 +145,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     };
     const model = provider === undefined ? (ref === builtinModel ? options.rules() : replay(modelID)) : open(provider);
     models.set(ref, model);
-    // A load that failed is tried again next time.
+    // A failed load is tried again next time.
     model.catch(() => models.delete(ref));
     return model;
   };
@@ -156,7 +162,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     },
     load,
     async fallbackModel(ref, tried) {
-      // A Task that asked for another model wants that one; it is replaced only where the operator listed it.
+      // A Task that asked for another model keeps it; it is replaced only where the operator listed it.
       if (ref !== active.ref && !failover.includes(ref)) return undefined;
       for (const candidate of failover.length === 0 ? [] : [...failover, active.ref]) {
         const provider = providers.get(candidate.slice(0, candidate.indexOf("/")));
@@ -197,13 +203,13 @@ export const createRegistry = (options: RegistryOptions): Registry => {
 
 const closed: BreakerState = { state: "closed", failures: 0, retryAt: null };
 
-/** What the providers that call nobody share. */
+/** Common fields of the providers that make no network calls. */
 const own = { configured: true, keySource: null, baseURL: null, breaker: closed };
 
 const notFound = (message: string) => new ServiceError("model_not_found", message);
 const notConfigured = (message: string) => new ServiceError("model_not_configured", message);
 
-/** Configured, else the first provider with a key in the environment, else the rules. */
+/** The configured model, else that of the first provider with a key in the environment, else the built-in one. */
 const chosen = ({ model }: RegistryOptions, providers: ReadonlyMap<string, Provider>) => {
   if (model !== undefined) return { ref: model.ref, source: model.source };
   for (const [id, known] of Object.entries(knownKinds)) {
@@ -214,7 +220,7 @@ const chosen = ({ model }: RegistryOptions, providers: ReadonlyMap<string, Provi
   return { ref: builtinModel, source: "built-in default" };
 };
 
-/** @throws StartError where the list names what cannot be. */
+/** The parsed `failover` list. @throws StartError where it has an unknown provider or a duplicate. */
 const standIns = ({ failover = [], log }: RegistryOptions, providers: ReadonlyMap<string, Provider>): ModelRef[] =>
   failover.map((text, index) => {
     const id = text.slice(0, text.indexOf("/"));
@@ -244,7 +250,7 @@ const connect = (id: string, entry: ProviderEntry, env: RegistryOptions["env"]):
     throw new StartError(78, `Provider ${id} needs a baseURL in config.jsonc: its kind is ${entry.kind}.`);
   checkURL(id, baseURL);
 
-  // A usual variable's key goes to its usual place, or where the provider's own entry says.
+  // A key from a usual variable goes to its usual provider, or to where that provider's own entry says.
   const usual = known !== undefined && (entry.baseURL === undefined || id === entry.kind) ? known.keys : [];
   const key = findKey(entry.apiKey, usual, env);
   return {
@@ -280,7 +286,7 @@ const findKey = (apiKey: string | undefined, usual: string[], env: RegistryOptio
   };
 };
 
-/** A key must not cross a network in the open. */
+/** Refuses to send a key over a network unencrypted. */
 const checkURL = (id: string, text: string): void => {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const host = url?.hostname ?? "";

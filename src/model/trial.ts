@@ -3,7 +3,7 @@ import type { ModelTrial } from "../protocol/service.ts";
 import { type Model, type ModelFailure, noUsage } from "./model.ts";
 import { builtinModel, type Registry } from "./registry.ts";
 
-/** One real call that shows whether a model answers, how fast, and whether it can use tools. */
+/** Makes one real call that shows whether a model answers, how fast, and whether it can use tools. */
 
 const word = "ready";
 
@@ -88,12 +88,12 @@ export const createTrials = ({
 }: {
   registry: Pick<Registry, "resolve" | "load">;
   replySeconds: number;
-  /** Providers repeat what they were sent, keys too. */
+  /** Providers quote what they were sent, keys included. */
   redact: (text: string) => string;
   now?: () => number;
 }): Trials => {
   const running = new Set<string>();
-  /** When the newest began, oldest first. */
+  /** Start times of the last minute's trials, oldest first. */
   let begun: number[] = [];
   return async (given) => {
     const ref = registry.resolve(given);

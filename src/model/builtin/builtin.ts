@@ -6,9 +6,9 @@ import { authorSquad } from "./role/squad-author.ts";
 import type { World } from "./step.ts";
 
 /**
- * `builtin/rules-1`: no language model. It carries out what a request spells out in the grammar of builtin/grammar/parse.ts, by the
- * same tool calls a language model would make, and refuses the rest. Its report comes in one piece: nothing is streamed
- * that was not thought in pieces. `codemods`: commands the operator allowed, by name.
+ * The model `builtin/rules-1`, which is no language model. It carries out what a request spells out in the grammar of
+ * `grammar/parse.ts`, with the tool calls that a language model would make, and refuses everything else. It streams
+ * nothing: its report is complete at once. `codemods`: commands that the operator allowed, by name.
  */
 export const createBuiltinModel = (codemods: World["codemods"] = {}): Model => ({
   ref: "builtin/rules-1",

@@ -2,9 +2,9 @@ import { shellQuote } from "../../shell-quote.ts";
 import type { Facts, PromptMessage } from "../model.ts";
 
 /**
- * What the steps of all instructions share. A step yields the calls of one turn, gets their results, and ends with a
- * verdict made of them. It is run from its start for every reply, fed with the results that stand in the conversation,
- * so it keeps no state and a restarted service continues where the log ends.
+ * What the steps of all instructions share. A step yields the calls of one turn, receives their results, and ends with
+ * a verdict. It is replayed from its start for every reply, with the results in the conversation: so it keeps no state,
+ * and a restarted service continues where the log ends.
  */
 
 export type Call = { tool: string; input: unknown };
@@ -19,9 +19,9 @@ export type Step = Asking<Verdict>;
 
 export type World = {
   facts: Facts;
-  /** Files that this request wrote before: they belong to the project although Git does not track them yet. */
+  /** Files that this request wrote before: they belong to the project, although Git does not track them yet. */
   written: ReadonlySet<string>;
-  /** Commands that the operator allowed under a name. */
+  /** Commands that the operator allowed, by name. */
   codemods: Readonly<Record<string, string>>;
 };
 
@@ -41,7 +41,7 @@ export const missing: Result = {
   exitCode: null,
 };
 
-/** Calls that may be made again: a call that a restart interrupted is repeated until it has an end. */
+/** For calls that are safe to repeat: a call that a restart interrupted is repeated until it has a result. */
 export function* repeatable(calls: Call[]): Asking<Result[]> {
   const results = yield calls;
   for (;;) {
@@ -67,7 +67,7 @@ export function* once(call: Call): Asking<Result> {
 
 export const commandSeconds = 600;
 
-/** How a command ended, in a few words: `exit 1 after 0.3 s`. */
+/** How a command ended, in short: `exit 1 after 0.3 s`. */
 export const endOf = ({ output, exitCode }: Result): string =>
   exitCode === null
     ? firstLine(output)
@@ -80,7 +80,7 @@ const escapes = new RegExp(`${String.fromCharCode(27)}\\[[0-9;?]*[A-Za-z]`, "g")
 const failure =
   /^\s*(?:not ok\b|✖|✗|×|FAIL\b|FAILED\b|E\s{3})|\berror TS\d+|\b\w*Error\b|\berror[: ]|\bFAILED\b|^\S+:\d+:\d+:? .*\berror\b/i;
 
-/** The first lines that speak of a failure, else the last that say anything. */
+/** The first lines that look like a failure, else the last lines that are not empty. */
 export const firstFailure = (output: string): string => {
   const lines = output
     .replaceAll(escapes, "")
@@ -100,12 +100,12 @@ const lineBytes = 6_000;
 
 const pages = 40;
 
-/** Ends a line that was cut. */
+/** Ends a line that was truncated. */
 export const cutMark = "@cut@";
 
 /**
- * The lines that a command prints, whole: a tool's result is sized for a model, so they are read page by page, and a
- * page that came otherwise than it was sent is refused. `whole` is false where there is more than 400 kB.
+ * All lines that a command prints. A tool's result is sized for a model, so they are read page by page; a page that
+ * does not arrive as it was sent is an error. `whole` is false when there are more than 400 kB.
  */
 export function* linesOf(command: string): Asking<{ lines: string[]; whole: boolean } | { why: string }> {
   const lines: string[] = [];

@@ -4,12 +4,12 @@ import type { Connection } from "../provider-kind.ts";
 
 /**
  * What a call cost. The price table ships with the package and is loaded on the first call; nothing is fetched.
- * `inputTokens` counts everything sent, the cached included; the cache's figures are parts of it.
+ * `inputTokens` counts everything sent, cached tokens included; the cache's figures are parts of it.
  */
 
 export type Tokens = Omit<ModelUsage, "costUSD">;
 
-/** US dollars, null where the table does not know the model. `provider` is the table's name for who is paid. */
+/** US dollars; null where the table does not know the model. `provider`: the table's name of whoever is paid. */
 export const costOf = async (tokens: Tokens, provider: string, model: string): Promise<number | null> => {
   if (provider === "builtin") return 0;
   const usage = {
@@ -36,7 +36,7 @@ export const tokensOf = ({ inputTokens, outputTokens }: LanguageModelV4Usage): T
   cacheWriteTokens: inputTokens.cacheWrite ?? 0,
 });
 
-/** What the provider says that it cost. */
+/** US dollars, as the provider reports them; undefined: it does not. */
 export const reportedCost = (metadata: SharedV4ProviderMetadata | undefined): number | undefined => {
   const usage = metadata?.["openrouter"]?.["usage"] as { cost?: unknown } | undefined;
   return typeof usage?.cost === "number" ? usage.cost : undefined;

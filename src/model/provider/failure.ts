@@ -4,9 +4,9 @@ import { OriginError, RedirectError, SilentError } from "./fetch.ts";
 import type { Connection } from "../provider-kind.ts";
 
 /**
- * What went wrong with a call, in words for whoever runs the service. The provider packages throw or stream errors of
- * many shapes; they are read by structure. Codes: `provider_refused` (nothing but another key, model or request helps),
- * `context_too_long`, `provider_limited` and `provider_unavailable` (both retryable).
+ * Explains a failed call in words for the operator. Provider packages throw or stream errors of many shapes, which are
+ * read by structure. Codes: `provider_refused` (only another key, model or request helps), `context_too_long`,
+ * `provider_limited` and `provider_unavailable` (the last two are retryable).
  */
 
 type Seen = {
@@ -79,7 +79,7 @@ export const failureOf = (error: unknown, failing: Failing): ModelFailure => {
   return networkFault(seen, id, origin) ?? unavailable(`${id} gave an answer that cannot be read${quoted}`);
 };
 
-/** The line broke off, or the provider stopped in the middle, without an error of its own. */
+/** The connection broke, or the provider stopped in the middle, without an error of its own. */
 export const cutShort = (id: string): ModelFailure => unavailable(`${id} broke off in the middle of its reply.`);
 
 export const refused = (message: string, remedy: string | null): ModelFailure =>
@@ -104,7 +104,7 @@ const fail = (code: string, message: string, retryable: boolean, remedy: string 
 const tooLong =
   /context_length_exceeded|context (length|window)|maximum context|prompt is too long|input is too long|too many input tokens|input token count|exceeds? the (maximum|max) (number of )?(input )?tokens/i;
 
-/** Faults that our own `fetch` made or refused. */
+/** Errors that our own `fetch` caused. */
 const localFault = (
   error: unknown,
   origin: string,
@@ -145,7 +145,7 @@ const networkFault = ({ error }: Seen, id: string, origin: string): ModelFailure
   return broken.test(words) ? cutShort(id) : undefined;
 };
 
-/** Statuses of errors that arrive within a stream that began with 200. */
+/** Statuses for errors inside a stream that began with 200. */
 const statusOf: Record<string, number> = {
   invalid_request_error: 400,
   authentication_error: 401,
@@ -179,7 +179,7 @@ const look = (error: unknown): Seen => {
   };
 };
 
-/** Providers wrap their error once: `{ error: { message, type, code } }`. */
+/** Unwraps the usual `{ error: { message, type, code } }`. */
 const inner = (data: unknown): unknown => field(data, "error") ?? data;
 
 const field = (value: unknown, name: string): unknown =>
@@ -197,7 +197,7 @@ function* causes(error: unknown): Generator<unknown> {
   }
 }
 
-/** The provider's words, on one line, bounded, without our secrets. */
+/** The provider's words on one line, truncated, without our secrets. */
 const scrub = (text: string, connection: Connection): string => {
   const secrets = [connection.apiKey, ...Object.values(connection.headers)].filter(
     (value) => (value?.length ?? 0) >= 6,
@@ -208,7 +208,7 @@ const scrub = (text: string, connection: Connection): string => {
   return clean.length > 500 ? `${clean.slice(0, 499)}…` : clean;
 };
 
-/** When to come back, as the provider says it: `Retry-After`, its rate limit headers, or Google's RetryInfo. */
+/** When to retry according to the provider: `Retry-After`, its rate limit headers, or Google's RetryInfo. */
 const retryAfter = ({ headers, error }: Seen, now: number): { retryAfterMs?: number } => {
   const exact = Number(headers["retry-after-ms"] ?? Number.NaN);
   if (exact >= 0) return { retryAfterMs: exact };
@@ -217,7 +217,7 @@ const retryAfter = ({ headers, error }: Seen, now: number): { retryAfterMs?: num
   return wait === undefined ? {} : { retryAfterMs: Math.max(0, wait) };
 };
 
-/** Seconds, a span as `6m0s`, or a date; in milliseconds from now. */
+/** Parses seconds, a span such as `6m0s`, or a date; returns milliseconds from now. */
 const waitOf = (text: string, now: number): number | undefined => {
   const seconds = Number(text);
   if (!Number.isNaN(seconds)) return seconds * 1000;
@@ -234,8 +234,8 @@ const waitOf = (text: string, now: number): number | undefined => {
 };
 
 /**
- * The latest reset among the limits that are used up: `anthropic-ratelimit-<what>-remaining` and `-reset` (dates),
- * `x-ratelimit-remaining-<what>` and `x-ratelimit-reset-<what>` (spans), `x-ratelimit-reset` (milliseconds of the clock).
+ * The latest reset among the exhausted limits: `anthropic-ratelimit-<what>-remaining` and `-reset` (dates),
+ * `x-ratelimit-remaining-<what>` and `x-ratelimit-reset-<what>` (spans), `x-ratelimit-reset` (milliseconds since 1970).
  */
 const resetIn = (headers: Record<string, string>, now: number): number | undefined => {
   const waits = Object.entries(headers).flatMap(([name, left]) => {

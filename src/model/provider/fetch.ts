@@ -3,12 +3,12 @@ import { request as secureRequest } from "node:https";
 import type { Socket } from "node:net";
 
 /**
- * The one way to a provider: Node's HTTP client, whose connections are kept and shared, in the form of the `fetch` that
- * the packages call, held to the origin the operator configured and to a line that is not silent. Not Node's own fetch:
- * that keeps the body of each request until the next full collection (decision 34).
+ * The only way to a provider: Node's HTTP client, with connections kept and shared, behind the `fetch` interface that
+ * the packages call. It allows only the origin that the operator configured, and cuts silent connections. Not Node's
+ * own fetch, which holds the body of each request until the next full garbage collection (decision 34).
  */
 
-/** No byte came for so long; the line was cut by us. */
+/** No byte arrived in time, and we closed the connection. */
 export class SilentError extends Error {
   constructor(message: string) {
     super(message);
@@ -16,7 +16,7 @@ export class SilentError extends Error {
   }
 }
 
-/** The request would have left the configured origin, with the key. */
+/** The request, with its key, would have gone to another origin than the configured one. */
 export class OriginError extends Error {
   constructor(origin: string) {
     super(`the request would leave ${origin}`);
@@ -24,7 +24,7 @@ export class OriginError extends Error {
   }
 }
 
-/** The provider would have it leave, by a redirect. */
+/** The provider redirected the request elsewhere. */
 export class RedirectError extends Error {
   constructor(status: number) {
     super(`the answer is a redirect (${status})`);
@@ -32,17 +32,17 @@ export class RedirectError extends Error {
   }
 }
 
-/** Milliseconds until the first byte, between two, and for the whole reply. */
+/** Maximum milliseconds: until the first byte, between two bytes, and for the whole reply. */
 export type Patience = { firstMs: number; silentMs: number; replyMs: number };
 
-/** Until a provider takes the connection. */
+/** Maximum milliseconds to establish a connection. */
 const connectMs = 10_000;
 
 const redirects = [301, 302, 303, 307, 308];
 const bodiless = [204, 205, 304];
 
 type Line = { destroy(error?: Error): unknown };
-/** Cuts a line on which nothing comes; to be cleared as soon as something did. */
+/** Starts a timer that closes a silent connection; clear it as soon as something arrives. */
 type Watch = (line: Line, silentMs: number) => NodeJS.Timeout;
 
 export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Patience): typeof fetch => {
@@ -50,7 +50,7 @@ export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Pati
     const url = new URL(input instanceof Request ? input.url : String(input));
     if (url.origin !== origin) throw new OriginError(origin);
     const ends = performance.now() + replyMs;
-    // A line that only keeps itself open with comments is cut as well.
+    // The total limit also closes a connection that only sends keep-alive comments.
     const watch: Watch = (line, silence) => {
       const left = Math.max(1, ends - performance.now());
       const words = left < silence ? `no end after ${replyMs / 1000} s` : `no byte for ${silence / 1000} s`;
@@ -58,7 +58,7 @@ export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Pati
     };
     const answer = await send(url, init, (line) => watch(line, firstMs));
     const { statusCode: status = 0, statusMessage: statusText = "" } = answer;
-    // It would carry the key to somewhere else.
+    // Following it would send the key elsewhere.
     if (redirects.includes(status)) {
       answer.destroy();
       throw new RedirectError(status);
@@ -94,7 +94,7 @@ export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Pati
   };
 };
 
-/** One request up to the head of its answer. */
+/** Sends one request; resolves with the head of its answer. */
 const send = (url: URL, init: RequestInit, watch: (line: Line) => NodeJS.Timeout): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     const { method = "GET", body, signal } = init;
@@ -113,12 +113,12 @@ const send = (url: URL, init: RequestInit, watch: (line: Line) => NodeJS.Timeout
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {
       clearTimeout(timer);
-      // A kept connection may be closed by the other side in the moment of its next use.
+      // The other side may close a kept connection just when we reuse it.
       const stale = sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
       if (stale) resolve(send(url, init, watch));
       else reject(error);
     });
-    // As bytes: Node puts a text behind its head, which copies both.
+    // As bytes: Node would append a string to the head, which copies both.
     sent.end(body == null ? undefined : Buffer.from(body));
   });
 

@@ -7,14 +7,18 @@ import type {
 import type { ProviderKind } from "../provider-kind.ts";
 import type { ModelReply, ModelRequest, PromptFile, PromptMessage, Traits } from "../model.ts";
 
-/** From our conversation to a provider's prompt. The same conversation gives the same bytes, so that prefixes cache. */
+/**
+ * Converts our conversation to a provider's prompt. The same conversation gives the same bytes, so that the provider's
+ * prefix cache works.
+ */
 
 type Assistant = Extract<PromptMessage, { role: "assistant" }>;
 type Content<Role> = Extract<LanguageModelV4Message, { role: Role }>["content"];
 
 /**
- * What a provider wants back as it gave it (thinking signatures, item ids, encrypted reasoning), in the order in which
- * it came, as `provider` of the reply. The text is not repeated: a text part is the next `length` characters of it.
+ * Parts that a provider wants back unchanged (thinking signatures, item ids, encrypted reasoning), in their original
+ * order; stored as `provider` of the reply. Text is not stored twice: a text part is the next `length` characters of
+ * the reply.
  */
 type Kept = { ref: string; parts: KeptPart[] };
 export type KeptPart = { options?: SharedV4ProviderOptions } & (
@@ -23,7 +27,7 @@ export type KeptPart = { options?: SharedV4ProviderOptions } & (
   | { type: "call" }
 );
 
-/** An event holds at most 64 KiB; more than this is not kept, and the model goes on without its own thoughts. */
+/** Bytes. An event holds at most 64 KiB; larger parts are dropped, and the model continues without its reasoning. */
 const keptBytes = 32_768;
 
 export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
@@ -33,7 +37,7 @@ export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
   return Buffer.byteLength(json) > keptBytes ? undefined : (JSON.parse(json) as ModelReply["provider"]);
 };
 
-/** Each message is turned once: a conversation grows at its end only, and what was said is never changed. */
+/** Each message is converted once: a conversation only grows at its end, and earlier messages never change. */
 export const createPrompter = (ref: string, kind: ProviderKind, takes: Traits["takes"]) => {
   const turned = new WeakMap<PromptMessage, LanguageModelV4Message>();
   const turnOnce = (message: PromptMessage): LanguageModelV4Message => {
@@ -50,8 +54,8 @@ export const createPrompter = (ref: string, kind: ProviderKind, takes: Traits["t
 };
 
 /**
- * Anthropic caches what it is told to, at most four marks: the handbook (with the tools before it), and the conversation
- * up to the newest message and to the one that ended the request before, so that this prefix is found again.
+ * Anthropic caches up to at most four marks: we mark the instructions (with the tools before them), the newest message,
+ * and the one that ended the previous request, so that its prefix is found again.
  */
 const marked = (prompt: LanguageModelV4Prompt): LanguageModelV4Prompt => {
   const ends = prompt.flatMap(({ role }, index) => (role === "user" || role === "tool" ? [index] : [])).slice(-2);
@@ -84,7 +88,7 @@ const turn = (message: PromptMessage, ref: string, takes: Traits["takes"]): Lang
   }
 };
 
-/** The provider's own order and options, if this very model made them and they still fit the message; else plain. */
+/** The provider's own parts, if this very model produced them and they still fit the message; else plain ones. */
 const assistantParts = (message: Assistant, ref: string): Content<"assistant"> => {
   const kept = message.provider as Kept | undefined;
   const calls = message.calls.map(({ callID, tool, input }) => ({
@@ -124,10 +128,10 @@ const assistantParts = (message: Assistant, ref: string): Content<"assistant"> =
 };
 
 const images = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/** Characters of a text file that go into the message; the rest would crowd out the conversation. */
+/** Characters of a text file included in the message; more would displace the conversation. */
 const inlined = 100_000;
 
-/** What the model takes is shown to it, text is written out, the rest is a file for its tools. */
+/** Files that the model can read are passed on, text is inlined, and any other file is left to its tools. */
 const fileParts = (file: PromptFile, takes: Traits["takes"]): Content<"user"> => {
   const { filename, mime, bytes, path } = file;
   const type = mime.split(";")[0]?.trim().toLowerCase() ?? "";

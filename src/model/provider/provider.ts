@@ -16,16 +16,21 @@ import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "../m
 import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
 import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
 
-export type ProviderOptions = { patience?: Patience /** How others name it. */; ref?: ModelRef; tape?: FetchWrapper };
+export type ProviderOptions = {
+  patience?: Patience;
+  /** The model reference to report, where it is not `<connection id>/<model>`. */
+  ref?: ModelRef;
+  tape?: FetchWrapper;
+};
 
 const defaultPatience: Patience = { firstMs: 180_000, silentMs: 120_000, replyMs: 1_800_000 };
 
-/** Why a line is closed. Made once: the default is a new error with a stack trace for each reply. */
+/** The reason for closing a connection. Made once: the default creates an error with a stack trace for each reply. */
 const over = new Error("The reply is over.");
 
 /**
- * A model of one provider, called at the AI SDK's provider interface: one HTTP request per reply, no retries of its
- * own. The package is loaded with the first reply.
+ * A model of one provider, called through the AI SDK's provider interface: one HTTP request per reply, no retries of
+ * its own. The package is loaded with the first reply.
  */
 export const createProviderModel = (
   connection: Connection,
@@ -48,7 +53,7 @@ export const createProviderModel = (
       const model = await (taped ?? loaded);
       if (model === undefined) throw new Error("Expected a language model to be loaded.");
       const { stream } = await model.doStream(callOptions(request, promptFor(request), connection, abortSignal));
-      // Not `for await`: its end would wait for the line to close.
+      // Not `for await`, whose end would wait for the connection to close.
       const reader = stream.getReader();
       for (let part = await reader.read(); !part.done; part = await reader.read()) gathered.take(part.value);
     } catch (error) {
@@ -77,7 +82,7 @@ export const createProviderModel = (
     ...traits,
     async reply(request) {
       request.signal.throwIfAborted();
-      // The caller is let go at once, whatever the line does; the line is closed in every case.
+      // An abort returns control to the caller at once; the connection is closed in every case.
       const line = new AbortController();
       const { promise: aborted, reject } = Promise.withResolvers<never>();
       const abort = () => {
@@ -106,12 +111,12 @@ const callOptions = (
     prompt,
     ...(tools.length === 0 ? {} : { tools }),
     abortSignal,
-    // Nothing is left with the provider: reasoning comes back encrypted and we send it again.
+    // Nothing is stored at the provider: reasoning comes back encrypted, and we send it again.
     ...(connection.kind === "openai" ? { providerOptions: { openai: { store: false } } } : {}),
   };
 };
 
-/** Puts the parts of a stream together. */
+/** Assembles the parts of a stream. */
 const gather = (request: ModelRequest, line: AbortSignal) => {
   const parts: KeptPart[] = [];
   /** Blocks that have begun and not ended. */
@@ -135,11 +140,11 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
     parts,
     finish: undefined as LanguageModelV4FinishReason | undefined,
     usage: noTokens,
-    /** What the provider says that the call cost; only OpenRouter does. */
+    /** Cost as reported by the provider; only OpenRouter does. */
     reported: undefined as number | undefined,
     error: undefined as { value: unknown } | undefined,
     fail(value: unknown) {
-      // The first error is the cause; what follows are its echoes.
+      // The first error is the cause; later ones follow from it.
       state.error ??= { value };
     },
     take(part: LanguageModelV4StreamPart) {
@@ -183,7 +188,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
           const into: KeptPart = { type: "call" };
           merge(into, part.providerMetadata);
           parts.push(into);
-          // One package passes text that does not parse on as "{}"; the model must hear of what it wrote.
+          // One package passes unparsable text on as "{}"; the model must see what it actually wrote.
           const written = args.get(part.toolCallId) ?? "";
           const input = part.input === "{}" && written.trim() !== "" ? written : part.input;
           state.calls.push({ tool: part.toolName, input });
@@ -201,7 +206,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
         case "error":
           state.fail(part.error);
           break;
-        // Not ours to read: no tool of the provider's own is asked for.
+        // Not used: we request no tools of the provider's own.
         case "stream-start":
         case "response-metadata":
         case "tool-input-start":
@@ -233,7 +238,7 @@ const merge = (part: KeptPart, metadata: SharedV4ProviderMetadata | undefined): 
   }
 };
 
-/** Thoughts go back where the provider signed them, or where its models expect them between their calls. */
+/** Reasoning is sent back where the provider signed it, or where its models expect it between their calls. */
 const kept = (parts: readonly KeptPart[], { kind }: Connection, called: boolean): KeptPart[] =>
   parts.filter((part) => {
     switch (part.type) {
@@ -261,7 +266,7 @@ const outcomeOf = (
     case "content-filter":
       return refused(`${id} withheld the reply: its content filter ended it (${finish.raw}).`, null);
     case "other":
-      // Without a reason of the provider's own, the stream just ended.
+      // A stream without a finish reason of the provider's was cut off.
       return finish.raw === undefined ? cutShort(id) : done;
     case "error":
     case "interrupted":

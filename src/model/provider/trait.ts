@@ -2,12 +2,12 @@ import type { ProviderKind } from "../provider-kind.ts";
 import type { Traits } from "../model.ts";
 
 /**
- * What a model can read. The operator's word counts; then the table that ships with the prices (window) and what the
- * kind and the model's name tell (images, PDFs). Where nothing is known the guess is the careful one: a window too
- * small costs an early summary, an image sent to a model without eyes costs the Task.
+ * What a model can read: as the operator says; else by the table that ships with the prices (window), and by the
+ * provider's kind and the model's name (images, PDFs). Unknown traits get the safer guess: a window that is too small
+ * costs an early compaction, but an image sent to a model that cannot read it costs the Task.
  */
 
-/** A model as the operator wrote it down; what is absent is taken as known. */
+/** A model in the operator's configuration; an absent field gets the known value. */
 export type ModelEntry = {
   id: string;
   contextWindow?: number | undefined;
@@ -16,7 +16,7 @@ export type ModelEntry = {
   tools?: boolean | undefined;
 };
 
-/** Tokens. Local servers often run with a small window whatever the model could. */
+/** Default window in tokens. Local servers often run with a small one, whatever the model supports. */
 const windows: Record<ProviderKind, number> = {
   anthropic: 200_000,
   openai: 128_000,
@@ -37,7 +37,7 @@ export const traitsOf = async (kind: ProviderKind, modelID: string, entry: Model
     window: entry?.contextWindow ?? (await knownWindow(kind, modelID)) ?? windows[kind],
     takes: {
       images: entry?.images ?? images,
-      // OpenRouter reads PDFs out for models that cannot.
+      // OpenRouter converts PDFs for models that cannot read them.
       pdf: entry?.pdf ?? (kind === "openrouter" || (bought && images)),
       tools: entry?.tools ?? true,
     },

@@ -7,8 +7,8 @@ import type { Connection } from "../provider-kind.ts";
 import { type Compared, compared, conversationIn, differenceOf, pack, unpack } from "./match.ts";
 
 /**
- * Exchanges with a provider at the HTTP level, one readable JSON file for each Task: recorded without request headers
- * and keys, and played back by what was said, not by order, so that a Task that was killed and asks the same again gets
+ * Exchanges with a provider at the HTTP level, in one readable JSON file per Task, without request headers and keys.
+ * They are played back by the content of the request, not by order, so that a Task that was killed and asks again gets
  * the same answer. A request that was not recorded is refused by name; a cassette never calls out.
  */
 
@@ -38,10 +38,10 @@ const cassette = z.object({
 export type Cassette = z.infer<typeof cassette>;
 type Exchange = Cassette["exchanges"][number];
 
-/** Stands before the line to the provider; `label` names the Task. */
+/** Wraps the `fetch` of a provider; `label` names the Task. */
 export type FetchWrapper = (line: typeof fetch, label: string) => typeof fetch;
 
-/** Nothing like this request was recorded. */
+/** No recorded request is like this one. */
 export class CassetteMiss extends Error {
   constructor(message: string) {
     super(message);
@@ -62,14 +62,14 @@ const pathOf = (input: Parameters<typeof fetch>[0]): string => {
   return `${url.pathname}${url.search}`;
 };
 
-/** What a reader of the answer may go by; the rest names accounts, or changes from call to call. */
+/** Headers that a reader of the answer may use; the others name accounts, or change from call to call. */
 const keptHeaders = ["content-type", "retry-after", "retry-after-ms"];
 
 export interface Recorder {
   tape(connection: Connection, modelID: string): FetchWrapper;
 }
 
-/** `redact` takes known secrets out of everything that is written. */
+/** `redact` removes known secrets from everything that is written. */
 export const createRecorder = (folder: string, redact: (text: string) => string): Recorder => {
   const recordings = new Map<string, Promise<Recording>>();
   return {
@@ -78,7 +78,7 @@ export const createRecorder = (folder: string, redact: (text: string) => string)
       const { kind, api, baseURL } = connection;
       const begun: Cassette = { cassette: 1, provider: { kind, api, baseURL, model: modelID }, exchanges: [] };
       const name = /^[\w.-]{1,80}$/.test(label) ? label : "call";
-      // One model in one file; another one that goes on with the Task gets its own.
+      // One file per model; another model that takes over the Task gets its own.
       const file = join(folder, `${name}.${`${connection.id}-${modelID}`.replace(/[^\w.-]+/g, "-").slice(0, 80)}.json`);
       const recording = recordings.get(file) ?? openRecording(file, begun, redact);
       recordings.set(file, recording);
@@ -95,7 +95,7 @@ export const createRecorder = (folder: string, redact: (text: string) => string)
           pieces.push(piece);
           controller.enqueue(piece);
         },
-        // Only a whole answer is kept: one that broke off could not be told from a mistake.
+        // Only complete answers are recorded: a truncated one would look like a mistake of the provider.
         async flush() {
           const text = Buffer.concat(pieces).toString("utf8");
           await (await recording).add({ request, response: { status: response.status, headers, ...answer(text) } });
@@ -120,7 +120,9 @@ const answer = (text: string): Pick<Exchange["response"], "lines" | "body"> => {
 
 type Recording = { add(exchange: Exchange): Promise<void> };
 
-/** Goes on with what stands in the file, as after a restart. Requests repeat their conversation; it is written once. */
+/**
+ * Continues an existing file, as after a restart. Each request repeats its conversation, which is written only once.
+ */
 const openRecording = async (file: string, begun: Cassette, redact: (text: string) => string): Promise<Recording> => {
   const known = await readFile(file, "utf8").catch(() => undefined);
   const kept = known === undefined ? begun : parse(known, file);
@@ -177,7 +179,9 @@ export const openCassette = (folder: string, name: string): Cassette => {
   return parse(readFileSync(file, "utf8"), file);
 };
 
-/** Answers requests from a cassette. The same request that was answered differently gets those answers in turn, then the last. */
+/**
+ * Answers requests from a cassette. Equal requests with different answers get those in turn, then always the last one.
+ */
 export const play = (name: string, { exchanges }: Cassette): FetchWrapper => {
   const recorded = unpacked(exchanges).map(({ request, response }) => ({
     path: request.path,
@@ -202,7 +206,7 @@ export const play = (name: string, { exchanges }: Cassette): FetchWrapper => {
   return () => answering;
 };
 
-/** What stood for a path or an id then, stands for another one now. */
+/** Replaces the volatile words of the recording (paths, ids) by those of the request. */
 const replaced = (text: string, then: readonly string[], now: readonly string[]): string => {
   const pairs = new Map(then.map((old, index) => [old, now[index] ?? old]));
   const longest = [...pairs].filter(([old, fresh]) => old !== fresh).toSorted(([a], [b]) => b.length - a.length);
@@ -220,7 +224,7 @@ const missOf = (
   if (here.length === 0)
     return `${begin} path: expected ${[...new Set(recorded.map((exchange) => exchange.path))].join(" or ")}, got ${path}.`;
   const differences = here.map((exchange) => differenceOf(exchange.value, said.value));
-  // The one that goes along furthest is the one that was meant.
+  // The request that matches furthest is most likely the one that was meant.
   const nearest = differences.reduce((best, other) => (other.depth > best.depth ? other : best));
   return `${begin} ${nearest.words}`;
 };

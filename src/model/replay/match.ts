@@ -1,17 +1,17 @@
 /**
- * When two requests say the same: the conversation counts, not the handbook, the tools' descriptions and the cache marks,
- * which are ours and are revised; and not what differs from run to run (ids, dates, hashes, durations, absolute paths).
+ * When two requests are equivalent: the conversation counts, but not the instructions, tool descriptions and cache
+ * marks, which we revise; nor what differs from run to run (ids, dates, hashes, durations, absolute paths).
  */
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** `text`: equal for requests that say the same. `volatile`: what was taken out, in order. */
+/** `text`: equal for equivalent requests. `volatile`: the words that were replaced, in order. */
 export type Compared = { value: Json; text: string; volatile: string[] };
 
 const conversations = ["messages", "input", "contents"];
 const marks = new Set(["cache_control", "cacheControl"]);
 
-/** The part of a request's body that is what was said, without the handbook. */
+/** The conversation in a request's body, without the instructions. */
 export const conversationIn = (body: Json): Json => {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return body;
   return Object.fromEntries(
@@ -33,7 +33,7 @@ const volatilePattern = new RegExp(
     String.raw`\b(?:task|ses|msg|call|slice|art|run)_[0-9a-z]{26}\b`,
     String.raw`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`,
     String.raw`\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z| ?[+-]\d\d:?\d\d)?)?`,
-    // At least one digit and one letter, or it is a word or a number.
+    // Needs a digit and a letter: otherwise it is a word or a number.
     String.raw`\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,64}\b`,
     String.raw`\b\d{1,9}(?:\.\d{1,9})? ?(?:ms|s|seconds)\b`,
     String.raw`\.sortie/attachments/[0-9a-z]{8}`,
@@ -66,7 +66,7 @@ const sorted = (value: Json): Json => {
   return Object.fromEntries(names.map((name) => [name, sorted(value[name] ?? null)]));
 };
 
-/** The first field in which two values differ, in words; `depth` rises with how far they go along. */
+/** The first field in which two values differ, in words; `depth` grows with how far they agree. */
 export const differenceOf = (expected: Json, got: Json, path = ""): { depth: number; words: string } => {
   const same = (a: Json | undefined, b: Json | undefined) => JSON.stringify(a) === JSON.stringify(b);
   if (Array.isArray(expected) && Array.isArray(got)) {
@@ -95,7 +95,10 @@ export const differenceOf = (expected: Json, got: Json, path = ""): { depth: num
 const isObject = (value: Json): value is { [key: string]: Json } =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** A body against the one before it: `{"$same": true}` for an equal field, `{"$same": 4}` for a list's first four entries. */
+/**
+ * Encodes a body relative to the one before: `{"$same": true}` for an equal field, `{"$same": 4}` for a list's first
+ * four entries.
+ */
 export const pack = (body: Json, before: Json | undefined): Json => {
   if (!isObject(body) || before === undefined || !isObject(before)) return body;
   return Object.fromEntries(

@@ -13,12 +13,12 @@ import {
   type Step,
 } from "../step.ts";
 
-/** `fix lint`, `fix format`, `run codemod NAME`: a command that changes files, and what it changed. */
+/** `fix lint`, `fix format`, `run codemod NAME`: runs a command that changes files, and reports what it changed. */
 
-/** A tool is the project's when one of `marks` is there; it must then be found in node_modules/.bin or on PATH. */
+/** A project uses a tool if one of its `marks` is present; the program must then be in node_modules/.bin or on PATH. */
 type Tool = { program: string; marks: RegExp; ecosystem: string } & Partial<Record<Fixable, string>>;
 
-/** Of each ecosystem the first that the project has set up. */
+/** For each ecosystem, the first tool that the project uses counts. */
 const toolbox: readonly Tool[] = [
   {
     program: "biome",
@@ -85,7 +85,7 @@ const scripts: Record<Fixable, readonly string[]> = {
   lint: ["lint:fix", "fix:lint", "lint-fix"],
   format: ["format:fix", "format:write", "fix:format", "format", "fmt"],
 };
-/** A script that only looks. */
+/** Matches scripts that only check and change nothing. */
 const looks =
   /(?:^|\s)(?:--check|--list-different|-l|--dry-run)(?:\s|$)|^\s*(?:npx\s+)?biome\s+(?:format|check)\s+(?!.*--(?:write|fix))/;
 
@@ -139,7 +139,7 @@ const onPath = 'export PATH="$PWD/node_modules/.bin:$PATH"';
 
 type Marks = { marks: string[]; scripts: Record<string, string>; runner: string };
 
-/** Files in the root, tables of pyproject.toml, dependencies and scripts of package.json. */
+/** The project's marks: files in the root, tables of pyproject.toml, dependencies and scripts of package.json. */
 function* marksOf(): Asking<Marks | { why: string }> {
   const read = yield* linesOf(
     `for file in .[!.]* *; do if [ -f "$file" ]; then printf 'file %s\\n' "$file"; fi; done\n` +
@@ -169,7 +169,7 @@ function* marksOf(): Asking<Marks | { why: string }> {
   return { marks, scripts: entries("scripts"), runner };
 }
 
-/** Runs a command that must exit 0, and tells which files are others than before. */
+/** Runs a command that must exit 0, and reports the files whose content changed. */
 function* changing(command: string): Step {
   const before = yield* sumsOf();
   if ("why" in before) return failed(before.why);
@@ -192,7 +192,7 @@ function* changing(command: string): Step {
   return done(`${said}; ${counted(changed.length, "file")} changed: ${changed.slice(0, 20).join(", ")}${more}.`);
 }
 
-/** Files that differ from the commit, with their sums. */
+/** Checksums of the files that differ from the commit. */
 function* sumsOf(): Asking<{ sums: Map<string, string> | undefined } | { why: string }> {
   const read = yield* linesOf(
     `if git rev-parse --is-inside-work-tree >/dev/null 2>&1\n` +

@@ -1,11 +1,11 @@
-/** Where a project's manifests state a dependency. Pure: the lines of a file in, what they say out. */
+/** Finds where a project's manifests state a dependency. Pure: takes the lines of a file. */
 
 export type Kind = "npm" | "python" | "cargo" | "go";
 
 export type Stated = {
   /** `devDependencies`, `dev-dependencies`, `project.dependencies`; empty for go. */
   section: string;
-  /** What stands there: `^1.2.0`, `requests[socks]>=2.1`. */
+  /** The version as written: `^1.2.0`, `requests[socks]>=2.1`. */
   spec: string;
 };
 
@@ -41,7 +41,7 @@ const inPackage = (text: string, name: string): Stated[] => {
   });
 };
 
-/** An object, empty when the text is none. */
+/** The object that a JSON text holds; empty when the text holds none. */
 export const jsonOf = (text: string): Record<string, unknown> => {
   try {
     const value: unknown = JSON.parse(text.replace(/^\uFEFF/, ""));
@@ -51,7 +51,7 @@ export const jsonOf = (text: string): Record<string, unknown> => {
   }
 };
 
-/** PyPI takes `A_b` and `a-B` for one name. */
+/** PyPI treats `A_b` and `a-B` as one name. */
 const pythonName = (name: string): string => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
 
 const inPyproject = (lines: readonly string[], name: string): Stated[] => {

@@ -1,11 +1,14 @@
 import type { Stated } from "./manifest.ts";
 import { shellQuote } from "../../../shell-quote.ts";
 
-/** Package managers: which lock each keeps, and the command that sets one dependency to one version, scripts off. */
+/**
+ * Package managers: the lock file of each, and the command that sets one dependency to one version without running
+ * scripts.
+ */
 
 export type Manager = "npm" | "pnpm" | "yarn" | "berry" | "bun" | "uv" | "cargo" | "go";
 
-/** By the name of the lock; `yarn.lock` is told apart by its first lines. */
+/** By the name of the lock file. `yarn.lock` belongs to two managers, which its first lines distinguish. */
 export const managers: Readonly<Record<string, Manager>> = {
   "package-lock.json": "npm",
   "npm-shrinkwrap.json": "npm",
@@ -33,15 +36,17 @@ type Wish = {
   name: string;
   version: string;
   stated: Stated;
-  /** From the lock's folder to the manifest's; "" where they are one. */
+  /** Path from the lock's folder to the manifest's; "" when they are the same. */
   member: string;
   /** The lock's folder is the root of a workspace. */
   root: boolean;
-  /** A `node_modules` of its own is there: it is brought up to date, too. */
+  /** The folder has a `node_modules` of its own, which must be updated, too. */
   installed: boolean;
 };
 
-/** The command, the folder it runs in (relative to the lock's), and what the manifest says afterwards. */
+/**
+ * The command, the folder to run it in (relative to the lock's), and the version that the manifest states afterwards.
+ */
 type Bumping = { command: string; folder: string; spec: string };
 
 export const bumpWith = (manager: Manager, wish: Wish): Bumping | { why: string } => {

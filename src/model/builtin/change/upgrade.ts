@@ -5,8 +5,9 @@ import { type Asking, commandSeconds, done, endOf, failed, firstFailure, linesOf
 import { shellQuote } from "../../../shell-quote.ts";
 
 /**
- * `bump NAME to VERSION`: finds the manifest that states the dependency and the lock above it, has the project's package
- * manager set the version, and believes what the two files say afterwards, not the manager's exit code alone.
+ * `bump NAME to VERSION`: finds the manifest that states the dependency and the lock above it, and has the project's
+ * package manager set the version. Success is decided by the content of the two files afterwards, not by the exit code
+ * alone.
  */
 
 type Place = { manifest: string; folder: string; kind: Kind; stated: Stated };
@@ -68,7 +69,8 @@ const folderOf = (path: string): string => path.split("/").slice(0, -1).join("/"
 const within = (folder: string, path: string): boolean =>
   folder === "" || path === folder || path.startsWith(`${folder}/`);
 
-type Found = { place: Place; lock: string /** Other statements, which stay. */; others: string[] } | { why: string };
+/** `others`: statements of the same dependency that stay unchanged. */
+type Found = { place: Place; lock: string; others: string[] } | { why: string };
 
 const most = 20;
 
@@ -103,11 +105,11 @@ function* find({ name, folder }: Bump): Asking<Found> {
   return choose(name, folder, places, locks);
 }
 
-/** What stands in a manifest however it writes the name: PyPI takes `a_b` for `a-b`. */
+/** The longest part of a name, which a manifest contains in every spelling: PyPI accepts `a_b` for `a-b`. */
 const longest = (name: string): string =>
   name.split(/[-_.]+/).reduce((best, part) => (part.length > best.length ? part : best), "");
 
-/** The one nearest to the root; a peer dependency only where nothing else states it. */
+/** The place nearest to the root; a peer dependency only where no other section states it. */
 const choose = (
   name: string,
   folder: string | undefined,
@@ -152,7 +154,7 @@ const kindOf: Readonly<Record<Manager, Kind>> = {
 
 type State = { sum: string; stated: Stated[]; berry: boolean; root: boolean; installed: boolean };
 
-/** What the two files say, in one look. */
+/** Reads what manifest and lock say, by one command. */
 function* stateOf(
   { manifest, kind }: Place,
   name: string,
@@ -178,7 +180,7 @@ function* stateOf(
   };
 }
 
-/** Runs a command in a folder; when it fails, the files are what they were. */
+/** Runs a command in a folder, and restores the files when it fails. */
 const guarded = (command: string, folder: string, files: readonly string[]): string =>
   [
     "keep=$(mktemp -d) || exit 97",

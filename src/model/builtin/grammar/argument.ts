@@ -1,6 +1,9 @@
-/** Words that end up in a command line: each is held to a strict form before any effect, and quoted there all the same. */
+/**
+ * Checks words that become part of a command line: each must have a strict form before anything runs, and is quoted
+ * nevertheless.
+ */
 
-/** A package of npm, PyPI, crates.io or a Go module: no option, no path outside, no white space, no shell. */
+/** A package of npm, PyPI, crates.io or a Go module: no option, no path outside, no white space, no shell syntax. */
 export const nameProblem = (name: string): string | undefined =>
   name.length <= 214 && /^@?[A-Za-z0-9][A-Za-z0-9._~-]*(?:\/[A-Za-z0-9][A-Za-z0-9._~-]*)*$/.test(name)
     ? undefined

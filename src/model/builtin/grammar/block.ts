@@ -1,13 +1,13 @@
-/** A request's text as lines and fenced blocks, before anything is understood. Never throws. */
+/** Splits a request's text into lines and fenced blocks, without interpreting them. Never throws. */
 
 type Line = { kind: "line"; text: string };
 export type Block = { kind: "block"; info: string; content: string; closed: boolean };
 
-/** List markers may stand before a fence, as in `1. ```diff`. */
+/** A fence may follow list markers, as in `1. ```diff`. */
 const opening = /^([ \t]*(?:(?:[-*+•]|\d{1,4}[.)])[ \t]+)*)(`{3,}|~{3,})(.*)$/;
 
 export const scan = (request: string): (Line | Block)[] => {
-  // A text that is CRLF throughout came so from its sender; a lone one belongs to the content it stands in.
+  // In a text with CRLF throughout, the sender added it; a single CRLF belongs to the content.
   const text = request.replace(/^\uFEFF/, "");
   const windows = /\r\n/.test(text) && !/(?:^|[^\r])\n/.test(text);
   const lines = (windows ? text.replaceAll("\r\n", "\n") : text).split("\n");
@@ -44,7 +44,7 @@ const closes = (line: string, fence: string, indent: number): boolean => {
   );
 };
 
-/** Takes away what the fence itself was indented by, never more. */
+/** Removes at most the indentation of the fence. */
 const outdented = (line: string, indent: number): string => {
   let at = 0;
   while (at < indent && (line[at] === " " || line[at] === "\t")) at += 1;
@@ -55,7 +55,7 @@ type Info = { language: string; attributes: Map<string, string>; extra: string[]
 
 const token = /([A-Za-z][\w-]*)=(?:"([^"]*)"|'([^']*)'|`([^`]*)`|([^\s"'`]+))|(\S+)/g;
 
-/** The words after a fence: a language, `name=value` pairs (in braces or not), and what is neither. */
+/** Parses the words after a fence: a language, `name=value` pairs (in braces or not), and the rest. */
 export const infoOf = (info: string): Info => {
   const bare = /^(\S*?)\s*\{(.*)\}$/.exec(info);
   const text = bare === null ? info : `${bare[1]} ${bare[2]}`;

@@ -2,8 +2,8 @@ import { globProblem, normal, pathProblem } from "./path.ts";
 import { nameProblem, sinceProblem, versionProblem } from "./argument.ts";
 
 /**
- * The lines that the rules understand, in one table: how each form is written, how it is recognised, and what it means.
- * `says` is what NEEDS_MODEL and docs/rules.md show.
+ * The instructions that the built-in model understands, in one table: how each is written, recognised and interpreted.
+ * NEEDS_MODEL and docs/rules.md show the forms in `says`.
  */
 
 /** What can be run, as a request names it. */
@@ -12,10 +12,11 @@ export type Fixable = "lint" | "format";
 type Listing = "todos" | "licences" | "links" | "log" | "changelog" | "digest";
 
 export type Bump = { kind: "bump"; name: string; version: string; folder: string | undefined };
-/** `of`: what it is about, a commit or date for `log` and `changelog`, a path for `digest`. */
+/** `of`: the subject, which is a commit or date for `log` and `changelog`, and a path for `digest`. */
 export type Inventory = { kind: "inventory"; what: Listing; of: string | undefined; into: string | undefined };
 
-export type Instruction = /** As the request put it, for reports. */ { said: string } & (
+/** `said`: the text of the request, for reports. */
+export type Instruction = { said: string } & (
   | { kind: "run"; what: Runnable }
   | { kind: "apply"; patch: string; paths: string[] }
   | { kind: "write"; path: string; content: string }
@@ -40,12 +41,12 @@ const argument = `(?:${quoted}|${word})`;
 const end = /(?=$|[\s,;.!])/.source;
 const into = `(?:\\s+into\\s+${argument})?`;
 
-/** One argument of a match: quoted as it stands, a bare word without the full stop of its sentence (`spare`). */
+/** One argument of a match: quoted text unchanged, a bare word without its sentence's full stop (length: `spare`). */
 const argumentOf = (match: RegExpExecArray, at: number): { value: string; spare: number } => {
   const text = match[at] ?? match[at + 1] ?? match[at + 2];
   if (text !== undefined) return { value: text, spare: 0 };
   const plain = match[at + 3] ?? "";
-  // ".." is a place, not the end of a sentence.
+  // ".." is a path, not the end of a sentence.
   const bare = plain.replace(/(?<![.!])[.!]+$/, "");
   const isPlace = plain.startsWith("..", bare.length) && (bare === "" || bare.endsWith("/"));
   const value = isPlace ? plain : bare;
@@ -59,7 +60,7 @@ const optional = (match: RegExpExecArray, at: number) =>
 
 const runnable = /(tests?|checks?|build|lint|type-?check)/.source;
 const report = /(?:[\s,]+(?:and|then)\s+report(?=$|[\s,;.!]))?/.source;
-/** After a `run`, as in "run lint and the tests". */
+/** Follows a `run`, as in "run lint and the tests". */
 const runMore = new RegExp(`^(?:the\\s+)?${runnable}${end}${report}`, "i");
 
 const runnables: Record<string, Runnable> = {
@@ -74,7 +75,7 @@ const running = (what: string): Meaning => ({
   instruction: { kind: "run", what: runnables[what.toLowerCase().replace("-", "").replace(/s$/, "")] ?? "tests" },
 });
 
-/** `last`: the argument that may carry the full stop of the sentence. */
+/** `last`: the argument that may end with the full stop of the sentence. */
 type Read = (match: RegExpExecArray) => Meaning & { last?: { spare: number } | undefined };
 type Form = { says: string; pattern: RegExp; read: Read };
 
@@ -99,7 +100,7 @@ const listing =
     return { instruction: { kind: "inventory", what, of: value, into: target }, last: path ?? about };
   };
 
-/** Only of a name that says so; the form with `log` takes any file. */
+/** Requires the name of a log; only the form with `log` accepts any file. */
 const logProblem = (path: string): string | undefined =>
   /\.(?:log|out|err|jsonl|ndjson)(?:\.\d+)?$/i.test(path)
     ? pathProblem(path)

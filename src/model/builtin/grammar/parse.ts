@@ -6,8 +6,8 @@ import { normal, pathProblem } from "./path.ts";
 import { type Block, infoOf, scan } from "./block.ts";
 
 /**
- * What a request says, by the grammar of the embedded rules. Pure and total: every line, block and attachment ends up
- * as instructions or among what was not understood; nothing is guessed. Paths are checked here, before any effect.
+ * Parses a request by the grammar of the built-in model. Pure and total: every line, block and attachment ends up in an
+ * instruction or in `unknown`; nothing is guessed. Paths are checked here, before any effect.
  */
 
 export type Parsed = {
@@ -72,12 +72,12 @@ export const parse = (text: string, files: readonly PromptFile[]): Parsed => {
         break;
     }
   }
-  // An attached patch that no line names comes first: lines such as "run the tests" speak of the state after it.
+  // An attached patch that no line names comes first: lines such as "run the tests" refer to the state after it.
   const first = [...attached].filter(([name]) => !placed.has(name)).map(([, instruction]) => instruction);
   return { instructions: [...first, ...instructions], unknown };
 };
 
-/** Without numbering, bullets, open check boxes and words that only decorate. */
+/** The line without numbering, bullets, open check boxes and filler words. */
 const bare = (line: string): string =>
   line
     .trim()
@@ -142,10 +142,10 @@ const fromPatch = (patch: string, name: string): Instruction | { why: string } =
 
 // ---- captions ------------------------------------------------------------------------------------------------------
 
-/** Words by which a caption would say something else than "here it comes": the opposite, a condition, an example. */
+/** Words that change what a caption means: a negation, a condition, an example. */
 const turning =
   /\b(?:not|never|no|none|cannot|without|unless|if|when|until|except|instead|only|avoid|skip|ignore|revert|undo|reverse|unapply|rather|example|e\.g)\b|n['’]t\b/i;
-/** Work that a block does not do; in what follows "and" or a comma, every other task, too. */
+/** Work that a block cannot do. After "and" or a comma, `further` names more of it. */
 const beyond =
   /^(?:find|investigate|explain|analy[sz]e|debug|refactor|review|check|verify|ensure|test|run|commit|push|deploy|delete|remove|rename|move|bump|summari[sz]e|describe|report|list)\b/i;
 const further = /^(?:update|replace|fix|make|add|write|create|build|lint|format|document|implement|improve|change)\b/i;

@@ -1,11 +1,11 @@
 import { messageOf } from "../../../error.ts";
 import { componentsOf } from "../../../workspace/file/files.ts";
 
-/** Paths as a request names them, checked by their text alone; the tools look at the disk. */
+/** Checks the text of paths in requests. */
 
 export const normal = (path: string): string => componentsOf(path).join("/");
 
-/** Why a path cannot be one of the project's, by its text alone; the tools look at the disk. */
+/** Why a path cannot be in the project, by its text alone; the tools check the disk. undefined: it can. */
 export const pathProblem = (path: string): string | undefined => {
   if (/^~(\/|$)|^[A-Za-z]:[\\/]|\\/.test(path)) return `expected a path inside the project with "/", got "${path}"`;
   try {

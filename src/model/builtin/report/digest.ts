@@ -2,13 +2,16 @@ import { type Listed, place, plain, table } from "./markdown.ts";
 import { type Asking, counted, linesOf, one } from "../step.ts";
 import { shellQuote } from "../../../shell-quote.ts";
 
-/** `summarise PATH` of a log: how many lines of each level, where first and last, and what is said most often. */
+/**
+ * `summarise PATH` of a log: how many lines of each level, where the first and last are, and which messages are most
+ * frequent.
+ */
 
 const levels = ["FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", ""];
 
 /**
- * One pass, in bounded memory: at most 20,000 different messages are told apart. The level is the first word of a level
- * in the first 300 characters, a JSON `level` before all; a message is its line without what numbers and ids change.
+ * One pass in bounded memory: at most 20,000 distinct messages are counted. The level is a JSON `level`, else the first
+ * level word in the first 300 characters; messages are compared without numbers and ids.
  */
 const program = `
 BEGIN {

@@ -3,7 +3,7 @@ import { type Asking, counted, linesOf } from "../step.ts";
 import { shellQuote } from "../../../shell-quote.ts";
 import { isDate } from "../grammar/argument.ts";
 
-/** `summarise git log since X` and `changelog since X`: commits since a commit (not with it) or since the start of a day. */
+/** `summarise git log since X` and `changelog since X`: the commits after a commit, or from the start of a day. */
 
 type Commit = {
   id: string;

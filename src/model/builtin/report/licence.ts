@@ -2,13 +2,14 @@ import { counts, type Listed, order, place, plain, table } from "./markdown.ts";
 import { type Asking, counted, linesOf } from "../step.ts";
 
 /**
- * `licence report`: the project's own licence, and those of what it depends on: packages that locks name, with the
- * licence that the lock or the installed package states. Nothing is looked up elsewhere, and what nobody states is said.
+ * `licence report`: the project's own licence and those of its dependencies, which are the packages that locks name, as
+ * the lock or the installed package states them. Nothing is looked up elsewhere; packages without a stated licence are
+ * listed.
  */
 
 type Package = { name: string; version: string; where: string; licence: string | undefined };
 
-/** Lines of manifests, locks and installed packages, each `GROUP TAB FILE TAB NUMBER TAB TEXT`. */
+/** Prints lines of manifests, locks and installed packages, each `GROUP TAB FILE TAB NUMBER TAB TEXT`. */
 const looking = `
 show() { group=$1; pattern=$2; shift 2; for file in "$@"; do if [ -f "$file" ]; then awk -v group="$group" -v pattern="$pattern" '$0 ~ pattern { sub(/\\r$/, ""); printf "%s\\t%s\\t%d\\t%s\\n", group, FILENAME, FNR, substr($0, 1, 500) }' "$file"; fi; done; }
 show own '^[ \\t]*"?license"?[ \\t]*[:=]' ./package.json ./pyproject.toml ./Cargo.toml
@@ -72,7 +73,7 @@ export function* licences(): Asking<Listed | { why: string }> {
   return { lines, summary };
 }
 
-/** What stands after the first `:` or `=`, without quotes; the whole line where there is none. */
+/** The text after the first `:` or `=`, without quotes; the whole line where there is none. */
 const valueOf = (text: string): string => {
   const value = text
     .slice(text.search(/[:=]/) + 1)
@@ -155,7 +156,7 @@ const go = (rows: readonly Row[]): Package[] =>
       : [{ name, version, where: place(file, line), licence: undefined }];
   });
 
-/** Licences of installed packages, by `name@version` and, of Go modules, by name. */
+/** Licences of installed packages, by `name@version`; of Go modules, by name. */
 const installedOf = (rows: readonly Row[]): Map<string, string> => {
   const stated = new Map<string, { name: string; version: string; licence: string }>();
   for (const { group, file, text } of rows) {

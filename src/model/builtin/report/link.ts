@@ -4,11 +4,14 @@ import { shellQuote } from "../../../shell-quote.ts";
 import { type Link, type Page, pagesOf } from "./page.ts";
 
 /**
- * `dead links`: links in Markdown files to files of the project and to headings in them. What leaves the project is
- * listed as not checked: the rules never go on the network.
+ * `dead links`: checks links in Markdown files to files of the project and to headings in them. Links to anywhere else
+ * are listed as not checked: the built-in model never uses the network.
  */
 
-/** Lines that can hold a link or an anchor, or that say whether others do; a heading's text may stand above its line. */
+/**
+ * Lines that can hold a link or an anchor, or that decide whether others do. A heading's text may be on the line before
+ * its underline.
+ */
 const relevant = `{ if ($0 ~ /\\]\\(|\\]:|<[a-zA-Z!]|-->|^ ? ? ?#|^[ \\t>*+0-9.)-]*(\`\`\`|~~~)/) show(FNR, $0); else if ($0 ~ /^ ? ? ?(=+|-+)[ \\t\\r]*$/) { show(FNR - 1, before); show(FNR, $0) } before = $0 }
 function show(at, line) { printf "%s\\t%d\\t%s\\n", FILENAME, at, line }`;
 
@@ -55,11 +58,11 @@ export function* links(unless: string | undefined): Asking<Listed | { why: strin
 const isPage = (path: string): boolean => /\.(?:md|markdown)$/i.test(path);
 const nothing: Page = { links: [], anchors: new Set() };
 
-/** Only pages have headings; `#L10` of a source file is the viewer's. */
+/** Only Markdown pages have headings; `#L10` of a source file is a feature of the viewer. */
 const missesAnchor = (page: Page | undefined, anchor: string): boolean =>
   page !== undefined && anchor.toLowerCase() !== "top" && !page.anchors.has(anchor.toLowerCase());
 
-/** `to`: a path from the project's root, undefined where it is not the project's. */
+/** `to`: a path from the project's root; undefined: the target is not in the project. */
 const targetOf = ({
   path,
   target,

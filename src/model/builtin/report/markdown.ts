@@ -1,14 +1,14 @@
 import { cutMark } from "../step.ts";
 
-/** Markdown of lists: deterministic, bounded, and nothing in it that a listed text could break. */
+/** Markdown for lists: deterministic, bounded, and safe against anything in a listed text. */
 
-/** `summary`: what the report says beside the file's name. */
+/** `summary`: what the report says next to the file's name. */
 export type Listed = { lines: string[]; summary: string };
 
 export const mostRows = 2000;
 const cellChars = 240;
 
-/** A text in one line that Markdown shows as it stands: no cell ends early, no link, image or tag comes to life. */
+/** The text on one line that Markdown renders literally: no cell ends early, no link, image or tag takes effect. */
 export const plain = (text: string): string => {
   const line = text
     .replace(cutMark, "…")
@@ -19,7 +19,7 @@ export const plain = (text: string): string => {
   return cut.replaceAll(/[\\`|<>[\]*_~&]/g, (sign) => `\\${sign}`);
 };
 
-/** Where something stands, as `path:line`; underscores of paths stay readable between letters. */
+/** `path:line`; underscores between letters stay unescaped, so that paths are readable. */
 export const place = (path: string, line: number | undefined): string =>
   `${plain(path).replaceAll(/(?<=[\p{L}\p{N}])\\_(?=[\p{L}\p{N}])/gu, "_")}${line === undefined ? "" : `:${line}`}`;
 
@@ -35,7 +35,7 @@ export const table = (head: readonly string[], rows: readonly (readonly string[]
   ];
 };
 
-/** By code points, so that every machine sorts alike. */
+/** Compares by code points, so that every machine sorts alike. */
 export const order = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0);
 
 export const counts = (names: readonly string[]): [name: string, count: number][] => {

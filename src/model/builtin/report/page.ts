@@ -1,9 +1,10 @@
-/** Links and anchors of Markdown pages, from the lines that can hold them. Pure. */
+/** Finds links and anchors of Markdown pages, from the lines that can hold them. Pure. */
 
 export type Link = { line: number; target: string };
-export type Page = { links: Link[] /** In lower case. */; anchors: Set<string> };
+/** `anchors`: in lower case. */
+export type Page = { links: Link[]; anchors: Set<string> };
 
-/** Lines `./PATH TAB NUMBER TAB TEXT`; by path from the root. A line may come twice. */
+/** Takes lines `./PATH TAB NUMBER TAB TEXT`; returns pages by path from the root. A line may occur twice. */
 export const pagesOf = (lines: readonly string[]): Map<string, Page> => {
   const texts = new Map<string, Map<number, string>>();
   for (const line of lines) {
@@ -68,7 +69,7 @@ const pageOf = (lines: readonly [number, string][]): Page => {
   return page;
 };
 
-/** Inline code says nothing; a span ends with as many backticks as it begins with. */
+/** Removes inline code, which holds no links; a span ends with as many backticks as it begins with. */
 const withoutCode = (text: string): string => {
   const parts = text.split(/(`+)/);
   let rest = "";
@@ -92,7 +93,7 @@ const withoutComments = (text: string): string => {
   }
 };
 
-/** A heading may end in signs of its own, apart from its text. */
+/** Removes the closing `#` signs of a heading. */
 const withoutSharps = (text: string): string => {
   let end = text.length;
   while (text[end - 1] === "#") end -= 1;
@@ -123,7 +124,7 @@ const targetsIn = (text: string): string[] => {
     .filter((target) => target !== "");
 };
 
-/** The anchor of a heading, as GitHub and GitLab make it. */
+/** The anchor of a heading, as GitHub and GitLab generate it. */
 const slugOf = (heading: string): string =>
   heading
     .replaceAll(/!?\[([^[\]]*)\]\([^()]*\)/g, "$1")

@@ -10,8 +10,8 @@ import { shellQuote } from "../../../shell-quote.ts";
 import { todos } from "./todo.ts";
 
 /**
- * Lists that are handed over as Markdown: into the file that the request names; for knowledge work, where the result is
- * a document, into one of a usual name; else in the report itself.
+ * Hands over lists as Markdown: in the file that the request names; for knowledge work, where the result is a document,
+ * in a file with a default name; else in the report itself.
  */
 
 type What = Inventory["what"];
@@ -61,7 +61,7 @@ function listOf(wish: Inventory, target: string | undefined): Asking<Listed | { 
   }
 }
 
-/** A file of somebody's is not written over; a report of the same kind is brought up to date. */
+/** Why a file may not be written: it exists and is no report of the same kind. A report of the same kind is updated. */
 function* taken(path: string, mark: string): Asking<string | undefined> {
   const file = shellQuote(`./${path}`);
   const result = yield* one({

@@ -3,13 +3,13 @@ import { type Asking, counted, linesOf } from "../step.ts";
 import { shellQuote } from "../../../shell-quote.ts";
 
 /**
- * `list TODOs`: TODO, FIXME, HACK and XXX in comments. What is a comment is told line by line: a sign that opens one
- * stands before the marker, outside of quotes; or the marker begins the line, as inside a longer comment.
+ * `list TODOs`: TODO, FIXME, HACK and XXX in comments. Decided line by line: a comment sign outside of quotes precedes
+ * the marker, or the marker begins the line, as inside a longer comment.
  */
 
 type Found = { path: string; line: number; marker: string; text: string };
 
-/** `unless`: the report itself. */
+/** `unless`: the path of the report itself, which is skipped. */
 export function* todos(unless: string | undefined): Asking<Listed | { why: string }> {
   const paths = unless === undefined ? "." : `. ${shellQuote(`:(exclude,literal)${unless}`)}`;
   const read = yield* linesOf(
@@ -49,7 +49,7 @@ export function* todos(unless: string | undefined): Asking<Listed | { why: strin
   };
 }
 
-/** Signs that open a comment, by the file's ending; others have those of most languages. */
+/** Comment signs by file extension; files of any other type have those of most languages. */
 const openings: [files: RegExp, signs: RegExp][] = [
   [/\.(?:md|markdown|html?|xml|vue|svelte|svg)$/i, /<!--|\/\/|\/\*|(?:^|\s)\*(?=\s)/g],
   [/\.(?:sql|lua|hs|elm|adb|ads)$/i, /--|\/\*|(?:^|\s)\*(?=\s)/g],
@@ -80,7 +80,7 @@ const markersIn = (path: string, text: string): { name: string; text: string }[]
   return [{ name: first[1], text: said }];
 };
 
-/** An apostrophe within a word opens nothing; a sign after a colon, as in `https://`, opens no comment. */
+/** An apostrophe inside a word opens no quote; a sign after a colon, as in `https://`, opens no comment. */
 const outsideQuotes = (text: string, at: number): boolean => {
   if (text[at - 1] === ":" && text.startsWith("//", at)) return false;
   if (text[at] === "#" && at > 0 && !/\s/.test(text[at - 1] ?? "")) return false;

@@ -22,7 +22,7 @@ import {
 import { shellQuote } from "../../../shell-quote.ts";
 import type { Facts } from "../../model.ts";
 
-/** How each instruction is carried out: what is short here, the rest in files of their own. */
+/** How each instruction is carried out: short ones here, the others in files of their own. */
 
 export function carryOut(instruction: Instruction, world: World): Step {
   switch (instruction.kind) {
@@ -51,7 +51,7 @@ export function carryOut(instruction: Instruction, world: World): Step {
 
 // ---- run -----------------------------------------------------------------------------------------------------------
 
-/** A check of the request, or the project's own command, which is only a line. */
+/** A check of the request, or the project's own command, which has a command line only. */
 type Command = Pick<CommandCheck, "run"> & Partial<CommandCheck>;
 
 const kinds: Record<Exclude<Runnable, "checks">, { kind: keyof Facts["detected"]; named: RegExp }> = {
@@ -61,7 +61,7 @@ const kinds: Record<Exclude<Runnable, "checks">, { kind: keyof Facts["detected"]
   typecheck: { kind: "typecheck", named: /\btype-?check|\btsc\b/i },
 };
 
-/** The request's own checks come before what the project's manifest names. */
+/** The request's own checks take precedence over the commands of the project's manifest. */
 const commandsFor = (what: Runnable, facts: Facts): Command[] | { why: string } => {
   const { detected } = facts;
   const checks = facts.checks.filter(isCommand);
@@ -78,7 +78,7 @@ const commandsFor = (what: Runnable, facts: Facts): Command[] | { why: string } 
   if (own.length > 0) return own;
   const command = detected[kind];
   if (command !== undefined) return [{ run: command }];
-  // Bare commands are the request's tests, whatever their words.
+  // A request's checks of the kind `command` count as its tests, whatever they run.
   const plain = what === "tests" ? checks.filter((check) => check.kind === "command") : [];
   return plain.length > 0
     ? plain
@@ -113,7 +113,7 @@ function* run(what: Runnable, facts: Facts): Step {
 
 // ---- patches and files ---------------------------------------------------------------------------------------------
 
-/** An interrupted patch is looked for before it is applied again: never twice. */
+/** After an interruption, checks first whether the patch is applied already: it must not be applied twice. */
 function* apply(patch: string): Step {
   for (;;) {
     const result = yield* once({ tool: "apply_patch", input: { patch } });
@@ -143,7 +143,7 @@ function* move(from: string, to: string): Step {
       [from, bare, inside].map((path) => ({ tool: "list", input: { path } })),
     );
     const gone = old !== undefined && isGone(old);
-    // A folder may have come over in part; a file comes whole or not at all.
+    // An interrupted move of a folder may be partial; a file is moved entirely or not at all.
     const arrived = (result_: Result | undefined, path: string) =>
       result_?.outcome === "ok" && firstLine(result_.output).startsWith(`${path}  `);
     if (gone && arrived(fresh, bare)) return done(`The move was interrupted; ${bare} is there and ${from} is not.`);
@@ -198,7 +198,8 @@ function* replace(wish: Replace, written: ReadonlySet<string>): Step {
       else count += Number(/^Replaced (\d+)/.exec(result.output)?.[1] ?? 0);
     }
     if (interrupted.length === 0) break;
-    // Files change whole. One without a match is changed; one with matches is not, unless a replaced text can hold one.
+    // Each file is replaced atomically. One without a match is done already; one with matches is not, unless the new
+    // text can contain the old one.
     const left = yield* repeatable(
       interrupted.map((path) => ({
         tool: "search",
@@ -221,7 +222,9 @@ function* replace(wish: Replace, written: ReadonlySet<string>): Step {
   return done(`Replaced ${matches} of "${wish.old}" with "${wish.new}" in ${files}${where}${rest}.`);
 }
 
-/** Files with the text: those Git tracks and those this request wrote; without Git what a search finds. */
+/**
+ * Files that contain the text: tracked files and those that this request wrote; without Git, the results of a search.
+ */
 function* find({ old, glob }: Replace, written: ReadonlySet<string>): Asking<string[] | { why: string }> {
   const grep = { action: "grep", pattern: old, ...(glob === undefined ? {} : { glob }) };
   const [tracked = missing, all] = yield* repeatable([
@@ -242,7 +245,7 @@ function* find({ old, glob }: Replace, written: ReadonlySet<string>): Asking<str
     : pathsOf(found.output);
 }
 
-/** Lines `count TAB path`; a path in quotes is a JSON string. */
+/** Parses lines `count TAB path`; a path in quotes is a JSON string. */
 const pathsOf = (output: string): string[] =>
   output.split("\n").flatMap((line) => {
     const path = /^\d+\t(.+)$/.exec(line)?.[1];
@@ -250,7 +253,7 @@ const pathsOf = (output: string): string[] =>
     return path.startsWith('"') ? [String(JSON.parse(path))] : [path];
   });
 
-/** Whether a text in which every `old` was replaced by `fresh` can hold `old`: inside `fresh`, or across its edge. */
+/** Whether `old` can occur after replacing every `old` by `fresh`: inside `fresh`, or across its edge. */
 const canRecur = (old: string, fresh: string): boolean => {
   if (fresh === "") return old.length > 1;
   if (fresh.includes(old) || old.includes(fresh)) return true;

@@ -1,8 +1,11 @@
-/** A Mission's text as phases, by the grammar of the embedded rules: a list, its dependencies, squads and rosters. */
+/**
+ * Parses a Mission's text into phases, by the grammar of the built-in model: a list with dependencies, squads and
+ * rosters.
+ */
 
 export type Item = {
   title: string;
-  /** What its Task is asked, in the rules' own forms. */
+  /** The request for its Task, as instructions of the built-in model. */
   request: string;
   /** Numbers of items of the same text. */
   after: number[];
@@ -69,7 +72,7 @@ const dedented = (lines: readonly string[]): string => {
   return lines.map((line) => line.slice(Math.min(indent, line.length - line.trimStart().length))).join("\n");
 };
 
-/** Lines with whether they stand in a fenced block, where nothing is an item. */
+/** Marks the lines inside fenced blocks, which hold no items. */
 const outsideFences = (lines: readonly string[]): { text: string; inside: boolean }[] => {
   let open: string | undefined;
   return lines.map((text) => {
@@ -83,7 +86,7 @@ const outsideFences = (lines: readonly string[]): { text: string; inside: boolea
   });
 };
 
-/** Rosters stand anywhere; what is left is the list. */
+/** Separates rosters, which may be anywhere in the text, from the list. */
 const withoutRosters = (given: readonly string[]): { lines: string[]; rosters: Roster[]; problems: string[] } => {
   const lines: string[] = [];
   const rosters: Roster[] = [];

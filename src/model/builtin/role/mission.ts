@@ -4,8 +4,8 @@ import { type Item, outlineOf, type Roster } from "./mission-outline.ts";
 import type { Call } from "../step.ts";
 
 /**
- * A Mission by the embedded rules: its list is the plan, each item a Task with the item's own words. Without memory:
- * every answer is made of what stands in the conversation, so a restarted service goes on where the log ends.
+ * Runs a Mission with the built-in model: its list is the plan, and each item becomes a Task with the item's own words.
+ * Stateless: every answer is derived from the conversation, so a restarted service continues where the log ends.
  */
 
 export type MissionReply =
@@ -30,7 +30,7 @@ export const planMission = (messages: readonly PromptMessage[]): MissionReply =>
   const written = seen.findLast(({ tool, ok }) => tool === "plan" && ok);
   if (idsIn(written) !== items.map(({ id }) => id).join(" ")) return { kind: "calls", calls: [planCall(items)] };
 
-  // What was seen since somebody last spoke; what happened before may have changed.
+  // Results since the last user message; older ones may be outdated.
   const since = callsIn(messages.slice(messages.findLastIndex(({ role }) => role === "user") + 1));
   const at = since.findLastIndex(({ tool, ok }) => ok && (tool === "plan" || tool === "task_status"));
   const standing = at < 0 ? undefined : standingIn(since[at]?.output ?? "");
@@ -68,7 +68,7 @@ const nextOf = (phase: Standing["phases"][number], items: readonly Planned[], ro
         },
       },
     ];
-  // One that was made and cannot be used is not gone around.
+  // A squad that was made but cannot be used is not replaced by another.
   if (roster !== undefined && phase.squad === undefined) return [];
   return [
     {
@@ -116,7 +116,7 @@ const finish = ({ phases }: Standing, refused: readonly Seen[]): Call => {
   };
 };
 
-/** The items of all texts, in the order they came; each text numbers its own. */
+/** The items of all texts, in order of arrival; numbers refer to items of the same text. */
 const read = (messages: readonly PromptMessage[]) => {
   const items: Planned[] = [];
   const rosters: Roster[] = [];

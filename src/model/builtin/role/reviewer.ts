@@ -4,8 +4,8 @@ import { parse } from "../grammar/parse.ts";
 import type { Call } from "../step.ts";
 
 /**
- * The rules as a reviewer. They can tell whether a check passed, and whether a file became what a block of the request
- * says, line by line of the diff. Of anything else they say that they cannot tell.
+ * The built-in model as a reviewer. It can verify that a check passed, and, line by line of the diff, that a file
+ * became what a block of the request says. For any other criterion it answers that it cannot tell.
  */
 
 type Verdict = { verdict: "accepted" | "rejected" | "inconclusive"; notes: string };
@@ -26,7 +26,7 @@ export const review = (text: string): Call => {
   };
 };
 
-/** Without the mark that it is somebody else's text. */
+/** Removes the marker of foreign text. */
 const undo = (text: string): string => text.replace(/^<data [^\n]*>\n/, "").replace(/\n<\/data>$/, "");
 
 const judge = ({ acceptance, evidence }: JudgedPart, blocks: ReadonlyMap<string, string>, diff: string): Verdict => {
@@ -67,7 +67,7 @@ const judgeOne = (
   };
 };
 
-/** Every line that the diff shows of the file's new side stands in the content, at its place; and it shows the file. */
+/** Whether the diff shows the file, and every line of its new side is in the content at the same place. */
 const shows = (diff: string, path: string, content: string): boolean => {
   const lines = content.split("\n");
   try {
@@ -81,7 +81,7 @@ const shows = (diff: string, path: string, content: string): boolean => {
       )
     );
   } catch {
-    // The diff was cut.
+    // The diff was truncated.
     return false;
   }
 };

@@ -8,9 +8,9 @@ import { type Call, done, failed, one, type Result, type Step, type World } from
 import { carryOut } from "./instruction.ts";
 
 /**
- * From the conversation to what comes next: calls, the report, or why not. Pure, and without memory: it reads the
- * instructions of the present attempt, replays them against the results that stand in the conversation, and stops
- * where these end.
+ * Derives the next step from a conversation: calls, the report, or why it cannot go on. Pure and stateless: it parses
+ * the instructions of the current attempt and replays them against the results in the conversation, up to the first
+ * missing one.
  */
 
 type Plan =
@@ -46,7 +46,7 @@ export const plan = (
     said: instruction.said,
     instruction,
   }));
-  // Each file that the request spells out can be judged by itself.
+  // With several files, each becomes a slice, which can be judged separately.
   if (writes.length > 1 && tools.includes("slice")) work.unshift({ said: "the plan" });
   for (const [index, { said, instruction }] of work.entries()) {
     const step = instruction === undefined ? planSlices(writes) : carryOut(instruction, { facts, written, codemods });
@@ -109,7 +109,9 @@ const writtenBy = (instruction: Instruction, facts: Facts): string[] => {
   }
 };
 
-/** What was asked since the last report, and the turns made for it: a call without a result was interrupted. */
+/**
+ * The requests since the last report, and the results of the turns for them. A call without a result was interrupted.
+ */
 const present = (messages: readonly PromptMessage[]): { asked: User[]; turns: Result[][] } => {
   let asked: User[] = [];
   let turns: Result[][] = [];
