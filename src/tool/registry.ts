@@ -19,7 +19,9 @@ import type { Tool } from "./tool.ts";
 import { verdict } from "./task/verdict.ts";
 import { write } from "./file/write.ts";
 
-/** The tools of this version by name. Their input is checked with `input` before `run`, so one map can hold them all. */
+/**
+ * The tools of this version by name. Arguments are validated with `input` before `run`, so one map can hold them all.
+ */
 export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
   (
     [
@@ -45,8 +47,8 @@ export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
 );
 
 /**
- * The tools an agent names; those that the operator has not switched on are left out, not listed and refused. Throws for
- * a name that is none: a squad's package is checked before it gets here.
+ * The tools that an agent names, without those that the operator has not enabled. Throws for an unknown name: packages
+ * are validated before.
  */
 export const selectTools = (
   names: readonly string[],
@@ -59,13 +61,13 @@ export const selectTools = (
     return tool === fetch && !web ? [] : [tool];
   });
 
-/** Nobody needs to know these before running into them: the refusal says what was expected. */
+/** Removed from what models read, to save tokens: a refusal says what was expected. */
 const bounds = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum"] as const;
 
-/** By what a tool takes: the skill tool is made for each squad. */
+/** By the schema of the arguments, since the tool `skill` is created per squad. */
 const specs = new Map<Tool["input"], ToolSpec>();
 
-/** What a model is told of the tools; each JSON Schema is made once. */
+/** What a model reads about the tools; each JSON Schema is generated once. */
 export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
   chosen.map((tool) => {
     const known = specs.get(tool.input);

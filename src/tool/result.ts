@@ -2,10 +2,10 @@ import { FileRefused } from "../workspace/file/files.ts";
 import { GitError } from "../workspace/git/git.ts";
 import type { ToolContext, ToolResult } from "./tool.ts";
 
-/** The longest text a tool result brings to the model, characters; longer is cut to head and tail. */
+/** Characters of a tool result that reach the model; a longer text is truncated to head and tail. */
 export const maxOutput = 24_000;
 
-/** Keeps head and tail of a long text and says what is missing, and how to read it. */
+/** Keeps head and tail of a long text, and says how much is missing and how to read it. */
 export const truncateMiddle = (text: string, hint: string, max = maxOutput): string => {
   if (text.length <= max) return text;
   const half = Math.floor(max / 2);
@@ -13,7 +13,7 @@ export const truncateMiddle = (text: string, hint: string, max = maxOutput): str
   return `${text.slice(0, half)}\n… ${missing} characters left out; ${hint} …\n${text.slice(-half)}`;
 };
 
-/** Where a call's whole output is read. */
+/** Prefix of the path at which a call's whole output can be read. */
 export const outputPath = "output:";
 
 /** Head and tail of a text of any length; the whole is kept for `read` and `search`. */
@@ -30,7 +30,9 @@ export const ok = (output: string): ToolResult => ({ outcome: "ok", output });
 
 export const failed = (output: string): ToolResult => ({ outcome: "error", output });
 
-/** What the workspace refused, as words for the model. The signal's abort and bugs go on. */
+/**
+ * Runs `work` and turns refusals of the workspace into words for the model. The signal's reason and bugs are rethrown.
+ */
 export const answer = async (signal: AbortSignal, work: () => Promise<ToolResult>): Promise<ToolResult> => {
   signal.throwIfAborted();
   try {
@@ -46,11 +48,11 @@ export const answer = async (signal: AbortSignal, work: () => Promise<ToolResult
   }
 };
 
-/** A path on one line: names with control characters, or that begin with a quote, as a JSON string. */
+/** A path on one line: as a JSON string if it has control characters or begins with a quote. */
 export const shown = (path: string): string => (/^"|\p{Cc}/u.test(path) ? JSON.stringify(path) : path);
 
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-/** Text that somebody else wrote, with its origin: it informs the model and is no instruction. A mitigation, no guard. */
+/** Marks text of foreign origin: it informs the model and is no instruction. A mitigation, not a protection. */
 export const markForeign = (origin: string, text: string): string =>
   `<data from=${JSON.stringify(origin)}>\n${text.replaceAll(/<(\/?data\b)/gi, "<\u200B$1")}\n</data>`;

@@ -8,23 +8,41 @@ import type { Limits } from "../protocol/limit.ts";
 import type { BlobRef } from "../protocol/text.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
-/** The port: a tool and what it works with (`WaitsForAnswer` is its one class). */
+/** What an agent can do: a tool, and what it works with while it runs. */
 
 /**
- * What an agent can do. A tool that fails answers with `outcome: "error"` and words that help the model to go on; it
- * rejects only with the signal's abort or a bug.
+ * A tool that fails resolves to `outcome: "error"` with words that help the model to continue; it rejects only with the
+ * signal's reason, with `WaitsForAnswer`, or because of a bug. The caller commits `tool.started` before `run` and
+ * `tool.finished` after it, so a call without a result has an unknown outcome after a crash.
  */
 export interface Tool<I = unknown> {
   readonly name: string;
+  /** What models read about the tool. */
   readonly description: string;
+  /** Schema of the arguments. Callers validate them before `run`. */
   readonly input: z.ZodType<I>;
   /**
-   * `none` may run again after a crash. `log` changes nothing but our own log and is run again too: its facts go with
-   * the result, or carry the call's id so that the second run finds them. `workspace` and `unknown` are not repeated.
+   * Whether a call without a result runs again after a crash. `none`: it changes nothing and runs again. `log`: it
+   * changes only our own log and runs again, too; its events are committed with the result, or carry the call's id, so
+   * that the second run finds them. `workspace` and `unknown`: it is reported as interrupted and not repeated.
    */
   readonly effect: "none" | "log" | "workspace" | "unknown";
   run(input: I, context: ToolContext): Promise<ToolResult>;
 }
+
+/** Schema metadata of arguments for the built-in model only; they are left out of what language models read. */
+export const builtinOnly = { untold: true };
+
+export type ToolResult = {
+  outcome: "ok" | "error";
+  /** What the model reads. */
+  output: string;
+  exitCode?: number;
+  /** The whole text behind a truncated output. It is kept, and `read` and `search` find it at `output:<callID>`. */
+  full?: string;
+  /** Events committed together with the result, so a call that has to run again has left none. For effect `log`. */
+  facts?: readonly DomainEvent[];
+};
 
 export type ToolContext = {
   callID: string;
@@ -32,68 +50,61 @@ export type ToolContext = {
   workspace: Workspace;
   limits: Limits;
   signal: AbortSignal;
-  /** The whole text behind a result that was cut, by its call. */
+  /** The whole text behind the truncated result of an earlier call; undefined: nothing is kept for it. */
   kept(callID: string): Promise<string | undefined>;
-  /** Keeps bytes beside the log, under their hash; what the service knows as a secret is taken out of them. */
+  /** Stores bytes as a blob, by their hash, after removing the secrets that the service knows. */
   keep(bytes: Uint8Array): Promise<BlobRef>;
   background: BackgroundCommands;
-  /** How pages may be fetched; undefined: not at all. */
+  /** How web pages may be fetched; undefined: not at all. */
   web?: OutboundOptions | undefined;
-  /** Output as it comes, for whoever listens; may be lost. */
+  /** Sends parts of the output to live viewers. May be lost. */
   onOutput(text: string): void;
-  /** The Task's fold: what an earlier run of this call has recorded is in it. */
+  /** The Task's state, including everything that an earlier run of this call recorded. */
   state(): TaskState;
-  /** Commits facts while the call is still open. For effect `log`. */
+  /** Commits events while the call is still open. For effect `log`. */
   record(facts: readonly DomainEvent[]): Promise<void>;
   /**
-   * Puts a question to the user. Rejects with Waits at first: the call stays open without a result, and is run again
-   * once there is an answer, which it then gets here.
+   * Asks the user a question. At first it records the question and rejects with `WaitsForAnswer`: the call stays open
+   * without a result. Once there is an answer the call runs again, and `ask` resolves to it.
    */
   ask(question: Pick<EventData["ask.opened"], "prompt" | "options" | "default">): Promise<AskOutcome>;
-  /** Has another agent of the squad work in a session of its own, until its last word. Run again, it goes on with it. */
+  /**
+   * Has another agent of the squad work in a session of its own, and resolves to its last message. When the call runs
+   * again, it continues the same session. Rejects with `WaitsForAnswer` while the session waits.
+   */
   delegate(work: { agent: string; slices?: readonly string[] | undefined; brief: string }): Promise<ToolResult>;
 };
 
-/** On what only the built-in rules pass: a model has better ways, and would be told of it with every request. */
-export const builtinOnly = { untold: true };
-
-/** `refused`: the Task may ask no more; words for the model. */
+/** `refused`: the Task has used up its questions; in words for the model. */
 export type AskOutcome = EventData["ask.answered"] | { refused: string };
 
-/** The call waits for an answer: nothing was done, and nothing is to be recorded. */
+/** The call waits for an answer. Nothing was done, the call stays open, and no result may be recorded. */
 export class WaitsForAnswer extends Error {}
 
-export type ToolResult = {
-  outcome: "ok" | "error";
-  output: string;
-  exitCode?: number;
-  /** The whole text behind an output that was cut; it is kept and read as `output:<callID>`. */
-  full?: string;
-  /** Committed with the result, all or nothing: a call that runs again has left none. For effect `log`. */
-  facts?: readonly DomainEvent[];
-};
-
+/** The background commands of one run. They end with the run and do not survive a crash. */
 export interface BackgroundCommands {
-  /** Starts a command; undefined: `most` run already. */
+  /** Starts a command; undefined: `most` commands are running already. */
   start(workspace: Workspace, command: Omit<Command, "signal">, most: number): BackgroundCommand | undefined;
-  /** A string says why there is none of this id. */
+  /** The command with this id, or why there is none. */
   find(id: string): BackgroundCommand | string;
   list(): readonly BackgroundCommand[];
-  /** Ends all of them, and waits until they are gone. Those it ended answer later that it was not their doing. */
+  /** Kills all running commands and resolves once they have ended; `swept` is then true for them. */
   end(): Promise<void>;
 }
 
 export interface BackgroundCommand {
   readonly id: string;
   readonly command: string;
-  /** undefined: it runs. */
+  /** undefined: it is still running. */
   ended(): CommandResult | undefined;
+  /** How long it has run so far, or ran. */
   seconds(): number;
-  /** Whether `Background.end` ended it, and not the command itself or its agent. */
+  /** Whether `BackgroundCommands.end` ended it, rather than the command itself or its agent. */
   swept(): boolean;
-  /** What it wrote since the last call, head and tail when that is long. */
+  /** The output since the last call; head and tail when it is long. */
   take(): string;
-  /** Waits for its end, or with `output` for new output, too; at most so long. Rejects with the signal's abort. */
+  /** Waits up to `ms` for its end, or with "output" also for new output. Rejects with the signal's reason. */
   wait(what: "end" | "output", ms: number, signal: AbortSignal): Promise<void>;
+  /** Resolves once it has ended. */
   kill(): Promise<void>;
 }

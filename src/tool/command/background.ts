@@ -4,16 +4,16 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { BackgroundCommands, BackgroundCommand } from "../tool.ts";
 
 /**
- * Commands of one run that go on while the agent works. Their ids hold the run's epoch, so that one of an earlier run
- * is known for what it is. Nothing of it is durable: whoever ends the run ends them.
+ * Commands of one run that continue while the agent works. Their ids contain the run's epoch, so that ids of earlier
+ * runs are recognised. Nothing is durable: whoever ends the run ends them.
  */
 
 const unreadBytes = 64 * 1024;
 
-/** Ended commands that can still be asked for. */
+/** Ended commands that are remembered. */
 const keptJobs = 20;
 
-/** Output comes in pieces: this long after the first there is something to read. */
+/** Milliseconds to collect more output after the first, which arrives in pieces. */
 const gatherMs = 150;
 
 export const createBackground = (epoch: number): BackgroundCommands => {

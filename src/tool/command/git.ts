@@ -8,8 +8,10 @@ import { type Tool, type ToolContext, type ToolResult, builtinOnly } from "../to
 const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
 
 /**
- * `grep` counts a plain line in tracked files (`glob`: `*.md` at any depth, `src/**\/*.ts`; `untracked`: others too), for
- * the built-in rules; `add` and `commit` are there for models that will not do without. One flat object: providers refuse a union at the top. What an action needs is checked below. */
+ * `grep` counts the lines with a plain text in tracked files (`glob`: `*.md` at any depth, `src/**\/*.ts`; `untracked`:
+ * other files too), for the built-in model; `add` and `commit` are for models that insist on them. One flat object,
+ * because providers refuse a union at the top; what an action needs is checked below.
+ */
 const input = z
   .strictObject({
     action: z.enum(actions).meta({ untold: ["grep", "add", "commit"] }),
@@ -82,7 +84,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
   const inside = (path: string) => componentsOf(workspace.files.inside(path)).join("/") || ".";
   const paths = (call.paths ?? []).map(inside);
   const revision = call.revision === undefined ? [] : [call.revision];
-  /** Of `args`, which name commits, and without the files whose contents may not be read; those are named below. */
+  /** `args` name commits. Leaves out files whose content may not be read, and names them at the end. */
   const differences = async (args: string[], format: string[], none: string): Promise<ToolResult> => {
     const listed = [...args, "--name-only", "--no-renames", "-z", "--relative"];
     if (call.action === "show") listed.push("--format=");
@@ -159,7 +161,9 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
 
 const maxHidden = 200;
 
-/** Only commits, on both sides of a range: the name of a file's contents would show them whatever the file is called. */
+/**
+ * Accepts only commits, on both sides of a range: an object name of a file's content would show it whatever its name.
+ */
 const commitsOf = (revision: string): string =>
   revision
     .split(/(\.{2,3})/)
@@ -202,7 +206,7 @@ const grep = async (call: Input, repository: Git, { workspace, signal }: ToolCon
   for (let nul = text.indexOf(0); nul >= 0; nul = text.indexOf(0)) {
     const end = text.indexOf(10, nul);
     const path = decodePath(text.subarray(0, nul));
-    // A count of matches is a guess that was right.
+    // Counts of protected files are left out, too: they would confirm guesses at the content.
     if (workspace.files.mayRead(path)) lines.push(`${text.subarray(nul + 1, end).toString()}\t${shown(path)}`);
     text = text.subarray(end + 1);
   }
@@ -212,5 +216,5 @@ const grep = async (call: Input, repository: Git, { workspace, signal }: ToolCon
     : ok(lines.join("\n"));
 };
 
-/** A list that is cut would be taken for the whole one. */
+/** More is an error, since a truncated list would be taken for a complete one. */
 const maxFound = 1000;

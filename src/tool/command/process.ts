@@ -44,12 +44,12 @@ const act = async ({ action, id, seconds }: z.infer<typeof input>, context: Tool
   return report(job, context);
 };
 
-/** The state in one line, then what is new; when it has ended, where all of its output is. */
+/** The state in one line, then the new output; once it has ended, where the whole output can be read. */
 export const report = (job: BackgroundCommand, context: ToolContext, first = stateOf(job)): ToolResult => {
   const text = job.take().trimEnd();
   const ran = job.ended();
   const shown = sized(text, context);
-  // What was short enough stands in the conversation, read by read.
+  // Short output is in the conversation already, in the results of earlier reads.
   const all = ran !== undefined && ran.output.length > Math.max(text.length + 2, maxOutput) ? ran.output : undefined;
   const lines = [first, text === "" ? "(no new output)" : shown.output];
   if (all !== undefined)

@@ -25,7 +25,7 @@ export const shell: Tool<z.infer<typeof input>> = {
     answer(context.signal, () => (call.background === true ? start(call, context) : run(call, context))),
 };
 
-/** How long the first output of a background command is waited for. */
+/** Milliseconds to wait for the first output of a background command. */
 const firstMs = 1000;
 
 const commandOf = async (
@@ -33,12 +33,12 @@ const commandOf = async (
   { workspace, limits, ...context }: ToolContext,
   seconds: number,
 ) => {
-  // Refuses a folder that is not there, is no folder, or lies outside.
+  // Refuses a folder that does not exist, is no folder, or lies outside.
   await workspace.files.list(cwd, { limit: 1 });
   return {
     run: command,
     cwd: cwd.startsWith("/") ? cwd : join(workspace.root, cwd),
-    // The longest a timer takes.
+    // The maximum delay of a timer.
     timeoutMs: Math.min(seconds * 1000, 2 ** 31 - 1),
     keepBytes: limits.commandOutputBytes,
     onOutput: (text: string) => context.onOutput(text),
@@ -88,7 +88,7 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
   }
 };
 
-/** Told once in a run, with its first command. */
+/** The note is given once in a run, with its first command. */
 const told = new WeakSet<readonly Given[]>();
 
 const firstNote = (dependencies: readonly Given[]): string => {

@@ -63,7 +63,7 @@ const readings: Record<Exclude<Reading, "exact">, string> = {
   indentation: "Your `old` was indented otherwise; what you added was indented like the lines around it.",
 };
 
-/** Beyond this many differences a diff would cost more time than it tells. */
+/** undefined when there are too many differences for a useful diff in reasonable time. */
 const diffOf = (path: string, before: string, after: string): string | undefined =>
   createTwoFilesPatch(`a/${path}`, `b/${path}`, before, after, "", "", {
     context: 3,
@@ -76,7 +76,7 @@ const diffOf = (path: string, before: string, after: string): string | undefined
 
 type Made = { text: string; count: number; reading: Reading } | { why: (path: string) => string };
 
-/** A byte order mark stays in front, whatever is replaced. Pure. */
+/** A byte order mark stays first. Pure. */
 export const replaceIn = (text: string, change: One): Made => {
   if (!text.startsWith("\uFEFF") || change.old.startsWith("\uFEFF")) return replace(text, change);
   const made = replace(text.slice(1), change);
@@ -86,7 +86,7 @@ export const replaceIn = (text: string, change: One): Made => {
 const replace = (text: string, { old, new: fresh, all = false }: One): Made => {
   const { reading, places } = find(text, old, fresh, { apart: all });
   if (places.length === 0 && old.endsWith("\n") && text !== "" && !text.endsWith("\n")) {
-    // The last line of the file lacks its line end; it still does afterwards.
+    // The last line of the file has no line end, and must not get one.
     const made = replace(`${text}\n`, { old, new: fresh, all });
     if (!("why" in made)) return { ...made, text: made.text.replace(/\r?\n$/, "") };
   }

@@ -1,26 +1,26 @@
 import { diffArrays } from "diff";
 
 /**
- * Where a text that a model wrote from memory stands in a file, and what comes in its place. Three readings, the
- * strictest that finds anything counts: exactly; without white space at line ends (CRLF is that, too); as whole lines
- * whose indentation differs in one and the same way. Lines that both texts have keep the file's own bytes.
+ * Finds a text that a model wrote from memory in a file, and adapts its replacement. Three readings, of which the
+ * strictest that matches counts: exactly; ignoring white space at line ends (CRLF included); as whole lines whose
+ * indentation differs in the same way throughout. Lines that are equal in both texts keep the file's own bytes.
  */
 
 export type Place = { from: number; to: number; fresh: string; line: number };
 export type Reading = "exact" | "line ends" | "indentation";
 export type PassageMatch = { reading: Reading; places: Place[] };
 
-/** Comparisons of lines after which the search for other indentation is given up. */
+/** Line comparisons after which the search for other indentation is given up. */
 const maxCompared = 2_000_000;
-/** A text beyond this is only looked at exactly, characters. */
+/** Characters; a longer text is matched exactly only. */
 const maxTolerant = 4_000_000;
 
 /**
- * `whole`: only where it begins at the start of a line. `apart`: places that do not overlap, to be replaced all; else
- * every place, so that one is known to be the only one. Empty `places`: nowhere.
+ * `whole`: only at the start of a line. `apart`: places that do not overlap, in order to replace all; otherwise every
+ * place, so that the caller can tell whether there is only one. Empty `places`: not found.
  */
 export const find = (text: string, old: string, fresh: string, { whole = false, apart = false } = {}): PassageMatch => {
-  // A CRLF is one line end: nothing begins inside it.
+  // A CRLF is one line end: no match begins inside it.
   const begins = (at: number) =>
     whole ? at === 0 || text[at - 1] === "\n" : text[at] !== "\n" || text[at - 1] !== "\r";
   const ends = endsOf(text);
@@ -29,7 +29,7 @@ export const find = (text: string, old: string, fresh: string, { whole = false, 
     old = old.replaceAll(/\r?\n/g, "\r\n");
     exact = startsOf(text, old, apart).filter(begins);
   }
-  // Nothing to fit: the common case, and the one with very many matches.
+  // No line ends to adapt: the common case, and the one with very many matches.
   const plain = !text.includes("\r") || !fresh.includes("\n");
   if (exact.length > 0)
     return {
@@ -55,7 +55,7 @@ export const startsOf = (text: string, part: string, apart = true): number[] => 
   return starts;
 };
 
-/** Line numbers of rising offsets, in one pass over the text. */
+/** Converts rising offsets to line numbers, in one pass over the text. */
 const endsOf = (text: string) => {
   let at = 0;
   let line = 1;
@@ -95,7 +95,7 @@ const withoutLineEnds = (
 ): Omit<Place, "line">[] => {
   const view = bare.join("\n");
   const wanted = old.split("\n").map(trimEnd).join("\n");
-  // White space at the very end of `old` can only be that of a line's end.
+  // White space at the very end of `old` can only match that of a line's end.
   const atEnd = trimEnd(old) !== old;
   const places: Omit<Place, "line">[] = [];
   const start = originOf(lines, bare);
@@ -110,7 +110,7 @@ const withoutLineEnds = (
   return places;
 };
 
-/** From offsets in the lines without their ends to those in the text; they must rise from call to call. */
+/** Converts offsets in the lines without their ends to offsets in the text; they must rise from call to call. */
 const originOf = (lines: readonly string[], bare: readonly string[]) => {
   let line = 0;
   let inView = 0;
@@ -164,7 +164,7 @@ const reindented = (
 
 type Shift = (line: string) => string | undefined;
 
-/** How `wanted` lines become those of the file, if it is one way for all of them. */
+/** How the indentation of `wanted` becomes that of the file, if it differs in the same way on all lines. */
 const shiftOf = (wanted: readonly string[], there: readonly string[]): Shift | undefined => {
   const pairs = wanted.flatMap((line, at) =>
     line === "" ? [] : [{ mine: indentOf(line), theirs: indentOf(there[at] ?? "") }],
@@ -212,7 +212,7 @@ const piecesOf = (text: string): Piece[] => {
   );
 };
 
-/** The new text with the file's line ends, and the file's own lines where old and new are the same. */
+/** The new text with the file's line ends, and with the file's own lines where old and new are equal. */
 function merged(text: string, from: number, to: number, old: string, fresh: string): string;
 function merged(text: string, from: number, to: number, old: string, fresh: string, shift: Shift): string | undefined;
 function merged(text: string, from: number, to: number, old: string, fresh: string, shift?: Shift): string | undefined {
@@ -221,7 +221,7 @@ function merged(text: string, from: number, to: number, old: string, fresh: stri
   const olds = piecesOf(old);
   const news = piecesOf(fresh);
   const result: Piece[] = [];
-  // Equal beginnings and ends first: of two alike lines the one in the same place is meant.
+  // Equal beginnings and ends first, so that of two equal lines the one at the same position is kept.
   const same = (back: number) => olds.at(back)?.text === news.at(back)?.text;
   const fewer = Math.min(olds.length, news.length);
   let head = 0;

@@ -13,16 +13,16 @@ import { counted, failed, truncateMiddle, ok, shown } from "../result.ts";
 import type { ToolResult } from "../tool.ts";
 
 /**
- * Applies a patch. A unified diff first exactly (hunks may have moved as a whole), then, where Git has the versions that
- * it was made from, three-way, then by its lines alone, as a `*** Begin Patch` always. Worked out in memory and in a throw-away index; the files change only when all of it
- * fits, through `files` like every other write.
+ * Applies a patch. A unified diff is tried exactly (hunks may have moved as a whole), then three-way where Git has the
+ * versions it was made from, then by its lines alone, like every `*** Begin Patch`. All of it is computed in memory and
+ * in a temporary index; the files change only if everything fits, and through `files` like any other write.
  */
 
 export type ApplyMode =
   | "apply"
-  /** Only says whether it would apply. */
+  /** Only reports whether it would apply. */
   | "check"
-  /** Only says whether all of it is in the files already. */
+  /** Only reports whether all of it is in the files already. */
   | "check-applied";
 
 type FilePatch = { from: string | null; to: string | null; patch: StructuredPatch };
@@ -39,7 +39,7 @@ export const apply = async (workspace: Workspace, patch: string, mode: ApplyMode
   }
   const parsed = parse(text);
   if ("refused" in parsed) {
-    // Counts or line numbers that are wrong, or none: a model's diff. Nothing is asked of those.
+    // Line numbers or counts are wrong or missing, as models write them: match by the lines instead.
     const parts = parsed.names && mode !== "check-applied" ? parseLoosely(text, stripOf(text)) : [];
     return "refused" in parts || parts.length === 0 ? failed(parsed.refused) : byLines(workspace, parts, mode);
   }
@@ -60,7 +60,7 @@ export const apply = async (workspace: Workspace, patch: string, mode: ApplyMode
   }
   const exact: Fitted = binary ? { ok: false, why: "It holds a binary part." } : fitExactly(before, list);
   if (exact.ok) return finish(workspace, before, exact, mode, "");
-  // Without the versions it was made from Git would only put it somewhere, as `exact` did not.
+  // Without the original versions Git could only guess a place, which `exact` failed to find.
   const versions = /^index [0-9a-f]{4,64}\.\.[0-9a-f]{4,64}/m.test(text);
   const merged = workspace.git === undefined || !versions ? exact : await fitByGit(workspace.git, before, text, strip);
   if (merged.ok) return finish(workspace, before, merged, mode, ", three-way");
@@ -69,7 +69,7 @@ export const apply = async (workspace: Workspace, patch: string, mode: ApplyMode
   return finish(workspace, before, loose.ok ? loose : { ok: false, why: reason(exact, merged) }, mode, "");
 };
 
-/** Nothing of it is said by anything but its lines. */
+/** Whether the patch changes lines only: no mode, rename or copy. */
 const plain = (list: readonly FilePatch[]): boolean =>
   list.every(({ patch }) => patch.newMode === undefined && patch.isRename !== true && patch.isCopy !== true);
 
@@ -121,7 +121,7 @@ const finish = async (
   );
 };
 
-/** `M path (+2 -1)`; a binary file, or one with too many differences, without the counts. */
+/** `M path (+2 -1)`; without the counts for a binary file, or one with too many differences. */
 const summaryOf = ({ path, before, after }: Change): string => {
   const head = `${before === null ? "A" : after === null ? "D" : "M"} ${shown(path)}`;
   const [old, fresh] = [before, after].map((content) => (content === null ? "" : textOf(content.bytes)));
@@ -136,7 +136,7 @@ const reason = (exact: Fitted, fitted: { why: string }): string =>
 
 const binaryPatch = /^GIT binary patch$/m;
 
-/** The files a patch is about. Throws FileRefused for a path outside the project or in `.git`. */
+/** The files of a patch. Throws FileRefused for a path outside the project or in `.git`. */
 const parse = (text: string): Patch | { refused: string; names: boolean } => {
   let patches: StructuredPatch[];
   try {
@@ -180,7 +180,7 @@ const parse = (text: string): Patch | { refused: string; names: boolean } => {
   };
 };
 
-/** Whether names stand behind `a/` and `b/`, as in Git's diffs. */
+/** The number of components to strip: 1 when names follow `a/` and `b/`, as in Git's diffs. */
 const prefixed = (names: readonly string[]): 0 | 1 =>
   names.every((name) => name === "/dev/null" || /^[a-z]\//.test(name)) ? 1 : 0;
 
@@ -213,7 +213,7 @@ const fitExactly = (before: Tree, list: readonly FilePatch[]): Fitted => {
   return { ok: true, tree };
 };
 
-/** A hunk that does not stand where it says, but in several other places: which one is meant, nobody knows. */
+/** Refuses a hunk that does not match at its line number but in several other places. */
 const ambiguous = (name: string, text: string, patch: StructuredPatch): string | undefined => {
   const lines = linesOf(text).map((line) => line.replace(/\r$/, ""));
   for (const [index, hunk] of patch.hunks.entries()) {
@@ -230,7 +230,7 @@ const ambiguous = (name: string, text: string, patch: StructuredPatch): string |
   return undefined;
 };
 
-/** Names the first hunk that does not fit by itself, and what stands there instead. */
+/** Names the first hunk that does not match by itself, with the nearest lines of the file. */
 const rejected = (name: string, text: string, patch: StructuredPatch): string => {
   const at = patch.hunks.findIndex((hunk) => applyPatch(text, { ...patch, hunks: [hunk] }) === false);
   const index = Math.max(0, at);
@@ -245,8 +245,8 @@ const rejected = (name: string, text: string, patch: StructuredPatch): string =>
 };
 
 /**
- * The same by `git apply --3way` on an index of its own that holds just these files as they are. The work tree is
- * given as the project's root, so that paths mean the same in a folder of a repository.
+ * Fits the patch by `git apply --3way`, on a temporary index that holds just these files as they are now. The work tree
+ * is the project's root, so that paths mean the same when the project is a folder of a repository.
  */
 const fitByGit = async (git: Git, before: Tree, text: string, strip: 0 | 1): Promise<Fitted> => {
   const folder = await mkdtemp(join(tmpdir(), "sortie-apply-"));

@@ -4,8 +4,9 @@ import type { Fitted, Tree } from "../file/change.ts";
 import { shown } from "../result.ts";
 
 /**
- * Patches as models write them: the `*** Begin Patch` form, and unified diffs whose line numbers and counts are wrong
- * or missing. A hunk is found by its lines, at one place or not at all; line numbers and `@@` texts only choose.
+ * Parses patches as models write them: the `*** Begin Patch` form, and unified diffs whose line numbers and counts are
+ * wrong or missing. A hunk is found by its lines, at one place or not at all; line numbers and `@@` texts only choose
+ * between places.
  */
 
 export type Hunk = { header: string; line: number | undefined; old: string[]; fresh: string[]; atEnd: boolean };
@@ -69,7 +70,7 @@ export const parseEnvelope = (text: string): Parsed => {
   return parts.length === 0 ? { refused: "Expected a file in the patch, got none; nothing was changed." } : parts;
 };
 
-/** False: no line of a hunk. A line that lost its leading space is empty, and one of the context. */
+/** false: the line is not part of a hunk. An empty line counts as a context line that lost its leading space. */
 const hunkLine = (hunks: Hunk[], line: string): boolean => {
   const open = hunks.at(-1);
   if (line.startsWith("@@")) {
@@ -94,7 +95,7 @@ const hunkLine = (hunks: Hunk[], line: string): boolean => {
   return true;
 };
 
-/** A unified diff, read by its signs alone. */
+/** Parses a unified diff by the signs at the line starts alone. */
 export const parseLoosely = (text: string, strip: 0 | 1): Parsed => {
   const parts: FilePart[] = [];
   const lines = text.split("\n");
@@ -127,7 +128,10 @@ export const parseLoosely = (text: string, strip: 0 | 1): Parsed => {
   return parts;
 };
 
-/** All of the parts in memory, one after the other; the first that does not fit is told, with what stands there. */
+/**
+ * Applies all parts in memory, one after the other. The first that does not fit is reported, with the file's lines
+ * there.
+ */
 export const fitParts = (before: Tree, parts: readonly FilePart[]): Fitted & { notes?: string[] } => {
   const tree: Tree = new Map(before);
   const notes: string[] = [];
@@ -162,7 +166,7 @@ const fitHunks = (
   text: string,
   hunks: readonly Hunk[],
 ): { text: string; notes: string[] } | { why: string } => {
-  // As if its last line were ended: hunks are whole lines.
+  // Adds a line end to the last line, since hunks consist of whole lines.
   const open = text !== "" && !text.endsWith("\n");
   const whole = open ? `${text}${text.includes("\r\n") ? "\r\n" : "\n"}` : text;
   const bom = whole.startsWith("\uFEFF") ? 1 : 0;
@@ -235,7 +239,7 @@ const placeOf = (text: string, start: number, hunk: Hunk): Spot => {
   };
 };
 
-/** The end of the one line that is the header, or of the one that holds it. */
+/** The end of the only line that equals the header, or of the only one that contains it. */
 const headerIn = (text: string, header: string): { after: number } | undefined => {
   const hits: { whole: boolean; after: number }[] = [];
   let after = 0;

@@ -5,7 +5,7 @@ import { type Tool, builtinOnly } from "../tool.ts";
 
 const input = z.strictObject({
   patch: z.string().min(1),
-  /** Whether it applies, or is in the files already: for the built-in rules. */
+  /** Reports whether it applies, or is in the files already: for the built-in model. */
   mode: z.enum(["apply", "check", "check-applied"]).optional().meta(builtinOnly),
 });
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { counted } from "../result.ts";
 
-/** What a file is whose text cannot be shown, in words that say how to get at it. */
+/** The kind of a file that cannot be shown as text, in words that say how to get at its content. */
 export const kindOf = (bytes: Buffer): string => {
   const size = counted(bytes.length, "byte");
   const known = signatures.find(([start, at = 0]) => bytes.subarray(at, at + start.length).equals(start));

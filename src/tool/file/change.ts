@@ -1,6 +1,6 @@
 import { FileRefused, type Files } from "../../workspace/file/files.ts";
 
-/** Several files changed as one: all of them, or as before. */
+/** Changes several files together: all of them, or none. */
 
 export type Content = { bytes: Buffer; executable: boolean };
 
@@ -8,7 +8,7 @@ export type Change = { path: string; before: Content | null; after: Content | nu
 
 const maxFileBytes = 64 * 1024 * 1024;
 
-/** null: nothing there. Rejects with FileRefused for what is no file of ours. */
+/** null: nothing there. Rejects with FileRefused for anything but a regular file in the project. */
 export const contentOf = async (files: Files, path: string): Promise<Content | null> => {
   try {
     return await files.read(path, maxFileBytes);
@@ -24,8 +24,8 @@ export const sameContent = (left: Content | null, right: Content | null): boolea
     : left.executable === right.executable && left.bytes.equals(right.bytes);
 
 /**
- * Removals last, so that a service that dies on the way loses no content, but those in the way first: a file may give
- * way to a folder of its name, and the reverse. A refusal puts everything back.
+ * Removals come last, so that a crash in between loses no content, except those that make room: a file may become a
+ * folder, and the reverse. On a refusal everything is put back.
  */
 export const change = async (files: Files, changes: readonly Change[]): Promise<void> => {
   const writes = changes.filter(({ after }) => after !== null);
@@ -54,7 +54,7 @@ const put = async (files: Files, path: string, content: Content | null): Promise
   await removeEmptyFolders(files, path);
 };
 
-/** Git knows no empty folders; one that lost its last file goes, as with `git mv` and `git rm`. */
+/** Git tracks no empty folders: one that lost its last file is removed, as by `git mv` and `git rm`. */
 const removeEmptyFolders = async (files: Files, path: string): Promise<void> => {
   const parents = path.split("/").slice(0, -1);
   for (let depth = parents.length; depth > 0; depth -= 1)

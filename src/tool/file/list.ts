@@ -24,7 +24,7 @@ export const list: Tool<z.infer<typeof input>> = {
       try {
         found = await workspace.files.list(path, { depth, limit: offset - 1 + page });
       } catch (error) {
-        // Asked for a file: say what it is.
+        // The path is a file: describe it.
         if (!(error instanceof FileRefused) || error.kind !== "not-a-file") throw error;
         const name = path.replace(/(?<!\/)\/+$/, "");
         const parent = await workspace.files.list(name.split("/").slice(0, -1).join("/"), { limit: 100_000 });

@@ -4,11 +4,11 @@ import { type Change, change, contentOf } from "./change.ts";
 import { counted, failed, ok, shown } from "../result.ts";
 import type { ToolResult } from "../tool.ts";
 
-/** `git mv` and `git rm` as Git's own would do them, but through `files`, which no link leads out of the project. */
+/** `git mv` and `git rm`, but through `files`, so that no link leads out of the project. */
 
 const maxEntries = 10_000;
 
-/** What stands at a path, seen without following a link. Rejects when the path may not be touched. */
+/** What is at a path, without following a link. Rejects when the path may not be touched. */
 const standing = async (files: Files, path: string): Promise<"file" | "folder" | "nothing"> => {
   const parts = componentsOf(path);
   for (let depth = 0; depth < parts.length; depth += 1) {
@@ -21,7 +21,7 @@ const standing = async (files: Files, path: string): Promise<"file" | "folder" |
   return "folder";
 };
 
-/** Every file at or below a path; a link, a device or too many entries are said instead. */
+/** Every file at or below a path; refused where there is a link, a device, or too many entries. */
 const filesAt = async (files: Files, path: string): Promise<string[] | { refused: string }> => {
   if ((await standing(files, path)) !== "folder") return [path];
   const { entries, truncated } = await files.list(path, { depth: 100, limit: maxEntries });
@@ -40,7 +40,7 @@ export const move = async (workspace: Workspace, fromText: string, toText: strin
   if (from === "") return failed("Expected a file or folder below the project's root, got the root.");
   const kind = await standing(files, from);
   if (kind === "nothing") return failed(`Expected a file or folder at ${shown(from)}, got nothing there.`);
-  // Like `git mv`: an existing folder, or a name that ends in a slash, takes the file in.
+  // As with `git mv`, an existing folder, or a name that ends in a slash, takes the file in.
   const taken = toText.endsWith("/") || (await standing(files, into)) === "folder";
   const to = taken ? [into, from.split("/").at(-1)].filter((part) => part !== "").join("/") : into;
   if ((await standing(files, to)) !== "nothing")
@@ -61,7 +61,7 @@ export const move = async (workspace: Workspace, fromText: string, toText: strin
   if (git !== undefined && tracked.length > 0) {
     await git.run(["rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", from]);
     const moved = tracked.map((path) => `${to}${path.slice(from.length)}`);
-    // Those that were tracked but gone from the disk did not move.
+    // Tracked files that were missing on disk did not move.
     const there = new Set(changes.map(({ path }) => path));
     await add(
       workspace,
@@ -71,7 +71,7 @@ export const move = async (workspace: Workspace, fromText: string, toText: strin
   return ok(`Moved ${shown(from)} to ${shown(to)}${kind === "folder" ? ` (${counted(paths.length, "file")})` : ""}.`);
 };
 
-/** In pieces, for a command line is bounded. */
+/** In batches, because the length of a command line is limited. */
 const add = async ({ git }: Workspace, paths: readonly string[]): Promise<void> => {
   for (let at = 0; at < paths.length; at += 200) await git?.run(["add", "-f", "--", ...paths.slice(at, at + 200)]);
 };
@@ -101,7 +101,7 @@ export const remove = async (workspace: Workspace, texts: readonly string[]): Pr
 
 const removeOne = (files: Files, path: string): Promise<void> => files.remove(path);
 
-/** What is left of a folder whose files are gone: empty folders, the deepest first. */
+/** Removes the empty folders that are left, the deepest first. */
 const removeFolders = async (files: Files, path: string): Promise<void> => {
   if ((await standing(files, path)) !== "folder") return;
   const { entries } = await files.list(path, { depth: 100, limit: maxEntries });

@@ -13,7 +13,7 @@ const input = z.strictObject({
   column: z.number().int().min(1).max(1e9).optional().describe("First character, for very long lines"),
 });
 
-/** Larger files are for `search` and `shell`. */
+/** Bytes. Larger files are for `search` and `shell`. */
 const maxBytes = 16 * 1024 * 1024;
 const maxLine = 2000;
 
@@ -47,7 +47,7 @@ export const read: Tool<z.infer<typeof input>> = {
     }),
 };
 
-/** What stands where no result is kept. */
+/** The answer when no output is kept at the path. */
 export const noOutput = (path: string): string =>
   `Expected ${outputPath} and the id that a cut result of this Task named, got ${shown(path.slice(0, 100))}.`;
 
@@ -73,7 +73,7 @@ const paged = (text: string, { path, offset = 1, limit = 2000, column = 1 }: z.i
   return ok(numbered(lines, offset) + rest);
 };
 
-/** What a model may have meant by a name that is not there. */
+/** Suggests what a model may have meant by a name that does not exist. */
 const hint = async (files: Files, path: string, kind: "missing" | "not-a-file"): Promise<string> => {
   if (kind === "not-a-file") return "Use `list` for a folder.";
   const wanted = path.split("/").at(-1) ?? path;

@@ -2,15 +2,17 @@ import { spawn } from "node:child_process";
 import { rgPath } from "@vscode/ripgrep";
 import { decodePath } from "../../workspace/file/files.ts";
 
-/** One run of ripgrep, bounded in time and output. */
+/** Runs ripgrep once, bounded in time and output. */
 
 const timeoutMs = 20_000;
 const maxBytes = 1024 * 1024;
 
-/** `stopped`: why there may be more than `output` holds. */
+/** `stopped`: why there may be more matches than `output` holds; undefined: it is complete. */
 export type RipgrepMatches = { output: Buffer; stopped: string | undefined; error: string | undefined };
 
-/** Exit code 1 is "no match"; 2 with output is a file that could not be read. `text`: searched instead of files. */
+/**
+ * Exit code 1 is "no match"; 2 with output means that some file could not be read. `text` is searched instead of files.
+ */
 export const ripgrep = (
   cwd: string,
   args: readonly string[],
@@ -56,16 +58,16 @@ export const ripgrep = (
       const error = code === 2 && size === 0 ? problems.trim().slice(0, 2000) : undefined;
       resolve({ output: Buffer.concat(chunks), stopped, error });
     });
-    // It may end before it has read all.
+    // ripgrep may exit before it has read all input.
     child.stdin?.on("error", () => undefined);
     child.stdin?.end(text);
   });
 
 export type Line = { number: string; match: boolean; text: string };
-/** `count` for mode count; `lines` for mode lines. */
+/** `count` is set in mode count, `lines` in mode lines. */
 export type Group = { path: string; count: string; lines: Line[] };
 
-/** Records are `path NUL rest newline`, or without a rest `path NUL`. A record that was cut off is dropped. */
+/** Parses records `path NUL rest newline`, or without a rest `path NUL`. A truncated last record is dropped. */
 export const groupsOf = (output: Buffer, mode: "lines" | "files" | "count"): Group[] => {
   const groups: Group[] = [];
   for (let at = 0; at < output.length; ) {

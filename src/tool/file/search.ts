@@ -23,7 +23,7 @@ const input = z.strictObject({
 type Input = z.infer<typeof input>;
 type Mode = NonNullable<Input["mode"]>;
 
-/** Files of which it is asked whether they may be read. */
+/** Maximum number of files checked for whether they may be read. */
 const maxFiles = 2000;
 
 export const search: Tool<Input> = {
@@ -56,7 +56,7 @@ export const search: Tool<Input> = {
     }),
 };
 
-/** The path as it may be named on a command line: ripgrep would follow a link given there. */
+/** The path in the form for a command line, without links: ripgrep would follow a link named there. */
 const within = async (files: Files, path: string): Promise<string> => {
   try {
     await files.list(path, { limit: 1 });
@@ -71,7 +71,7 @@ const within = async (files: Files, path: string): Promise<string> => {
     .join("/");
 };
 
-/** A file that is only too big to be read whole may be searched. */
+/** A file that is refused only for its size may be searched. */
 const unlessTooBig = (error: unknown): undefined => {
   if (error instanceof FileRefused && error.kind === "too-big") return undefined;
   throw error;
@@ -90,7 +90,7 @@ const optionsOf = ({ pattern, glob, type, literal = false, mode = "lines", conte
   "--max-filesize=16M",
   ...(type === undefined ? [] : [`--type=${type}`]),
   ...(glob === undefined ? [] : [`--glob=${glob}`]),
-  // The last that matches counts.
+  // Last, because the last matching glob counts.
   "--glob=!**/.git/**",
   "--glob=!**/.git",
   ...(literal ? ["--fixed-strings"] : []),
@@ -109,7 +109,7 @@ const optionsOf = ({ pattern, glob, type, literal = false, mode = "lines", conte
   `--regexp=${pattern}`,
 ];
 
-/** Leaves out what the file tools refuse to read: the rule stands there, once. */
+/** Leaves out the files that the file tools refuse to read; `Files` decides. */
 const allowed = async (files: Files, groups: readonly Group[]): Promise<Group[]> => {
   const kept: Group[] = [];
   for (const group of groups.slice(0, maxFiles)) {
@@ -123,7 +123,7 @@ const allowed = async (files: Files, groups: readonly Group[]): Promise<Group[]>
   return kept;
 };
 
-/** One page: matches, or files, from `offset` on, as many as fit. */
+/** One page of matches, or files, from `offset` on, as many as fit. */
 const render = (groups: readonly Group[], query: Input, stopped: string | undefined): ToolResult => {
   const { mode = "lines", offset = 1, limit = 200, path = "" } = query;
   const size = (group: Group) => (mode === "lines" ? group.lines.filter(({ match }) => match).length : 1);
@@ -139,7 +139,7 @@ const render = (groups: readonly Group[], query: Input, stopped: string | undefi
   let room = maxOutput;
   let before = 0;
   let last = offset - 1;
-  /** False: the page is full. The first always fits. */
+  /** false: the page is full. The first entry always fits. */
   const put = (text: string): boolean => {
     room -= text.length + 1;
     if (room < 0 && last >= offset) return false;
@@ -165,7 +165,7 @@ const render = (groups: readonly Group[], query: Input, stopped: string | undefi
       }
     before += count;
   }
-  // A file's name without a line of it says nothing.
+  // A file name without any of its lines is useless.
   if (mode === "lines" && !(out.at(-1) ?? "").startsWith("  ")) out.pop();
   if (last < total || stopped !== undefined || offset > 1) {
     const of = stopped === undefined && groups.length < maxFiles ? ` of ${total}` : "";
@@ -178,7 +178,7 @@ const render = (groups: readonly Group[], query: Input, stopped: string | undefi
 
 const nouns: Record<Mode, string> = { lines: "matches", files: "files", count: "files" };
 
-/** The lines of a file's matches `from` to `to`, counted from 1, with those around them. */
+/** The lines of a file's matches number `from` to `to`, counted from 1, with their context. */
 const linesIn = (group: Group, context: number, from: number, to: number): Group["lines"] => {
   let count = 0;
   const wanted = group.lines.flatMap(({ match, number }) => {

@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 
-/** Text of files as the tools show and compare it. */
+/** Text of files, as the tools show and compare it. */
 
-/** undefined: not text. A NUL in the first 8,000 bytes is what Git, too, takes for binary. */
+/** undefined: not text. Like Git, takes a NUL in the first 8,000 bytes as the sign of a binary file. */
 export const textOf = (bytes: Buffer): string | undefined =>
   bytes.subarray(0, 8000).includes(0) || !isUtf8(bytes) ? undefined : bytes.toString("utf8");
 
@@ -28,7 +28,7 @@ const pairsOf = (text: string): Map<string, number> => {
   return pairs;
 };
 
-/** How alike two short texts are, 0 to 1: the share of letter pairs they have in common (Sørensen–Dice). */
+/** Similarity of two short texts, 0 to 1: the share of letter pairs they have in common (Sørensen–Dice). */
 export const likeness = (left: string, right: string): number => {
   if (left === right) return 1;
   if (left.length < 2 || right.length < 2) return 0;
@@ -39,8 +39,8 @@ export const likeness = (left: string, right: string): number => {
 };
 
 /**
- * Where in a text the wanted lines most nearly stand; undefined when nothing is like them. `spacing`: only white space
- * differs. Bounded: at most 40 wanted lines against 20,000, each cut to 200 characters.
+ * The place in a text that is most similar to the wanted lines; undefined: nothing is similar. `spacing`: only white
+ * space differs. Bounded: compares at most 40 wanted lines with 20,000, each truncated to 200 characters.
  */
 export const nearest = (
   text: string,
@@ -50,7 +50,7 @@ export const nearest = (
   const all = linesOf(text).slice(0, 20_000);
   const want = linesOf(wanted).slice(0, 40);
   const wantBare = want.map(bare);
-  // One line stands for the block: the longest is the most telling.
+  // The longest line represents the block, as the most distinctive one.
   const key = wantBare.reduce((best, line, at) => (line.length > (wantBare[best]?.length ?? 0) ? at : best), 0);
   const keyLine = wantBare[key] ?? "";
   if (keyLine.length < 2) return undefined;
@@ -58,7 +58,7 @@ export const nearest = (
   const bareLines = all.map(bare);
   let best = { score: 0, start: 0 };
   for (const [at, line] of bareLines.entries()) {
-    // Of two texts whose lengths differ more than threefold no half is common.
+    // Texts whose lengths differ more than threefold cannot be half alike.
     if (line.length * 3 < keyLine.length || keyLine.length * 3 < line.length) continue;
     const like = likeness(line, keyLine);
     if (like < 0.5) continue;

@@ -42,7 +42,7 @@ export const artifact: Tool<z.infer<typeof input>> = {
     }),
 };
 
-/** The slice it is evidence for, where there is only one that it can be. */
+/** The slice that the artifact is evidence for; undefined: not exactly one is possible. */
 const sliceOf = ({ slices, sessions }: TaskState, sessionID: string): string | undefined => {
   const given = sessions.find((session) => session.sessionID === sessionID)?.sliceIDs ?? [];
   const open = slices.flatMap((slice) => (isOpenSlice(slice) ? [slice.sliceID] : []));
@@ -50,7 +50,10 @@ const sliceOf = ({ slices, sessions }: TaskState, sessionID: string): string | u
   return others.length === 0 ? only : undefined;
 };
 
-/** Why no more can be kept. Of calls side by side, those before this one are counted in: their facts are still to come. */
+/**
+ * Why nothing more can be kept; undefined: there is room. Concurrent calls before this one count as kept, because their
+ * events are not recorded yet.
+ */
 const noRoom = (state: TaskState, callID: string, bytes: number, limits: Limits): string | undefined => {
   const own = state.artifacts.filter(({ by }) => by.kind === "call");
   const open = state.open.filter(({ tool }) => tool === "artifact");

@@ -1,11 +1,11 @@
 import { isUtf8 } from "node:buffer";
 import { formOf } from "../../protocol/attachment.ts";
 
-/** What a file of the workspace is, for whoever opens it: by its bytes where they tell, else by its name. */
+/** The media type of a file, for whoever opens it: by its bytes where they are conclusive, else by its name. */
 export const mediaTypeOf = (filename: string, bytes: Buffer): string => {
   const isText = !bytes.includes(0) && isUtf8(bytes);
   const form = formOf(bytes);
-  // The beginning of a text may be that of an image by chance.
+  // The first bytes of a text may match an image format by chance.
   if (form !== undefined && (!isText || form === "application/pdf")) return form;
   const extension = /\.([a-z0-9]+)$/i.exec(filename)?.[1]?.toLowerCase() ?? "";
   const packed = packages[extension];

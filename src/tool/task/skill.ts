@@ -6,8 +6,8 @@ import { markForeign, failed, truncateMiddle, ok, shown, sized } from "../result
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 /**
- * Agent Skills of the project: folders with a `SKILL.md`, whose front matter says what it is for. They are listed to
- * the agent by their descriptions, and read when one fits.
+ * Agent Skills of the project: folders with a `SKILL.md`, whose front matter says what it is for. Agents see the
+ * descriptions and read a skill when it fits.
  */
 
 export type Skill = { name: string; description: string; folder: string };
@@ -22,7 +22,7 @@ const frontMatter = z.object({
   description: z.string().trim().min(1),
 });
 
-/** The skills that can be used. `broken` hears of each that cannot, and why. */
+/** The usable skills. `broken` is called with the reason for each one that is not. */
 export const findSkills = async (files: Files, broken: (why: string) => void = () => {}): Promise<Skill[]> => {
   const skills = new Map<string, Skill>();
   for (const place of places) {
@@ -67,10 +67,10 @@ export const skill: Tool<z.infer<typeof input>> = {
   run: (asked, context) => readAny([], asked, context),
 };
 
-/** A squad's own skill: its text is the squad's word, like a handbook. */
+/** A squad's own skill, whose text is trusted like the squad's instructions. */
 export type OwnSkill = { name: string; description: string; text: string };
 
-/** The tool for the agents of a squad with skills of its own; of the same name, those come before the project's. */
+/** The tool for agents of a squad with skills of its own, which take precedence over the project's of the same name. */
 export const skillOf = (own: readonly OwnSkill[]): Tool<z.infer<typeof input>> =>
   own.length === 0 ? skill : { ...skill, run: (asked, context) => readAny(own, asked, context) };
 

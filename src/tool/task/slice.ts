@@ -27,7 +27,7 @@ const input = z.strictObject({
   drop: z.strictObject({ slice: z.string(), reason: z.string().min(1).max(500) }).optional(),
 });
 
-/** The most slices of one Task. */
+/** Maximum number of slices of one Task. */
 const most = 40;
 
 export const slice: Tool<z.infer<typeof input>> = {

@@ -18,7 +18,7 @@ const input = z.strictObject({
     .min(1),
 });
 
-/** How a reviewer answers; given to sessions that review, and to no other. */
+/** How a reviewer answers. Only sessions that review have this tool. */
 export const verdict: Tool<z.infer<typeof input>> = {
   name: "verdict",
   description:

@@ -47,7 +47,7 @@ const shownPage = (page: FetchedPage, context: ToolContext): ToolResult => {
   const text = decode(body, page.type);
   const html = /html/.test(type) || (type === "" && /^\s*<(?:!doctype|html)/i.test(text));
   const { title, text: plain } = html ? htmlToText(text, url) : { title: "", text };
-  // A name that the page cannot know, so that it cannot pretend to have ended; the same for the same page.
+  // An end mark that the page cannot predict, so it cannot fake its own end; deterministic for the same page.
   const mark = createHmac("sha256", salt).update(body).digest("hex").slice(0, 12);
   const shown = sized(plain, context);
   return {

@@ -1,13 +1,15 @@
-/** A web page as text with Markdown's headings, lists, links and code. One pass, in time linear in the page. */
+/**
+ * Converts a web page to text with Markdown's headings, lists, links and code. One pass, in time linear in the page.
+ */
 
-/** Elements of which nothing is for readers. */
+/** Elements without content for readers. */
 const unread = new Set(["script", "style", "template", "svg", "noscript", "iframe", "object", "select", "canvas"]);
 const blocks = new Set(
   "address article aside blockquote dd details div dl dt fieldset figcaption figure footer form header hr main nav ol p section summary table tbody thead tr ul".split(
     " ",
   ),
 );
-/** A tag that is not closed within this many characters is none. */
+/** Characters; a tag that is not closed by then counts as ended there. */
 const maxTag = 16_384;
 
 export const htmlToText = (html: string, base: string): { title: string; text: string } => {
@@ -79,21 +81,21 @@ const tagAt = (lower: string, start: number): RegExpExecArray | [] => {
 
 const begins = /[!?/a-z]/i;
 
-/** The next `<` that is more than that; -1: none. */
+/** Offset of the next `<` that begins markup; -1: none. */
 const markupAt = (html: string, from: number): number => {
   let at = html.indexOf("<", from);
   while (at >= 0 && !begins.test(html[at + 1] ?? "")) at = html.indexOf("<", at + 1);
   return at;
 };
 
-/** Past a comment, a declaration, or what looks like a tag and has no name. */
+/** The offset behind a comment, a declaration, or a nameless tag. */
 const afterMarkup = (html: string, start: number): number => {
   const mark = html.startsWith("<!--", start) ? "-->" : ">";
   const end = html.indexOf(mark, start + 1);
   return end < 0 ? html.length : end + mark.length;
 };
 
-/** Past the `>` that is in no quotes; what is too long is skipped, never looked at twice. */
+/** The offset behind the `>` outside quotes. A tag that is too long is skipped and never scanned twice. */
 const endOfTag = (html: string, start: number): number => {
   const bound = Math.min(html.length, start + maxTag);
   let quote = "";
@@ -150,7 +152,7 @@ const entities = (text: string): string =>
     return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : "";
   });
 
-/** No empty links, no trailing white space, at most one empty line in a row; code stays as it is. */
+/** Removes empty links, trailing white space and repeated empty lines; code stays unchanged. */
 const tidy = (text: string): string => {
   const lines: string[] = [];
   let code = false;
