@@ -3,16 +3,16 @@ import { recommend } from "./catalog/recommend.ts";
 import type { Scan } from "./catalog/catalog.ts";
 
 /**
- * What a squad may be that a Mission has made: small, of words alone, in the project alone. Asked where it is written,
- * and again when it is found in the catalog.
+ * The restrictions of a squad that a Mission produced: small, made of texts only, and for its project only. Checked
+ * when it is written, and again when it is found in the catalog.
  */
 
 export const productionBounds = { agentsMin: 3, agentsMax: 9, skillsMax: 3 } as const;
 
-/** Tools of every agent; none of them is the squad's own. */
+/** The tools of every agent; a produced squad cannot choose its own. */
 export const producedTools = ["read", "list", "search", "write", "edit", "shell", "git", "note", "slice"] as const;
 
-/** Everything that is against it; empty: nothing. `phase`: what it is to own. */
+/** Everything that violates the restrictions; empty when nothing does. `phase`: the phase it has to own. */
 export const productionProblems = (squad: Squad, wanted: { id: string; phase: string }): string[] => {
   const { agentsMin, agentsMax, skillsMax } = productionBounds;
   const { agents, skills, orchestrator } = squad;
@@ -28,7 +28,7 @@ export const productionProblems = (squad: Squad, wanted: { id: string; phase: st
   return problems;
 };
 
-/** By the catalog's own measure. */
+/** As the catalog's recommendation decides it. */
 const ownsPhase = (squad: Squad, phase: string): boolean => {
   const scan: Scan = {
     healthy: true,

@@ -7,9 +7,9 @@ import { parsePackage } from "./package/parse.ts";
 import type { Squad, Squads } from "./squad.ts";
 import { snapshotOf, plain } from "./package/snapshot.ts";
 
-/** Pins a Task to a revision, and loads it again by digest. */
+/** Pins Tasks to revisions of squads, and loads those by digest. */
 
-/** Revisions in memory: every run of a Task loads its own. */
+/** Revisions cached in memory, because every run of a Task loads its own. */
 const keptInMemory = 64;
 
 export const createSquads = (blobs: Blobs, catalog: Pick<Catalog, "find" | "scan">): Squads => {

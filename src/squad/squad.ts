@@ -1,32 +1,43 @@
 import type { AgentSpec, SquadRef } from "../domain/agent.ts";
 
-/** Squads as data, and the revisions that Tasks are pinned to. */
+/** A squad as data, and the revisions that Tasks are pinned to. */
 
+/** Where a package lies: in the product, in the data folder, or in the project. */
 export type Scope = SquadRef["scope"];
-
-/** `description`: what the others of its squad are told of it. */
-export type Agent = AgentSpec & { description: string };
-
-/** Instructions for a kind of work, read by agents when it comes up. */
-export type SquadSkill = { name: string; description: string; text: string };
 
 export type Squad = {
   id: string;
   version: string;
   name: string;
+  /** What the squad is for. */
   summary: string;
+  /** What it should not be chosen for; "" when it does not say. */
   notFor: string;
+  /** The kinds of work it does; with `work` the result is a document. */
   pillars: readonly ("code" | "work")[];
-  /** What it fully owns, by its own word; nothing else makes it an owner. */
+  /** What the squad claims to cover completely. Only this claim makes it an owner in recommendations. */
   owns: { domains: readonly string[]; phases: readonly string[] };
   orchestrator: Agent;
-  /** Those besides the Orchestrator. */
+  /** All agents but the Orchestrator. */
   agents: readonly Agent[];
   skills: readonly SquadSkill[];
 };
 
+/** `description`: what the other agents of the squad read about it. */
+export type Agent = AgentSpec & { description: string };
+
+/** Instructions for one kind of work; agents load them when it comes up. */
+export type SquadSkill = { name: string; description: string; text: string };
+
 export interface Squads {
-  /** The revision that a new Task of this project is pinned to; its snapshot is kept for as long as the data folder. */
+  /**
+   * Pins a new Task to the revision of the squad that a project at `directory` uses now. Its snapshot is stored for as
+   * long as the data folder exists, before this resolves. Throws `ServiceError(squad_not_available)`.
+   */
   pin(id: string, directory: string): Promise<SquadRef>;
+  /**
+   * The pinned revision, by its digest, whatever became of the package since. Throws when its snapshot is missing, was
+   * changed, or cannot be read by this version.
+   */
   load(ref: SquadRef): Promise<Squad>;
 }

@@ -10,15 +10,15 @@ import { type CatalogEntry, readPackage, type ScopedIssue, type ScopeScan, scanS
 import type { Scope } from "../squad.ts";
 
 /**
- * Which squads a project sees. Packages lie in three scopes: the product's own, the data folder's, the project's
- * `.sortie/squads`. A broken one is an issue and hides nothing else.
+ * Which squads a project sees. Packages are in three scopes: the product's own, the data folder's, and the project's
+ * `.sortie/squads`. A broken package is an issue and does not hide others.
  */
 
 export type Scan = {
-  /** Scanned to the end, with no issue. */
+  /** Scanned completely, without any issue. */
   healthy: boolean;
   complete: boolean;
-  /** Changes with every package and every issue. */
+  /** Changes whenever a package or an issue changes. */
   revision: string;
   squads: CatalogEntry[];
   issues: ScopedIssue[];
@@ -26,24 +26,24 @@ export type Scan = {
 };
 
 export interface Catalog {
-  /** The squad that a project means by this id; without a directory only what every project sees. */
+  /** The squad that an id means in a project; without a directory, only squads that every project sees. */
   find(id: string, directory?: string): Promise<CatalogEntry | undefined>;
   scan(directory?: string): Promise<Scan>;
-  /** One package of one scope, whether it is shadowed or not. */
+  /** One package of one scope, even if another scope's squad takes precedence; undefined: there is none. */
   read(scope: "user" | "project", id: string, directory?: string): Promise<Contents | undefined>;
-  /** Whether the product or the configuration has this id. */
+  /** Whether the product or the configuration has a squad with this id. */
   isBuiltin(id: string): Promise<boolean>;
 }
 
 export type CatalogOptions = {
-  /** undefined: there is no user's scope yet. */
+  /** undefined: the user scope is empty. */
   dataDir: string | undefined;
   external: readonly string[];
   /** The folder that holds the product's own `squads`. */
   product?: string;
 };
 
-/** An id as packages have it; others are nobody's. */
+/** Whether a package may have this id. */
 export const isName = (id: string): boolean => /^[a-z0-9-]{1,64}$/.test(id);
 
 const empty: ScopeScan = { found: [], issues: [], warnings: [], complete: true };
@@ -69,7 +69,7 @@ export const createCatalog = ({ dataDir, external, product = packageRoot }: Cata
   };
 
   let builtin: Promise<ScopeScan> | undefined;
-  /** Part of the product: read once. */
+  /** Part of the product, so read only once. */
   const builtins = () => (builtin ??= scanOf("builtin", undefined));
   const externals = external.map(findExternal);
 
@@ -105,7 +105,7 @@ export const createCatalog = ({ dataDir, external, product = packageRoot }: Cata
   };
 };
 
-/** `ranked`: of two with one id, the first is the one that counts. */
+/** `ranked`: of two squads with the same id, the first one counts. */
 const together = (parts: readonly ScopeScan[], ranked: readonly CatalogEntry[]): Scan => {
   const issues = parts.flatMap((part) => part.issues);
   const warnings = parts.flatMap((part) => part.warnings);
@@ -132,7 +132,7 @@ const together = (parts: readonly ScopeScan[], ranked: readonly CatalogEntry[]):
   };
 };
 
-/** Parses what it has not parsed yet; remembers as much as one scope may hold. */
+/** Parses each package once; the cache is bounded by the size limit of one scope. */
 const createParse = (external: readonly string[]) => {
   const known = new Map<string, Parsed>();
   let bytes = 0;

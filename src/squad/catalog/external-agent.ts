@@ -3,7 +3,9 @@ import type { CatalogEntry } from "./scope.ts";
 import type { Squad } from "../squad.ts";
 import { snapshotOf } from "../package/snapshot.ts";
 
-/** The squad of one external agent: it works alone, with its own model and tools, under the service's rules. */
+/**
+ * The squad of one external agent: it works alone, with its own model and tools, under the service's permission rules.
+ */
 const externalSquad = (name: string): Squad => ({
   id: `acp-${name}`,
   version: "1.0.0",
@@ -30,7 +32,7 @@ const externalSquad = (name: string): Squad => ({
   skills: [],
 });
 
-/** As the catalog has it: made from the configuration, so without files. */
+/** As a catalog entry; without files, because it is made from the configuration. */
 export const findExternal = (name: string): CatalogEntry => {
   const squad = externalSquad(name);
   return { squad, scope: "user", digest: hash("sha256", snapshotOf(squad), "hex"), files: undefined };

@@ -5,9 +5,9 @@ import type { CatalogEntry } from "./scope.ts";
 import type { Scope } from "../squad.ts";
 
 /**
- * Which squad should do a phase of work. An owner is one that says so in its own `owns`; words that resemble are told
- * apart from that and never make one. Read from a whole and healthy catalog only: a squad that cannot be read may be
- * the owner.
+ * Recommends squads for a phase of work. Only a squad that claims the phase in its own `owns` is an owner; similar
+ * words are listed separately and never make one. Needs a complete and healthy catalog, because a squad that cannot be
+ * read might be the owner.
  */
 
 export type Candidate = { found: CatalogEntry; reasons: string[] };
@@ -55,7 +55,7 @@ const unhealthy = ({ issues, complete }: Scan): ServiceError => {
   );
 };
 
-/** As `owns` writes it: each part in small letters, digits and single hyphens. */
+/** In the form that `owns` uses: each part in lower-case letters, digits and single hyphens. */
 export const slugOf = (phase: string): string =>
   phase
     .split("/")
@@ -69,7 +69,7 @@ export const slugOf = (phase: string): string =>
     .filter((part) => part !== "")
     .join("/");
 
-/** The closer its words are to the phase, the lower the rank. */
+/** The more specific the claim, the lower the rank; undefined: no claim. */
 const ownedBy = ({ squad: { owns } }: CatalogEntry, phase: string): { rank: number; reasons: string[] } | undefined => {
   const [domain = ""] = phase.split("/");
   if (owns.phases.includes(phase)) return { rank: 0, reasons: [`It owns the phase ${phase}.`] };
@@ -79,7 +79,7 @@ const ownedBy = ({ squad: { owns } }: CatalogEntry, phase: string): { rank: numb
 
 const scopes: readonly Scope[] = ["project", "user", "builtin"];
 
-/** The nearer to the project first, then the more special, then by id. */
+/** By scope, the project's first; then the more specialised squad; then by id. */
 const byPlace = (one: CatalogEntry, other: CatalogEntry): number =>
   scopes.indexOf(one.scope) - scopes.indexOf(other.scope) ||
   breadth(one) - breadth(other) ||

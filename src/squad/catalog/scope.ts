@@ -5,27 +5,27 @@ import { bounds } from "../package/manifest.ts";
 import type { Issue, PackageFile } from "../package/package.ts";
 import type { Scope, Squad } from "../squad.ts";
 
-/** The packages of one scope: each lies in a folder of its id. */
+/** Reads the packages of one scope; each is in a folder named by its id. */
 
-/** Below the product, the data folder, the project. */
+/** Relative to the product's folder, the data folder, and the project. */
 export const folderOf: Readonly<Record<Scope, string>> = {
   builtin: "squads",
   user: "squads",
   project: ".sortie/squads",
 };
 
-/** A squad that can be used. `files`: undefined for one that is made from the configuration. */
+/** A usable squad. `files`: undefined for one that is made from the configuration. */
 export type CatalogEntry = { squad: Squad; scope: Scope; digest: string; files: readonly PackageFile[] | undefined };
 
-/** `squad`: the folder's name; "" where it is the scope as a whole. */
+/** `squad`: the folder's name; "" for an issue of the scope as a whole. */
 export type ScopedIssue = Issue & { scope: Scope; squad: string };
 
 export type ScopeScan = { found: CatalogEntry[]; issues: ScopedIssue[]; warnings: ScopedIssue[]; complete: boolean };
 
-/** While an upgrade takes the place of a package, the one before stands here: see install/writer.ts. */
+/** Where the old package is during an upgrade: see install/writer.ts. */
 export const previousOf = (id: string): string => `.previous~${id}`;
 
-/** `open`: from a package's files to the squad, or what is wrong with them. */
+/** `open` turns a package into a catalog entry, or into what is wrong with it. */
 export const scanScope = async (
   files: Files,
   scope: Scope,
@@ -36,7 +36,7 @@ export const scanScope = async (
     scan.issues.push({ scope, squad: "", file: "", code, message });
     scan.complete = false;
   };
-  /** Folders whose package says it is another squad. */
+  /** Folders whose package has another id. */
   const strays: { folder: string; id: string }[] = [];
   try {
     const { entries, truncated } = await files.list(folderOf[scope], { limit: 2 * bounds.packages });
@@ -69,7 +69,7 @@ export const scanScope = async (
     if (truncated && scan.complete)
       stop("too_many_packages", "Expected fewer entries in the folder of packages, got more");
   } catch (error) {
-    // A scope that nobody has made is an empty one.
+    // A scope whose folder does not exist is empty.
     const gone = error instanceof FileRefused && error.kind === "missing";
     if (!gone || scope === "builtin") stop("not_readable", reasonOf(error));
   }
@@ -83,15 +83,15 @@ export const scanScope = async (
   return scan;
 };
 
-/** The id, where an upgrade was cut off between its two renames. */
+/** The id of a package whose upgrade was interrupted between its two renames. */
 const cutOff = (entry: string, kinds: ReadonlyMap<string, unknown>): string | undefined => {
   const id = entry.startsWith(previousOf("")) ? entry.slice(previousOf("").length) : undefined;
   return id === undefined || kinds.has(id) ? undefined : id;
 };
 
 /**
- * The package of an id, also while an upgrade takes its place: the one before is moved aside, then the new one in. Read
- * again when that came in between, so that nobody gets files of both.
+ * The package of an id, even during an upgrade, which moves the old package aside and then the new one in. Reads again
+ * if the package changed meanwhile, so the result never mixes both.
  */
 export const readPackage = async (files: Files, scope: Scope, id: string): Promise<Contents | undefined> => {
   const stamp = (name: string) => folderStamp(files.root, [...folderOf[scope].split("/"), name]);

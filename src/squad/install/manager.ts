@@ -10,7 +10,10 @@ import { folderOf, type CatalogEntry } from "../catalog/scope.ts";
 import { type Inspect, readSource, type Source } from "./source.ts";
 import { createWriter, leftovers, type Writer } from "./writer.ts";
 
-/** Installs, upgrades and removes packages: checked whole before anything is written, one writer for each id. */
+/**
+ * Installs, upgrades and removes packages: each is validated completely before anything is written, with one writer per
+ * id.
+ */
 
 export type InstallScope = "user" | "project";
 export type Checked = { ok: true; found: CatalogEntry } | { ok: false; issues: Issue[] };
@@ -18,11 +21,13 @@ export type Installed = { squad: SquadRef; replaced: string | null };
 
 export interface Manager {
   validate(source: Source, scope: InstallScope): Promise<Checked>;
-  /** `expected`: the digest of what it replaces; undefined: nothing. Refuses with `squad_invalid` or `squad_changed`. */
+  /**
+   * `expected`: the digest of the package to replace; undefined: none. Refuses with `squad_invalid` or `squad_changed`.
+   */
   install(source: Source, scope: InstallScope, directory?: string, expected?: string): Promise<Installed>;
-  /** Refuses with `squad_not_found`, or `squad_changed` where another digest was expected. */
+  /** Refuses with `squad_not_found`, or with `squad_changed` where `expected` is another digest. */
   uninstall(id: string, scope?: InstallScope, directory?: string, expected?: string): Promise<InstallScope>;
-  /** Puts right what writes of a killed service left in the data folder. */
+  /** Repairs what writes of a killed service left in the data folder. */
   tidy(): Promise<void>;
 }
 
@@ -47,7 +52,7 @@ export const createManager = ({ catalog, dataDir, external, inspect, path }: Man
     );
   };
 
-  /** Alone with one id of one folder of packages, which a killed write no longer troubles. */
+  /** Does the work under the lock of one id in one folder of packages, after repairing what a killed write left. */
   const alone = async <T>(
     root: string,
     scope: InstallScope,
@@ -64,7 +69,7 @@ export const createManager = ({ catalog, dataDir, external, inspect, path }: Man
     }
   };
 
-  /** Puts right what writes of killed services left of any id; before a lock is taken, since this takes each. */
+  /** Repairs what killed writes left, for every id. Call it without holding a lock, since it takes each id's. */
   const tidy = async (root: string, scope: InstallScope): Promise<void> => {
     const { entries } = await createFiles(root, () => false)
       .list(folderOf[scope])
@@ -99,7 +104,7 @@ export const createManager = ({ catalog, dataDir, external, inspect, path }: Man
       const ref: SquadRef = { id: squad.id, version: squad.version, digest, scope };
       return alone(root, scope, squad.id, async (writer) => {
         const standing = standingOf(await catalog.read(scope, squad.id, root));
-        // Also what a sender sees who did not get the first answer.
+        // Also the answer to a caller who repeats a request because the first answer was lost.
         if (standing === digest) return { squad: ref, replaced: digest };
         if (standing !== (expected ?? null)) throw changed(squad.id, expected, standing);
         await writer.put(squad.id, files);
@@ -136,7 +141,9 @@ export const createManager = ({ catalog, dataDir, external, inspect, path }: Man
   };
 };
 
-/** A disk that is full, a folder that is none: no fault of ours, and no file path of the data folder for the caller. */
+/**
+ * A full disk, or a file where the folder should be, is not our fault; the refusal shows no path of the data folder.
+ */
 const refusalOf = (error: unknown, scope: InstallScope): unknown => {
   if (error instanceof FileRefused) return new ServiceError("directory_invalid", `${error.message}.`);
   const code = error instanceof Error && "code" in error ? error.code : undefined;
@@ -145,7 +152,7 @@ const refusalOf = (error: unknown, scope: InstallScope): unknown => {
   return new ServiceError("store_unavailable", message, { cause: error });
 };
 
-/** The digest of what stands there; null: nothing; undefined: something that has none. */
+/** The digest of the installed package; null: none is installed; undefined: it is broken and has no digest. */
 const standingOf = (contents: Contents | undefined): string | null | undefined =>
   contents === undefined ? null : contents.ok ? digestOf(contents.files) : undefined;
 
@@ -157,7 +164,7 @@ const changed = (id: string, expected: string | undefined, standing: string | nu
   });
 };
 
-/** An ill-formed id is one that nobody has. */
+/** An ill-formed id is one that no squad has. */
 export const notFound = (id: string): ServiceError =>
   new ServiceError(
     "squad_not_found",

@@ -8,17 +8,17 @@ import { bounds } from "../package/manifest.ts";
 import { checkListed, type Listed, type PackageFile } from "../package/package.ts";
 import { readZip } from "../package/zip.ts";
 
-/** Where a package comes from when it is installed. Nothing of it is run, and no work tree is made of it. */
+/** Reads a package to install from its source. Nothing in it is run, and no work tree is created from it. */
 
 export type Source = {
   path?: string | undefined;
   zip?: string | undefined;
   git?: { path: string; ref: string } | undefined;
-  /** As they stand, from this service itself. */
+  /** Files from within this service, unchanged. */
   files?: readonly PackageFile[] | undefined;
 };
 
-/** What a caller may name as a folder; refuses with directory_*. */
+/** Validates a folder that a caller named; refuses with directory_*. */
 export type Inspect = (directory: string) => Promise<Project>;
 
 export const readSource = async (
@@ -51,7 +51,7 @@ const nothingThere: Contents = {
   issues: [{ file: "", code: "missing", message: "Expected a folder, got nothing there" }],
 };
 
-/** The folder as a commit has it, read from the objects. */
+/** The folder as of a commit, read from the object store. */
 const readTree = async ({ directory, git }: Project, ref: string, path: string | undefined): Promise<Contents> => {
   if (git === undefined)
     throw new ServiceError("not_a_git_worktree", `${directory} is not a Git worktree. Give path instead of git.`);

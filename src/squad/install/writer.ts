@@ -5,14 +5,14 @@ import type { PackageFile } from "../package/package.ts";
 import { previousOf } from "../catalog/scope.ts";
 
 /**
- * The only code that writes packages. One is written whole beside its place, synced, and renamed into it; an upgrade first
- * moves the package that stands there aside, where readers find it until the new one is in. So after a kill at any moment
- * the old package stands or the new one, and what else is left goes with the next write of the same id. The caller holds
- * the id's lock.
+ * The only code that writes packages. A package is written completely next to its place, synced, and renamed into it;
+ * an upgrade first moves the old package aside, where readers find it until the new one is in place. So after a kill at
+ * any moment either the old package is there or the new one, and the next write of the same id removes any leftovers.
+ * The caller holds the id's lock.
  */
 
 export interface Writer {
-  /** Puts right what a killed write left. */
+  /** Repairs what a killed write left. */
   settle(id: string): Promise<void>;
   put(id: string, files: readonly PackageFile[]): Promise<void>;
   remove(id: string): Promise<void>;
@@ -21,15 +21,15 @@ export interface Writer {
 const stageOf = (id: string) => `.stage~${id}`;
 const goneOf = (id: string) => `.gone~${id}`;
 
-/** Ids that something is left of, by the names in a folder of packages. */
+/** The ids with leftovers, from the names in a folder of packages. */
 export const leftovers = (names: readonly string[]): string[] => [
   ...new Set(names.flatMap((name) => /^\.(?:stage|gone|previous)~(.+)$/.exec(name)?.[1] ?? [])),
 ];
 
-/** `place`: the folder of packages, below a root that is a real path. */
+/** `place`: path of the folder of packages below `root`, which is a real path. */
 export const createWriter = (root: string, place: readonly string[]): Writer => {
   const settle: Writer["settle"] = async (id) => {
-    // A refused write has not made the folder.
+    // A refused write has not created the folder.
     using folder = openIfThere(root, place);
     if (folder === undefined) return;
     if (!isThere(folder, id) && isThere(folder, previousOf(id))) await move(folder, previousOf(id), id);
@@ -86,7 +86,7 @@ const move = async (folder: Folder, from: string, to: string): Promise<void> => 
 const erase = (folder: Folder, name: string): Promise<void> =>
   rm(folder.at(name), { recursive: true, force: true, maxRetries: 3 });
 
-/** The files with their folders, all of it on disk. */
+/** Writes and syncs the files and their folders. */
 const stage = async (root: string, place: readonly string[], files: readonly PackageFile[]): Promise<void> => {
   const folders = new Set<string>([""]);
   for (const { path, bytes } of files) {
@@ -99,7 +99,7 @@ const stage = async (root: string, place: readonly string[], files: readonly Pac
     await file.writeFile(bytes);
     await file.sync();
   }
-  // The deepest first: a folder's entries are on disk before the folder is.
+  // The deepest first: a folder's entries are durable before the folder is.
   for (const path of [...folders].toSorted().toReversed()) {
     using folder = openFolder(root, [...place, ...path.split("/").filter((part) => part !== "")]);
     await sync(folder);

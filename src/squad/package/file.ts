@@ -13,20 +13,20 @@ import { messageOf } from "../../error.ts";
 import { issuesOf } from "../../protocol/issue.ts";
 import type { Issue, PackageFile } from "./package.ts";
 
-/** JSON, and Markdown with YAML front matter, checked by a schema; whatever is wrong is said with line and column. */
+/** Reads JSON, and Markdown with YAML front matter, validated by a schema; every issue has a line and column. */
 
 export type ReadResult<T> =
   | { ok: true; value: T; lineOf: (path: readonly PropertyKey[]) => Place }
   | { ok: false; issues: Issue[] };
 type Place = { line: number; column: number };
 
-/** Offset of a value, or of a key that nobody knows. */
+/** Offset of a value, or of an unknown key. */
 type Locate = (path: readonly PropertyKey[]) => number | undefined;
 
-/** What nobody sees when reading must not be in what an agent is told. */
+/** Characters that a human reader does not see must not be in what an agent reads. */
 const hidden = /(?![\t\n\r])\p{Cc}|[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u{e0000}-\u{e007f}]/u;
 
-/** The text of a file, or why it cannot be one. */
+/** The text of a file, or why it cannot be a text. */
 export const textOf = ({ path, bytes }: PackageFile): { ok: true; text: string } | { ok: false; issues: Issue[] } => {
   const no = (code: string, message: string, at?: Place) => ({
     ok: false as const,
@@ -54,7 +54,7 @@ const placesOf = (text: string) => {
   };
 };
 
-/** A JSON file; comments, trailing commas and keys that come twice are refused. */
+/** A JSON file; comments, trailing commas and duplicate keys are refused. */
 export const readJson = <T>(file: PackageFile, schema: z.ZodType<T>): ReadResult<T> => {
   const read = textOf(file);
   if (!read.ok) return read;
@@ -98,7 +98,7 @@ const repeated = (node: Node): Node | undefined => {
 
 const fence = /^---[ \t]*\r?\n([\s\S]*?)(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/;
 
-/** Front matter between two lines of `---`, and the text below it, which has to say something. */
+/** Front matter between two lines of `---`, and the text below it, which must not be empty. */
 export const readMarkdown = <T>(file: PackageFile, schema: z.ZodType<T>): ReadResult<T & { body: string }> => {
   const read = textOf(file);
   if (!read.ok) return read;
@@ -151,7 +151,7 @@ const checked = <T>(
   locate: Locate,
   placed: (offset: number) => Place,
 ): ReadResult<T> => {
-  /** The nearest thing around it that is there. */
+  /** The position of the value, else of the nearest enclosing one that exists. */
   const lineOf = (path: readonly PropertyKey[]): Place => {
     for (let length = path.length; length > 0; length -= 1) {
       const offset = locate(path.slice(0, length));

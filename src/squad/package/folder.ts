@@ -3,13 +3,13 @@ import { FileRefused, type Files } from "../../workspace/file/files.ts";
 import { bounds } from "./manifest.ts";
 import { checkListed, type Issue, type Listed, type PackageFile, tooManyFiles } from "./package.ts";
 
-/** A package as it lies in a folder, read through the confined files of a project, of the data folder or of the product. */
+/** Reads a package from a folder, through the confined files of a project, the data folder or the product. */
 
 export type Contents = { ok: true; files: PackageFile[] } | { ok: false; issues: Issue[] };
 
-/** skills/<name>/SKILL.md is the deepest that may be. */
+/** skills/<name>/SKILL.md is the deepest allowed path. */
 const depth = 3;
-/** Other folders are looked at as what may not be there. */
+/** Other folders are listed too, as entries that are not allowed. */
 const folders = /^(?:agents|skills|skills\/[^/]+)$/;
 
 /** undefined: there is no such folder. */
@@ -37,7 +37,7 @@ export const readFolder = async (files: Files, folder: string): Promise<Contents
   }
 };
 
-/** Without the paths of this machine that are in the messages of the file system. */
+/** The message without this machine's paths, which file system errors contain. */
 export const reasonOf = (error: unknown): string =>
   !(error instanceof FileRefused) && error instanceof Error && "code" in error
     ? `Expected to be able to read it, got ${String(error.code)}`

@@ -1,18 +1,20 @@
 import { z } from "zod";
 
-/** What `squad.json` and the front matter of a package's Markdown may say. `schemas/squad.json` is made from here. */
+/**
+ * Schemas of `squad.json` and of the front matter of a package's Markdown. `schemas/squad.json` is generated from here.
+ */
 
-/** The one place for the bounds of a package, and of a folder of them. Bytes and counts. */
+/** All limits of a package, and of a folder of packages. Bytes and counts. */
 export const bounds = {
   files: 64,
   fileBytes: 64 * 1024,
   bytes: 1024 * 1024,
   agents: 32,
   skills: 16,
-  /** Of one scope; a scan that meets more is not complete. */
+  /** Per scope; a scan that finds more is not complete. */
   packages: 1000,
   scopeBytes: 64 * 1024 * 1024,
-  /** A ZIP as it is sent, and how much larger than it its files may be. */
+  /** A ZIP as uploaded, and how much larger its files may be than the ZIP. */
   zipBytes: 2 * 1024 * 1024,
   zipRatio: 100,
 } as const;
@@ -74,7 +76,7 @@ export const manifest = z
 
 export type Manifest = z.infer<typeof manifest>;
 
-/** The front matter of `agents/<name>.md`; the handbook is the text below it. */
+/** The front matter of `agents/<name>.md`; the agent's instructions are the text below it. */
 export const agentHead = z.strictObject({
   name,
   description: text(300),

@@ -2,20 +2,20 @@ import { hash } from "node:crypto";
 import { bounds } from "./manifest.ts";
 
 /**
- * A package as files and nothing else: which paths it may have, its digest, and the bytes that the digest is of. What
- * the files say is read in parse.ts.
+ * A package as a set of files: which paths it may have, its digest, and the bytes that the digest is computed from.
+ * parse.ts reads the content.
  */
 
 export type PackageFile = { path: string; bytes: Buffer };
 
-/** What is wrong, and where: lines and columns count from 1. `file` is "" where it is the package as a whole. */
+/** What is wrong, and where: lines and columns count from 1. `file` is "" for the package as a whole. */
 export type Issue = { file: string; line?: number; column?: number; code: string; message: string };
 
 /** `squad.json`, or `agents/qa.md:12:3`. */
 export const placeOf = ({ file, line, column }: Issue): string =>
   [file === "" ? "package" : file, line, column].filter((part) => part !== undefined).join(":");
 
-/** What a folder, a ZIP or a Git tree says of an entry before its bytes are read. Folders are left out. */
+/** What a folder, a ZIP or a Git tree says about an entry before its bytes are read. Folders are not listed. */
 export type Listed = { path: string; kind: "file" | "link" | "other"; bytes: number };
 
 const forms = [
@@ -34,7 +34,7 @@ export const tooManyFiles: Issue = {
   message: `Expected at most ${bounds.files} files, got more`,
 };
 
-/** Whether the entries may be a package's; nothing is read before they are. */
+/** Whether the entries may be those of a package. Call it before reading any of them. */
 export const checkListed = (entries: readonly Listed[]): Issue[] => {
   if (entries.length > bounds.files) return [tooManyFiles];
   const issues: Issue[] = [];
@@ -59,7 +59,7 @@ export const checkListed = (entries: readonly Listed[]): Issue[] => {
   return issues;
 };
 
-/** A foreign path as a message may show it. */
+/** An untrusted path in a form that is safe in a message. */
 const printable = (path: string): string => {
   const short = path.length > 120 ? `${path.slice(0, 120)}…` : path;
   return /^[\x21-\x7e]+$/.test(short) ? short : JSON.stringify(short.toWellFormed()).replaceAll(/[^\x20-\x7e]/g, "?");
@@ -68,9 +68,9 @@ const printable = (path: string): string => {
 const domain = Buffer.from("sortie squad package 1\n");
 
 /**
- * The bytes that a digest is the SHA-256 of: the domain, then for each file, sorted by code unit, the length of its
- * path, the path, the length of its bytes, the bytes. Lengths are 8 bytes, big-endian. The snapshot of a revision is
- * kept in this form, so that it is found by its digest and can be checked against it.
+ * The bytes whose SHA-256 is the digest: the domain, then for each file, sorted by code unit, the length of its path,
+ * the path, the length of its bytes, the bytes. Lengths are 8 bytes, big-endian. The snapshot of a revision is stored
+ * in this form, so that it is found by its digest and can be verified.
  */
 export const encode = (files: readonly PackageFile[]): Buffer =>
   Buffer.concat([

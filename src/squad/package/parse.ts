@@ -5,20 +5,23 @@ import { checkListed, type Issue, type PackageFile } from "./package.ts";
 import type { Agent, Scope, Squad, SquadSkill } from "../squad.ts";
 import { type ReadResult, readJson, readMarkdown, textOf } from "./file.ts";
 
-/** From the files of a package to a squad, or everything that is wrong with them. Never throws for what files say. */
+/**
+ * Parses the files of a package into a squad, or into everything that is wrong with them. Never throws because of
+ * content.
+ */
 
 /** `external`: names of the operator's external agents, which no project's package may name. */
 export type ParseContext = { scope: Scope; external: readonly string[] };
 
 export type Parsed = { ok: true; squad: Squad } | { ok: false; issues: Issue[] };
 
-/** Without surroundings: a revision that was accepted once, whatever tools and programs there are by now. */
+/** Without `around`, accepts a revision that was valid when it was pinned, whatever tools and programs exist now. */
 export const parsePackage = (files: readonly PackageFile[], around?: ParseContext): Parsed => {
   const listed = checkListed(files.map(({ path, bytes }) => ({ path, kind: "file", bytes: bytes.length })));
   if (listed.length > 0) return { ok: false, issues: listed };
   const issues: Issue[] = [];
   const known = new Map(files.map((file) => [file.path, file]));
-  /** What a file says, if it is there and right; else its issues are noted. */
+  /** The content of a file if it exists and is valid; otherwise its issues are added. */
   const take = <T>(
     path: string,
     read: (file: PackageFile) => ReadResult<T>,
@@ -36,7 +39,7 @@ export const parsePackage = (files: readonly PackageFile[], around?: ParseContex
     if (!read.ok && (file !== undefined || path === "README.md")) issues.push(...read.issues);
   }
   const head = take("squad.json", (file) => readJson(file, manifest));
-  // Without a list to go by, every file is read for what else is wrong.
+  // Without a valid list, every file is read, to find what else is wrong.
   const { agents: agentNames, skills: skillNames } = head?.value ?? namesIn(known);
   const agents = ["orchestrator", ...agentNames].flatMap((name) => {
     const read = take(`agents/${name}.md`, (file) => readMarkdown(file, agentHead));
@@ -153,7 +156,9 @@ const checkManifest = (head: Good<Manifest>, issues: Issue[]): void => {
     add(["agents"], "listed", "agents: Expected the agents besides the orchestrator, which every squad has");
 };
 
-/** Agents are there, start others than themselves, and in no circle: else two could start each other for ever. */
+/**
+ * Delegates must exist, not be the agent itself, and form no cycle, in which two agents could start each other forever.
+ */
 const checkDelegates = (agents: readonly FoundAgent[], names: ReadonlySet<string>, issues: Issue[]): void => {
   const byName = new Map(agents.map((found) => [found.agent.name, found]));
   for (const { agent, file, lineOf } of agents)

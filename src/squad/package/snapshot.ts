@@ -1,8 +1,8 @@
 import type { Squad } from "../squad.ts";
 
-/** A squad without files as bytes (configuration, and older revisions). */
+/** Snapshots of squads without files: those of the configuration, and revisions from before there were packages. */
 
 export const snapshotOf = (squad: Squad): Buffer => Buffer.from(`${plain}${JSON.stringify(squad)}`);
 
-/** What squads were kept as before they were packages, and what those of the configuration still are. */
+/** The prefix of such a snapshot. */
 export const plain = "sortie squad 1\n";

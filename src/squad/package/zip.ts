@@ -6,8 +6,8 @@ import { bounds } from "./manifest.ts";
 import { checkListed, type Listed, type PackageFile, tooManyFiles } from "./package.ts";
 
 /**
- * A package out of a ZIP. Nothing is unpacked before the whole list was looked at: number, paths, kinds, sizes, and the
- * ratio of what it says it holds; and no entry gives more bytes than it said.
+ * Reads a package from a ZIP. Nothing is unpacked before the whole list has been checked: number, paths, kinds, sizes,
+ * and the ratio of the declared sizes to the ZIP's. No entry may yield more bytes than it declares.
  */
 export const readZip = async (zip: Buffer): Promise<Contents> => {
   const no = (code: string, message: string): Contents => ({ ok: false, issues: [{ file: "", code, message }] });
@@ -47,14 +47,14 @@ export const readZip = async (zip: Buffer): Promise<Contents> => {
 /** Folders may be listed too. */
 const entriesAtMost = 4 * bounds.files;
 
-/** A ZIP of the folder itself has everything below its name. */
+/** A ZIP of the folder itself has everything below the folder's name. */
 const topOf = (entries: readonly Entry[]): string => {
   const top = /^[^/]+\//.exec(entries[0]?.fileName ?? "")?.[0] ?? "";
   const nested = entries.some(({ fileName }) => fileName === `${top}squad.json`);
   return nested && entries.every(({ fileName }) => fileName.startsWith(top)) ? top : "";
 };
 
-/** Of Unix archives; others have no links. */
+/** Only archives made on Unix can have links. */
 const kindOf = ({ externalFileAttributes }: Entry): Listed["kind"] => {
   const type = (externalFileAttributes >>> 16) & 0o170000;
   return type === 0o120000 ? "link" : type === 0 || type === 0o100000 ? "file" : "other";
