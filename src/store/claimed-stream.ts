@@ -1,14 +1,17 @@
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
 import type { Claim, Due, Store, Write } from "./store.ts";
 
-/** Who moves a stream: claims it, writes through the claim, and has its fold follow in the log's order. */
+/**
+ * How a worker runs a stream: claims it, writes through the claim, and keeps its fold up to date in the log's order.
+ */
 
-/** The claim is gone: whatever its holder would still say is not wanted. */
+/** The claim is lost: nothing its holder decides may be written any more. */
 export class ClaimLost extends Error {}
 
 /**
- * Works at a stream while the claim is held and `signal` wants it; what `work` puts into `scope` ends before the claim
- * goes. A stream that somebody else has is theirs.
+ * Calls `work` with a claim on the stream; returns at once if another worker holds it. `stop` aborts with `signal` or
+ * when the claim is lost. What `work` adds to `scope` is disposed before the claim is released. A lost claim is no
+ * error.
  */
 export const withClaim = async (
   { store, worker }: { store: Store; worker: string },
@@ -24,15 +27,16 @@ export const withClaim = async (
   } catch (error) {
     if (error instanceof ClaimLost || claim.lost.aborted) return;
     if (!signal.aborted) throw error;
-    // So that this end is not taken for a death at this step.
+    // Without this event, the end would be taken for a crash of the worker at this step.
     const stopped: DomainEvent = { type: "run.stopped", data: { reason: "the service stopped" } };
     await store.commit({ appends: [{ stream, expected: "any", events: [stopped] }], fence: claim.fence });
   }
 };
 
 /**
- * Commits facts and folds them in. `decidedAt`: the version they were decided at; false = others came in between, their facts
- * are folded in now: judge again. Throws `ClaimLost`.
+ * Commits events through the claim and folds them in. `decidedAt`: the version that the decision was based on. Resolves
+ * to false if others committed since then: nothing was written, their events are folded in, and the caller decides
+ * again. Throws `ClaimLost`.
  */
 export type CommitEvents = (
   events: readonly DomainEvent[],
@@ -41,13 +45,13 @@ export type CommitEvents = (
 
 export type Fold = {
   version: () => number;
-  /** The next event of the stream. */
+  /** Folds in the next event of the stream. */
   absorb: (event: Recorded) => void;
-  /** What has to be due in the same commit besides the stream. */
+  /** Other streams that become due in the same commit. */
   wakes?: (events: readonly DomainEvent[]) => NonNullable<Write["due"]>;
-  /** Hears what was committed here, before it is folded in. */
+  /** Called with what this worker committed, before it is folded in. */
   recorded: (events: readonly Recorded[]) => void;
-  /** Hears what others had committed when a write came too late. */
+  /** Called with what others committed, when a write was based on an older version. */
   missed?: (events: readonly Recorded[]) => void;
 };
 

@@ -2,9 +2,7 @@ import { statfs } from "node:fs/promises";
 import { ServiceError } from "../error.ts";
 import type { Limits } from "../protocol/limit.ts";
 
-/** Refuses new Tasks while the disk is nearly full. */
-
-/** Refuses new Tasks while the folder's disk is nearly full; asks the disk at most once a second. */
+/** Refuses new Tasks while the data folder's disk is nearly full. Checks the disk at most once a second. */
 export const diskGuard = (dataDir: string, limits: Limits) => {
   let asked = 0;
   let short: string | undefined;

@@ -7,8 +7,8 @@ import Database from "better-sqlite3";
 import { messageOf, ServiceError, StartError } from "../error.ts";
 
 /**
- * The operating system's lock, taken through a small SQLite file of its own: it ends with the process, however that
- * ends, and needs no clean-up. Undefined: somebody has it.
+ * A lock of the operating system, taken through a small SQLite file: it ends with the process, however that ends, and
+ * needs no clean-up. undefined: another process holds it.
  */
 const take = (path: string): Disposable | undefined => {
   let database: Database.Database | undefined;
@@ -25,7 +25,10 @@ const take = (path: string): Disposable | undefined => {
   return { [Symbol.dispose]: () => void held.close() };
 };
 
-/** One server per data folder. */
+/**
+ * Locks the data folder, so that one server at a time uses it. Throws `StartError` with exit code 75 if another one
+ * does.
+ */
 export const lockFolder = async (dataDir: string): Promise<Disposable> => {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "lock.db");
@@ -46,9 +49,9 @@ export const lockFolder = async (dataDir: string): Promise<Disposable> => {
 };
 
 /**
- * A lock of this name that all services of this user on this machine share, whatever their data folders; undefined:
- * it was taken all the time. Its file stays, since one that is removed could be held twice; so names share 256 files, and
- * whoever holds one asks for no other.
+ * A lock that all services of this user on this machine share by name, whatever their data folders. undefined: it was
+ * not free within `waitMs`. Lock files are never removed, since a removed one could be held twice; so names share 256
+ * files, and whoever holds a lock must not ask for another.
  */
 export const lockName = async (name: string, waitMs: number): Promise<Disposable | undefined> => {
   const uid = process.getuid?.();

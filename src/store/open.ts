@@ -8,12 +8,15 @@ import { sweepOrphanBlobs } from "./blob/sweep.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
 import type { Store } from "./store.ts";
 
-/** The data folder of one service, and the store that goes with it. */
+/** Opens the data folder of a service, and the store with it. */
 
-/** `instance`: the folder's own name, made once; what a dead service of this folder held is known by it. */
+/**
+ * `instance`: the folder's permanent id, by which a service recognises claims and processes of a dead one of the same
+ * folder.
+ */
 export type Data = AsyncDisposable & { store: Store & { verify?(): Promise<void> }; instance: string };
 
-/** Takes the folder for this process alone, drops what an earlier one left half done, and opens the store. */
+/** Locks the folder for this process, removes temporary files of an earlier one, and opens the store. */
 export const openData = async (
   { dataDir, databaseURL }: { dataDir: string; databaseURL: string | undefined },
   log: Log,
@@ -41,7 +44,7 @@ const openStore = async (url: string | undefined, dataDir: string, instance: str
   return createPostgresStore({ url, dataDir, instance, log });
 };
 
-/** Resolves when the store finds, while the service works, that what it holds cannot be trusted. */
+/** Resolves if the store finds, while the service runs, that its data is damaged; otherwise never. */
 export const watchIntegrity = (store: Data["store"], log: Log): Promise<StartError> =>
   new Promise((resolve) => {
     store.verify?.().catch((error: unknown) => {
@@ -59,7 +62,7 @@ const instanceOf = async (dataDir: string): Promise<string> => {
   return made;
 };
 
-/** Idempotency keys are kept a day, as promised, and forgotten within the hour after. */
+/** Idempotency keys are kept for a day, as documented, and deleted within the hour after that. */
 const forgetKeys = (store: Store, log: Log): Disposable => {
   const forget = () => {
     store.forget(new Date(Date.now() - day)).catch((error: unknown) => {

@@ -4,9 +4,10 @@ import { mapStrings, type Secrets, type Stream } from "../redact.ts";
 import type { Live, Store, Write } from "./store.ts";
 
 /**
- * The store, and nothing goes into it that the service knows as a secret: events, texts and files in the data folder,
- * live frames also where a piece ends in the middle of one. The one place for it: whatever people or models are shown
- * later was written here first. What stays as it is: the caller's `metadata`, and what the service itself goes by.
+ * Wraps a store so that no known secret is written: not in events, texts or files of the data folder, nor in live
+ * frames, even when a secret is split between two of them. This is the only place that redacts, because whatever people
+ * or models see later was written here first. Exempt are the caller's `metadata`, and the paths and refs that the
+ * service itself acts on.
  */
 export const redactStore = <S extends Store>(store: S, secrets: Secrets): S => {
   const live = guardLive(store.live, secrets);
@@ -31,7 +32,7 @@ export const redactStore = <S extends Store>(store: S, secrets: Secrets): S => {
   };
 };
 
-/** Paths and refs that the service works by. */
+/** Events with paths and refs that the service acts on. */
 const exact: ReadonlySet<DomainEvent["type"]> = new Set([
   "run.started",
   "workspace.prepared",
@@ -51,14 +52,17 @@ const cleanEvent = (event: DomainEvent, known: (text: string) => string): Domain
   return { type: event.type, data: { ...mapStrings(event.data, known), metadata, directory, project } };
 };
 
-/** The text that stands as a fact now, so that its live frames are at their end. */
+/** The id of the text that this event makes final, so that its live frames are complete. */
 const finished = (event: DomainEvent): string | undefined => {
   if (event.type === "reply.finished") return event.data.messageID;
   if (event.type === "tool.finished") return event.data.callID;
   return event.type === "check.finished" ? event.data.checkID : undefined;
 };
 
-/** Texts whose last piece may be the beginning of a secret; the oldest is let go. */
+/**
+ * The most texts of which the end is held back because it may be the beginning of a secret; beyond that, the oldest is
+ * dropped.
+ */
 const heldTexts = 1000;
 
 const guardLive = (live: Live, secrets: Secrets): Live & { finish(event: DomainEvent): void } => {

@@ -9,79 +9,203 @@ import type { BlobRef } from "../protocol/text.ts";
 import type { Webhooks } from "./webhook-queue.ts";
 
 /**
- * The log and what stands beside it. One port, two implementations (`sqlite/sqlite.ts`, `postgres/postgres.ts`), one contract suite
- * (`test/contract/store.test.ts`).
+ * The port of the store: the append-only event log, the rows derived from it (lists, snapshots, due times, claims,
+ * idempotency answers), and the blobs. Two implementations, `sqlite/sqlite.ts` and `postgres/postgres.ts`, pass one
+ * contract suite, `test/contract/store.test.ts`.
+ *
+ * Every write is one transaction: when its promise resolves the write is on disk, when it rejects with a
+ * `store_unavailable` ServiceError nothing of it was kept. The exceptions are `Blobs.put`, which writes a file, and
+ * `Live`, which writes nothing. Reads reject with the database's own error. A disposed store refuses all writes.
  */
+export interface Store extends AsyncDisposable {
+  readonly kind: "sqlite" | "postgres";
+  readonly blobs: Blobs;
+  readonly orphans: OrphanBlobs;
+  readonly live: Live;
+  readonly webhooks: Webhooks;
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+  /**
+   * The text as an event would store it: without the secrets that the service knows. The implementations return it
+   * unchanged; `redacted-store.ts` wraps them.
+   */
+  readonly redact: (text: string) => string;
 
-/** When a stream wants to run next. `rank` orders what is due, lowest first; ageing is in it (see engine/engine.ts). */
+  // ---- writing ------------------------------------------------------------------------------------------------------
+
+  /** Writes all of it or nothing. A refusal is a value, see `Committed`; rejects only with `store_unavailable`. */
+  commit(write: Write): Promise<Committed>;
+
+  /**
+   * Takes the right to write to a stream as its worker, and raises the stream's epoch, so that an earlier claim can no
+   * longer commit. undefined: another worker holds the stream, or it does not exist. After a crash of the holder the
+   * claim is free at the next start (SQLite, and PostgreSQL with the same data folder) or once its lease has expired
+   * (PostgreSQL).
+   */
+  claim(stream: StreamID, worker: string): Promise<Claim | undefined>;
+
+  /**
+   * Removes a stream with its events, rows and due time, and revokes its claim; call `orphans.leave` first. The
+   * positions of other events do not change. Resolves to false, and removes nothing, if the stream is not at version
+   * `expected`; without `expected` any version will do.
+   */
+  erase(stream: StreamID, expected?: number): Promise<boolean>;
+
+  /** Deletes the idempotency keys that were stored before the date. */
+  forget(before: Date): Promise<void>;
+
+  // ---- the log ------------------------------------------------------------------------------------------------------
+
+  /** The Task's fold at its newest event, shared with other callers: never modify it. undefined: no such Task. */
+  state(stream: StreamID): Promise<TaskState | undefined>;
+
+  /** The fold of the Mission with this session id, likewise. undefined: no such Mission. */
+  mission(stream: StreamID): Promise<MissionState | undefined>;
+
+  /**
+   * Events of one stream in ascending order: those with a version greater than `after` (default 0), of the given types,
+   * at most `limit` (default: all). `last` selects the newest `limit` instead of the oldest. None for an unknown stream.
+   */
+  read(
+    stream: StreamID,
+    options?: { after?: number; limit?: number; types?: readonly DomainEvent["type"][]; last?: boolean },
+  ): Promise<Recorded[]>;
+
+  /** At most `limit` matching events of the whole log after a position, in ascending order. */
+  since(after: Position, limit: number, filter?: Filter): Promise<Recorded[]>;
+
+  /** The newest position in the log; 0 when it is empty. */
+  position(): Promise<Position>;
+
+  /**
+   * All matching events after a position, then those committed from now on: no gaps, no duplicates. Ends when the
+   * signal aborts, when the store is closed, and when the stream or Mission named in the filter is erased.
+   */
+  follow(after: Position, signal: AbortSignal, filter?: Filter): AsyncIterable<Recorded>;
+
+  /** The answer stored under an idempotency key. undefined: the key was never used, or is forgotten. */
+  once(scope: string, key: string): Promise<{ bodyHash: string; stored: StoredAnswer } | undefined>;
+
+  // ---- lists --------------------------------------------------------------------------------------------------------
+
+  /** One page of a project's Tasks, last update first, then by descending Task id. */
+  list(query: ListQuery): Promise<TaskSummary[]>;
+
+  /** Projects that have Tasks, last update first. `directory` is that of the project's newest Task. */
+  projects(limit: number): Promise<Project[]>;
+
+  /**
+   * One page of Missions, last update first, then by descending session id, each with the counts of its Tasks. Two
+   * queries, however many Missions there are.
+   */
+  missions(query: MissionQuery): Promise<{ row: MissionRow; stats: TaskStats }[]>;
+
+  /** The streams of the Missions with this id: at most one per project, or the one in `project`. */
+  missionsNamed(missionID: string, project?: string): Promise<StreamID[]>;
+
+  /** The Tasks that a Mission dispatched, oldest first. One query. */
+  dispatched(mission: StreamID): Promise<TaskSummary[]>;
+
+  /** The active Tasks of a project that produce a squad, whichever Mission dispatched them. */
+  productions(project: string): Promise<TaskSummary[]>;
+
+  // ---- the queue ----------------------------------------------------------------------------------------------------
+
+  /** At most `limit` unclaimed streams whose due time has come, lowest rank first. */
+  due(now: Date, limit: number): Promise<DueStream[]>;
+
+  /** The earliest due time of an unclaimed stream, past or future; undefined when there is none. */
+  nextDue(): Promise<Date | undefined>;
+
+  /** How many unclaimed Tasks have a due time, past or future. Missions do not count. */
+  waiting(): Promise<number>;
+
+  /** For each of these streams that waits in the queue, how many run before it. One query. */
+  places(streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>>;
+
+  // ---- health -------------------------------------------------------------------------------------------------------
+
+  /** Rejects with an error that says why when the store cannot be read or written now. */
+  check(): Promise<void>;
+}
+
+/**
+ * One transaction, all or nothing. Data rather than a callback, so that SQLite never holds its lock across an await.
+ * Commits of the same tick share one database transaction; each is decided on top of those before it (see
+ * `commit/batch.ts`), so a refused one does not affect the others.
+ */
+export type Write = {
+  /** `expected`: the version the stream must be at, 0 for a new one; "any" appends at whatever version it is. */
+  appends: readonly { stream: StreamID; expected: number | "any"; events: readonly DomainEvent[] }[];
+  /** New due times. null: the stream is not due until a later write makes it so. */
+  due?: readonly { stream: StreamID; due: Due | null }[];
+  /** An idempotency answer, stored together with the effect that it reports. */
+  once?: IdempotencyRecord;
+  /** The write is refused with reason `fence` unless this claim still holds. */
+  fence?: Fence;
+  /** Takes streams from their holders: raises the epoch, so that every later write through such a claim is refused. */
+  revoke?: readonly StreamID[];
+  /** Where to report a new Task's end. Kept outside the log, because the URL's query may hold a secret. */
+  callbacks?: readonly { stream: StreamID; url: string }[];
+};
+
+/** The outcome of a write. A refused one left nothing behind; the caller decides again on the current state. */
+export type Committed =
+  | { ok: true; recorded: Recorded[] }
+  /** A stream was not at the expected version; `version` is where it is. */
+  | { ok: false; reason: "version"; stream: StreamID; version: number }
+  /** The claim in `fence` no longer holds. */
+  | { ok: false; reason: "fence" }
+  /** The project already has a Mission with this id; `stream` is that Mission. */
+  | { ok: false; reason: "name"; stream: StreamID }
+  /** The idempotency key was used before; `stored` is the answer given then, `bodyHash` the hash of that request. */
+  | { ok: false; reason: "once"; bodyHash: string; stored: StoredAnswer };
+
+/** When a stream is to run next. Lower ranks run first; the rank includes ageing (see `engine/due.ts`). */
 export type Due = { at: Date; rank: number };
 
-/** The right to write as the mover of a stream, checked in the commit. */
+/** Proof of a claim, checked within the commit. */
 export type Fence = { stream: StreamID; epoch: number };
 
+/** An answer to store under an idempotency key. `bodyHash` tells a retry from another request with the same key. */
 export type IdempotencyRecord = {
   scope: string;
   key: string;
   bodyHash: string;
   answer: StoredAnswer;
-  /** Name of a field of the answer's body that is set to the position of the write's last event. */
+  /** Field of the answer's body to set to the position of the write's last event. The body must be an object then. */
   positionAs?: string;
 };
 
 export type StoredAnswer = { status: number; body: Json };
 
-/**
- * All or nothing. Data, not a callback: SQLite never holds its lock over an await. Commits that come in one tick share
- * one transaction; each is decided on top of those before it (commit/batch.ts), so that a refused one takes nothing from the
- * rest. Rejects with `store_unavailable` when the transaction could not be written: then nothing of it was kept.
- */
-export type Write = {
-  appends: readonly { stream: StreamID; expected: number | "any"; events: readonly DomainEvent[] }[];
-  /** null = nothing to do until something else makes it due. */
-  due?: readonly { stream: StreamID; due: Due | null }[];
-  /** An idempotency answer, stored with the effect it belongs to. */
-  once?: IdempotencyRecord;
-  /** Refused with `fence` unless the claim still holds. */
-  fence?: Fence;
-  /** Takes the stream from its holder: raises the epoch, so that every later write of that claim is refused. */
-  revoke?: readonly StreamID[];
-  /** Where a new Task's own end is told to; beside the log, for its query may be a secret. */
-  callbacks?: readonly { stream: StreamID; url: string }[];
-};
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** Refusals are values: the caller decides again. Nothing of a refused write is kept. */
-export type Committed =
-  | { ok: true; recorded: Recorded[] }
-  /** A stream was not at the expected version. */
-  | { ok: false; reason: "version"; stream: StreamID; version: number }
-  | { ok: false; reason: "fence" }
-  /** Another stream has the name: a Mission of this id is in the project. */
-  | { ok: false; reason: "name"; stream: StreamID }
-  /** The key stands already; `stored` is its first answer. */
-  | { ok: false; reason: "once"; bodyHash: string; stored: StoredAnswer };
-
+/** The right to write to a stream as its worker. Disposal releases it. */
 export interface Claim extends AsyncDisposable {
   readonly stream: StreamID;
   readonly fence: Fence;
-  /** Aborts as soon as the claim is known to be lost (revoked, or its lease could not be renewed in time). */
+  /** Aborts as soon as the claim is known to be lost: it was revoked, or its lease could not be renewed in time. */
   readonly lost: AbortSignal;
-  /** Gives the stream back. A stream that is still active without a due mark becomes due again after a backoff. */
+  /**
+   * Gives the stream back. A due time that was set since the claim stays. Otherwise an active stream becomes due again
+   * after a backoff of 1 to 60 seconds, so that none is forgotten.
+   */
   release(): Promise<void>;
 }
 
-/** Which events a reader wants. Everything absent matches. */
+/** Which events a reader wants; an absent field matches all. */
 export type Filter = {
   stream?: StreamID;
+  /** The project's identity. */
   project?: string;
-  /** A Mission's own facts, and those of its Tasks. */
+  /** A Mission's own events, and those of its Tasks. */
   mission?: StreamID;
   types?: readonly DomainEvent["type"][];
 };
 
+/** Which Tasks to list; an absent field matches all, except `archived`. */
 export type ListQuery = {
-  /** The project's identity: worktrees and subfolders of a repository share it. */
+  /** The project's identity, which the worktrees and subfolders of a repository share. */
   project: string;
   status?: Activity;
   lifecycleStatus?: LifecycleStatus;
@@ -90,134 +214,76 @@ export type ListQuery = {
   /** Squad id. */
   promptProfile?: string;
   priority?: Priority;
-  /** Case-insensitive; title, Task id or request. */
+  /** Part of the title, Task id or request, case-insensitive. */
   search?: string;
+  /** Keys and values that the Task's metadata must have. */
   metadata?: Record<string, string>;
-  /** Archived ones too. */
+  /** true includes archived Tasks. */
   archived?: boolean;
   limit: number;
-  /** Exclusive: the last element of the page before. */
+  /** Exclusive: the last element of the previous page. `updated` in milliseconds. */
   cursor?: { updated: number; taskID: string };
 };
 
+/** Which Missions to list; an absent field matches all, except `archived`. */
 export type MissionQuery = {
-  /** Absent: every project's. */
   project?: string;
-  /** Case-insensitive; title, Mission id or directory. */
+  /** Part of the title, Mission id or directory, case-insensitive. */
   search?: string;
+  /** true includes archived Missions. */
   archived?: boolean;
   limit: number;
-  /** Exclusive: the last element of the page before. */
+  /** Exclusive: the last element of the previous page. `updated` in milliseconds. */
   cursor?: { updated: number; sessionID: string };
 };
 
-/** How many of a Mission's Tasks are at which end. */
+/** How many of a Mission's Tasks have each lifecycle status. */
 export type TaskStats = Record<LifecycleStatus, number>;
 
-export type DueStream = { stream: StreamID; due: Due /** Rises with every due mark. */; seq: number };
+export type DueStream = {
+  stream: StreamID;
+  due: Due;
+  /** Increases each time the stream's due time is set, so that a new due time can be told from the same one. */
+  seq: number;
+};
 
+/** `ahead`: due streams that run before this one. */
 export type QueuePlace = { ahead: number; due: Due };
 
-export interface Store extends AsyncDisposable {
-  readonly kind: "sqlite" | "postgres";
-  readonly blobs: Blobs;
-  readonly live: Live;
-  readonly webhooks: Webhooks;
-  /** The text as it will stand in an event; see store/redacted-store.ts. */
-  readonly redact: (text: string) => string;
-
-  commit(write: Write): Promise<Committed>;
-
-  /** undefined: somebody else moves the stream, or it does not exist. Raises the epoch. */
-  claim(stream: StreamID, worker: string): Promise<Claim | undefined>;
-
-  /** The Task's fold at its newest event; shared, never to be changed. undefined: no such stream. */
-  state(stream: StreamID): Promise<TaskState | undefined>;
-
-  /** A Mission's fold, by its session; the same way. */
-  mission(stream: StreamID): Promise<MissionState | undefined>;
-
-  /** Events of one stream in order, after a version. `last` takes the newest `limit` instead, still in order. */
-  read(
-    stream: StreamID,
-    options?: { after?: number; limit?: number; types?: readonly DomainEvent["type"][]; last?: boolean },
-  ): Promise<Recorded[]>;
-
-  /** One page of the whole log after a position. */
-  since(after: Position, limit: number, filter?: Filter): Promise<Recorded[]>;
-
-  /** The newest position in the log; 0 when it is empty. */
-  position(): Promise<Position>;
-
-  /** Everything after a position and then what is committed from now on, no gap, nothing twice. Ends with the
-   * signal, and once the stream or the Mission that it is limited to is erased. */
-  follow(after: Position, signal: AbortSignal, filter?: Filter): AsyncIterable<Recorded>;
-
-  /** Last update first, then Task id downwards. */
-  list(query: ListQuery): Promise<TaskSummary[]>;
-
-  /** Projects that have Tasks, last update first; the directory is the newest Task's. */
-  projects(limit: number): Promise<Project[]>;
-  /** Last update first, then session id downwards; each with the numbers of its Tasks. Two queries, whatever there is. */
-  missions(query: MissionQuery): Promise<{ row: MissionRow; stats: TaskStats }[]>;
-  /** The Missions of an id, one for each project, or the one of a project. */
-  missionsNamed(missionID: string, project?: string): Promise<StreamID[]>;
-  /** The rows of the Tasks that a Mission dispatched, oldest first. One query. */
-  dispatched(mission: StreamID): Promise<TaskSummary[]>;
-  /** Every production that runs in a project, whichever Mission it is of. */
-  productions(project: string): Promise<TaskSummary[]>;
-
-  /** Streams that nobody holds and whose time has come, best rank first. */
-  due(now: Date, limit: number): Promise<DueStream[]>;
-  /** The earliest due time of a stream that nobody holds; undefined when there is none. */
-  nextDue(): Promise<Date | undefined>;
-  /** Tasks that nobody holds and that have a due mark; a Mission that will look again is none. */
-  waiting(): Promise<number>;
-  /** How many due streams come before each of these; those that do not wait are left out. One query. */
-  places(streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>>;
-
-  /** The stored answer of an idempotency key. */
-  once(scope: string, key: string): Promise<{ bodyHash: string; stored: StoredAnswer } | undefined>;
-
-  /**
-   * Removes a stream with its events, rows and due mark (`orphans.leave` comes first); positions of others do not change. False: it stands at
-   * another version than expected, and stays.
-   */
-  erase(stream: StreamID, expected?: number): Promise<boolean>;
-
-  /** Blobs that erased streams named; see sql/orphan-blob.ts. */
-  readonly orphans: OrphanBlobs;
-
-  /** Forgets idempotency keys older than the date. */
-  forget(before: Date): Promise<void>;
-
-  /** Throws when the store cannot be read or written. */
-  check(): Promise<void>;
-}
-
 /**
- * Long texts and files by the SHA-256 of their bytes, in the data folder. Put before the commit that names them, which
- * has to come soon: a blob that no stream names is safe for twenty minutes.
+ * Long texts and files in the data folder, by the SHA-256 of their bytes. Put a blob before the commit that names it,
+ * and commit soon: one that no stream names is kept for at least twenty minutes.
  */
 export interface Blobs {
-  /** `exact`: not text of people or models but what the service goes by; kept as it is. */
+  /**
+   * Stores the bytes; they are on disk when it resolves. Storing the same bytes again is cheap and restarts their
+   * twenty minutes. Known secrets are redacted first, unless `exact`: data that the service itself acts on, rather than
+   * text of people or models. Rejects with `store_unavailable`.
+   */
   put(bytes: Uint8Array, exact?: boolean): Promise<BlobRef>;
-  /** undefined: not here (never put, or the folder was cleaned by hand). */
+  /** undefined: there is no such blob (never stored, dropped, or deleted by hand). */
   get(sha256: string): Promise<Buffer | undefined>;
-  /** For what no stream names any more. `young`: it was put a moment ago, somebody is about to name it; it stays. */
+  /** Deletes a blob that no stream names. `young`: it was stored recently, a commit may be about to name it; kept. */
   drop(sha256: string): Promise<"dropped" | "absent" | "young">;
 }
 
-/** What may be lost: deltas of a reply and of a running command, to whoever listens now. */
-export interface Live {
-  /** `after`: the newest fact it follows; a reader that has not seen that yet is shown it first. */
-  publish(frame: LiveFrame, after: Position): void;
-  subscribe(stream: StreamID, listener: (frame: LiveFrame, after: Position) => void): Disposable;
-}
-
+/** Blobs that only erased streams named; `blob/sweep.ts` drops them. */
 export type OrphanBlobs = {
-  /** Before the stream is erased. One that stays after all still names what it names: the sweep finds it. */
+  /**
+   * Notes every blob that the stream names, before the stream is erased. If the stream is not erased after all, no harm
+   * is done: `find` sees that it still names them.
+   */
   leave(stream: StreamID): Promise<void>;
+  /** The noted blobs that no stream names now. The others are forgotten. Reads the whole log when there are any. */
   find(): Promise<string[]>;
+  /** Removes blobs from the notes, once they are dropped. */
   forget(orphans: readonly string[]): Promise<void>;
 };
+
+/** Live deltas of a reply or of a running command for current subscribers. Never stored, lost in a crash. */
+export interface Live {
+  /** `after`: the newest event that the frame follows; a reader that has not seen that event yet gets it first. */
+  publish(frame: LiveFrame, after: Position): void;
+  /** Calls the listener for every frame of the stream until the result is disposed. It must not throw or block. */
+  subscribe(stream: StreamID, listener: (frame: LiveFrame, after: Position) => void): Disposable;
+}

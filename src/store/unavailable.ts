@@ -1,5 +1,5 @@
 import { messageOf, ServiceError } from "../error.ts";
 
-/** What callers are told while the store cannot be written; nothing of their write was kept. */
+/** The error for a write that failed; nothing of it was kept. */
 export const unavailable = (cause: unknown): ServiceError =>
   new ServiceError("store_unavailable", `The store could not be written: ${messageOf(cause)}.`, { cause });

@@ -1,11 +1,15 @@
 import type { Position, StreamID } from "../domain/event.ts";
 
 /**
- * Webhooks and what is to be told to them, beside the log: the queue of the sender is here and nowhere else. Written by
- * `sql/webhook.ts`, contract suite in `test/contract/store-webhooks.test.ts`. Times are milliseconds by the caller's clock.
+ * The port of the webhook queue: webhooks and their pending deliveries, stored next to the log and nowhere else.
+ * Implemented by `sql/webhook.ts`; contract suite in `test/contract/store-webhooks.test.ts`. All times are milliseconds
+ * of the caller's clock.
  */
 
-/** What a message is signed with; `until`: replaced by a newer one, and still good for a while. */
+/**
+ * A secret that messages are signed with. `until`: a newer one has replaced it, and it is used besides that one until
+ * then; null for the current one.
+ */
 export type SigningSecret = { secret: string; until: number | null };
 
 export type WebhookState = "enabled" | "paused" | "disabled";
@@ -14,16 +18,16 @@ export type Webhook = {
   id: string;
   url: string;
   events: string[];
-  /** Only facts of this project: its identity. */
+  /** Identity of the project whose events it gets; null for all projects. */
   project: string | null;
   directory: string | null;
   description: string;
   state: WebhookState;
-  /** Why it is disabled. */
+  /** Why it is disabled; null if it is not. */
   reason: string | null;
   secrets: SigningSecret[];
   since: Position;
-  /** Since when no attempt succeeded. */
+  /** Time of the first failed attempt since the last success; null if the last one succeeded. */
   failingSince: number | null;
   created: number;
   updated: number;
@@ -31,7 +35,7 @@ export type Webhook = {
 
 export type DeliveryState = "pending" | "delivered" | "dead";
 
-/** The webhook of a Task's own `callbackURL`. */
+/** The `webhook` of a delivery to a Task's own `callbackURL`. */
 export const callback = "callback";
 
 export type NewDelivery = {
@@ -39,14 +43,14 @@ export type NewDelivery = {
   webhook: string;
   target: string;
   stream: StreamID;
-  /** The id of the message, the same for whoever is told of the fact. */
+  /** Id of the message, the same for every webhook that is notified of the event. */
   message: string;
   type: string;
   position: Position;
   body: string;
 };
 
-/** What one attempt came to. `status`: null when no answer came. */
+/** The outcome of one attempt. `status`: HTTP status, null without an answer. `duration` in milliseconds. */
 export type Attempt = { status: number | null; reason: string | null; duration: number };
 
 export type Delivery = NewDelivery & {
@@ -58,10 +62,10 @@ export type Delivery = NewDelivery & {
   updated: number;
 };
 
-/** `url`: where a callback goes. */
+/** `url`: the address of a callback; null for a webhook's delivery, and once the callback is erased. */
 export type ClaimedDelivery = Delivery & { url: string | null };
 
-/** `delivered`, `dead`, or pending again at a time. */
+/** The new state after an attempt; `dueAt` is the time of the next one if it is `pending` again. */
 export type Verdict = Attempt & { state: DeliveryState; dueAt: number };
 
 export type DeliveryQuery = {
@@ -69,44 +73,56 @@ export type DeliveryQuery = {
   webhook?: string;
   stream?: StreamID;
   limit: number;
-  /** Exclusive: the last id of the page before. */
+  /** Exclusive: the last id of the previous page. */
   cursor?: string;
 };
 
 export interface Webhooks {
-  /** The callbacks' secrets; `first` becomes theirs when there are none yet. */
+  /** The secrets that callbacks are signed with. If there are none yet, stores `first` as the first one. */
   secrets(first?: string): Promise<SigningSecret[]>;
   setSecrets(secrets: readonly SigningSecret[]): Promise<void>;
 
   list(): Promise<Webhook[]>;
-  /** Facts from now on are its own. False: there are `most` already. */
+  /** Adds a webhook, which gets events from now on. False: there are `most` webhooks already. */
   add(webhook: Omit<Webhook, "since" | "failingSince">, most: number): Promise<boolean>;
-  /** False: there is none of this id. */
+  /** Changes the given fields. False: there is no webhook with this id. */
   change(id: string, fields: Partial<Omit<Webhook, "id" | "since" | "created">>): Promise<boolean>;
-  /** With everything that was to be told to it. */
+  /** Removes a webhook and its deliveries. False: there is no webhook with this id. */
   remove(id: string): Promise<boolean>;
 
-  /** How far the log was looked through. */
+  /** The position up to which the log was searched for events to deliver. */
   position(): Promise<Position>;
-  /** All of them and the position, or nothing. What stands already stays as it is; what was erased is not told of. */
+  /**
+   * Stores deliveries and the position in one transaction. A delivery that exists already stays unchanged, so repeating
+   * this after a crash is harmless; one for an erased stream or a removed webhook is left out.
+   */
   record(deliveries: readonly NewDelivery[], through: Position, now: number): Promise<void>;
 
-  /** At most one for each target that has none in flight, oldest first. Nobody else gets them before the lease ends. */
+  /**
+   * Leases pending deliveries that are due to a worker: at most one per target, and none for a target with one in
+   * flight, oldest first. No other worker gets them before the lease ends.
+   */
   claim(options: { now: number; worker: string; leaseMs: number; limit: number }): Promise<ClaimedDelivery[]>;
-  /** False: it is not this worker's any more. */
+  /** Records an attempt and ends the lease. False: the worker no longer holds the delivery, and nothing is changed. */
   conclude(id: string, worker: string, verdict: Verdict, now: number): Promise<boolean>;
-  /** Gives back what workers whose names begin so hold, with no attempt counted. */
+  /** Ends the leases of all workers whose names begin with `workers`, without counting an attempt. */
   free(workers: string): Promise<void>;
-  /** When something is due next that nobody has in hand. */
+  /** The earliest time at which a delivery is due or a lease ends; undefined when there is none. */
   nextDue(): Promise<number | undefined>;
 
-  /** Newest first. */
+  /** One page of deliveries, newest first. */
   deliveries(query: DeliveryQuery): Promise<Delivery[]>;
-  /** All that is pending for the webhook is dead, for this reason. */
+  /** Makes all pending deliveries of the webhook `dead`, for this reason. */
   bury(webhook: string, reason: string, now: number): Promise<void>;
-  /** From the beginning of the schedule, at once; the number of them. Nothing that is pending. */
+  /**
+   * Restarts the schedule of deliveries, with the first attempt due at once; resolves to their number. With an id: that
+   * one, unless it is pending. With `since`: the dead ones created at or after that time.
+   */
   redeliver(which: { id: string } | { since: number; webhook?: string }, now: number): Promise<number>;
   counts(): Promise<Record<Exclude<DeliveryState, "delivered">, number> & Record<WebhookState, number>>;
-  /** Removes delivered ones before a time and all but the newest `keep`, and what else is older than `rest`. */
+  /**
+   * Removes deliveries: `delivered` ones last updated before the time `delivered`, all but the newest `keep` of those,
+   * and any last updated and created before the time `rest`.
+   */
   purge(options: { delivered: number; keep: number; rest: number }): Promise<void>;
 }

@@ -5,11 +5,11 @@ import { unavailable } from "../unavailable.ts";
 import type { Blobs } from "../store.ts";
 
 /**
- * `<folder>/ab/<sha256>`. A file appears under its name only when all its bytes are on disk, so whatever is found
- * there is whole; a crash leaves at most a `.tmp` file that nobody reads.
+ * Blobs as files, `<folder>/ab/<sha256>`. A file gets its name only when all its bytes are on disk, so every file found
+ * under a name is complete; a crash leaves at most a `.tmp` file that is never read.
  */
 export const createBlobs = (folder: string): Blobs => {
-  /** The newest work on each file that is under way. */
+  /** The last pending operation per file: operations on the same file run one after another. */
   const under = new Map<string, Promise<unknown>>();
   const inTurn = <T>(sha256: string, work: () => Promise<T>): Promise<T> => {
     const turn = (under.get(sha256) ?? Promise.resolve()).then(work, work).finally(() => {
@@ -24,7 +24,7 @@ export const createBlobs = (folder: string): Blobs => {
     const path = pathOf(sha256);
     const found = await stat(path).catch(absent);
     if (found?.size === bytes.byteLength) {
-      // Whoever drops what nobody names leaves alone what is young.
+      // Makes it young again, so that `drop` keeps it.
       if (Date.now() - found.mtimeMs > touchedMs) await utimes(path, new Date(), new Date());
       return;
     }
@@ -67,7 +67,10 @@ export const createBlobs = (folder: string): Blobs => {
   };
 };
 
-/** A file that is put again counts as young from then on; a younger one than this is somebody's who is about to name it. */
+/**
+ * Storing a blob again refreshes its age once it is older than `touchedMs`. `drop` keeps a file younger than `youngMs`,
+ * because a commit may be about to name it.
+ */
 const touchedMs = 10 * 60_000;
 const youngMs = 3 * touchedMs;
 
@@ -75,7 +78,7 @@ const absent = (error: NodeJS.ErrnoException): undefined => {
   if (error.code !== "ENOENT") throw error;
 };
 
-/** A rename is on disk only when its folder is. */
+/** A rename is durable only once its folder is synced. */
 const syncFolder = async (path: string): Promise<void> => {
   const handle = await open(path, "r");
   try {

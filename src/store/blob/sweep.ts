@@ -2,9 +2,10 @@ import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Store } from "../store.ts";
 
-/** Removes blobs that no stream names any more. */
-
-/** Drops what no stream names any more, but for what somebody put a moment ago; that is looked at again. */
+/**
+ * Drops blobs that no stream names any more. Recently stored ones are kept and checked again next time. Resolves to the
+ * number of dropped ones. `goesOn`: false stops early.
+ */
 export const removeOrphanBlobs = async (
   { orphans, blobs }: Pick<Store, "orphans" | "blobs">,
   goesOn: () => boolean = () => true,
@@ -21,7 +22,7 @@ export const removeOrphanBlobs = async (
   return dropped;
 };
 
-/** Does so now, and by the hour. */
+/** Drops them now and every hour, until disposed. */
 export const sweepOrphanBlobs = (store: Pick<Store, "orphans" | "blobs">, log: Log): AsyncDisposable => {
   const stop = new AbortController();
   const sweep = async (): Promise<void> => {

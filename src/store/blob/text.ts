@@ -2,8 +2,8 @@ import type { LongText } from "../../protocol/text.ts";
 import type { Blobs, Json } from "../store.ts";
 
 /**
- * Long texts in events: up to 16 KiB as they are, else a blob with its first characters. A tool's output is alone in its
- * event and stays up to 60 KiB, so that no event exceeds 64.
+ * Long texts in events: up to 16 KiB inline, else a blob together with the text's beginning. A tool's output is the
+ * only text of its event and stays inline up to 60 KiB; so no event exceeds 64 KiB.
  */
 
 export const outputBytes = 60 * 1024;
@@ -15,19 +15,19 @@ export const keepText = async (blobs: Blobs, text: string, max = inline): Promis
     ? text
     : { blob: await blobs.put(Buffer.from(text)), head: text.slice(0, head) };
 
-/** The whole text; its head with a note when the blob is gone. */
+/** The whole text; its beginning with a note if the blob is missing. */
 export const loadText = async (blobs: Blobs, text: LongText): Promise<string> => {
   if (typeof text === "string") return text;
   const bytes = await blobs.get(text.blob.sha256);
   return bytes?.toString("utf8") ?? `${text.head}… [the rest of ${text.blob.bytes} bytes is gone from the data folder]`;
 };
 
-/** What somebody asked for is not acted on by half. */
+/** Thrown when the blob of a text is missing and acting on its beginning alone would be wrong. */
 export class TextLost extends Error {
   readonly code = "text_lost";
 }
 
-/** The whole text, or a refusal. */
+/** The whole text. Throws `TextLost` if the blob is missing. */
 export const requireText = async (blobs: Blobs, text: LongText): Promise<string> => {
   if (typeof text === "string") return text;
   const bytes = await blobs.get(text.blob.sha256);
@@ -39,14 +39,14 @@ export const requireText = async (blobs: Blobs, text: LongText): Promise<string>
 
 type KeptInput = { blob: { sha256: string; bytes: number }; head: string };
 
-/** A call's arguments; kept like a long text when their JSON is long. */
+/** A call's arguments, stored like a long text if their JSON is long. */
 export const keepInput = async (blobs: Blobs, input: unknown): Promise<Json> => {
   const text = JSON.stringify(input ?? null);
   const kept = await keepText(blobs, text);
   return typeof kept === "string" ? (JSON.parse(kept) as Json) : kept;
 };
 
-/** The arguments; in the form of invalid ones (`$invalid`) when they are gone. */
+/** The arguments; as invalid ones (`$invalid`) if their blob is missing. */
 export const loadInput = async (blobs: Blobs, input: Json): Promise<Json> => {
   if (!isKept(input)) return input;
   const bytes = await blobs.get(input.blob.sha256);

@@ -4,19 +4,19 @@ import type { Head } from "../sql/schema.ts";
 import type { StoredAnswer } from "../store.ts";
 
 /**
- * What a transaction does, decided without the database: members look through the changes of those before them at
- * what is stored, and a member that is refused or throws leaves nothing. So a batch is written in one go, and both
- * databases decide alike.
+ * A transaction, decided in memory without the database. Each member sees what is stored overlaid with the changes of
+ * the members before it; a member that is refused or throws leaves no changes. So a batch is written in one go, and
+ * both databases decide alike.
  */
 
 export type Answer = { bodyHash: string; stored: StoredAnswer };
 
-/** What is stored, or was changed by earlier members. */
+/** What is stored, including the changes of earlier members. */
 export type StoredView = {
   position(): Position;
   head(stream: StreamID): Head | undefined;
   state(stream: StreamID): Fold | undefined;
-  /** The stream that has a name (see sql/row.ts). */
+  /** The stream with this name (see sql/row.ts). */
   named(name: string): StreamID | undefined;
   answer(id: string): Answer | undefined;
 };
@@ -28,18 +28,18 @@ export type Changes = {
   names: Map<string, StreamID>;
   events: Recorded[];
   snapshots: Set<StreamID>;
-  /** Streams whose title is new, or changed. */
+  /** Streams whose title is new or changed. */
   titles: Set<StreamID>;
   answers: Map<string, Answer>;
-  /** Where Tasks' own ends are told to. */
+  /** The callback URLs of new Tasks. */
   callbacks: Map<StreamID, string>;
-  /** Taken before everything else of the batch. */
+  /** Removed before anything else of the batch is written. */
   erased: Set<StreamID>;
-  /** Streams that were taken from their holder. */
+  /** Streams whose claim was revoked. */
   revoked: Set<StreamID>;
 };
 
-/** The world as one member sees it, and the clock of its transaction. */
+/** One write of a batch: reads `world`, records its effects in `changes`, and returns its result. */
 export type BatchMember<T> = (world: StoredView, changes: Changes, now: Date) => T;
 
 export const noChanges = (position: Position): Changes => ({
@@ -70,7 +70,7 @@ const over = (base: StoredView, changes: Changes): StoredView => ({
   answer: (id) => changes.answers.get(id) ?? base.answer(id),
 });
 
-/** Runs one member on top of the batch; its changes join the batch only when it returns. */
+/** Runs one member on top of the batch. Its changes join the batch only if it returns. */
 export const runMember = <T>(member: BatchMember<T>, base: StoredView, batch: Changes, now: Date): T => {
   const world = over(base, batch);
   const own = noChanges(batch.position);
@@ -98,7 +98,9 @@ export const runMember = <T>(member: BatchMember<T>, base: StoredView, batch: Ch
   return value;
 };
 
-/** The stream without a holder, whoever held it fenced off; an active one must not be left without a due mark. */
+/**
+ * The stream without a holder; the epoch fences off the old one. An active stream must not be left without a due time.
+ */
 export const releasedHead = (head: Head, now: Date): Head => ({
   ...head,
   epoch: head.epoch + 1,

@@ -4,14 +4,15 @@ import type { Claim } from "../store.ts";
 
 type Entry = {
   stream: StreamID;
-  epoch: number /** When it was last known to hold, by `performance.now()`. */;
+  epoch: number;
+  /** When the claim was last known to hold, by `performance.now()`. */
   since: number;
 };
 
 /** The claims that this process holds. */
 export type HeldClaims = {
   add(stream: StreamID, claimed: Claimed, since: number, release: () => Promise<void>): Claim;
-  /** Aborts `lost` of whoever holds the stream here; with an epoch only of that claim. */
+  /** Aborts `lost` of the claim that this process holds on the stream; with an epoch, only of that claim. */
   lose(stream: StreamID, epoch?: number): void;
   renew(stream: StreamID, epoch: number, since: number): void;
   entries(): readonly Readonly<Entry>[];

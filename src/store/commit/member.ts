@@ -5,9 +5,9 @@ import type { Head } from "../sql/schema.ts";
 import type { Committed, Fence, Json, IdempotencyRecord, Write } from "../store.ts";
 import { type Answer, type StoredView, type Changes, releasedHead, type BatchMember, noChanges } from "./batch.ts";
 
-/** The four kinds of member: commit, claim, release, erase. */
+/** The four kinds of batch members: commit, claim, release, erase. */
 
-/** Throws away what a refused member had begun. */
+/** Discards the changes that a refused member had made. */
 const refuse = (changes: Changes, answer: Exclude<Committed, { ok: true }>): Committed => {
   Object.assign(changes, noChanges(changes.position - changes.events.length));
   return answer;
@@ -53,7 +53,7 @@ export const commitMember =
     return { ok: true, recorded: changes.events };
   };
 
-/** The names that the write wants for its streams: a Mission's that begins. */
+/** The unique names that the write needs: those of new Missions. */
 export const namesIn = (write: Write): string[] =>
   write.appends.flatMap(({ events }) =>
     events.flatMap((event) =>
@@ -119,7 +119,7 @@ const answerOf = (once: IdempotencyRecord, changes: Changes, world: StoredView):
 
 export type Claimed = { epoch: number; version: number; dueSeq: number };
 
-/** `leaseUntil`: null where claims do not expire. */
+/** `leaseMs`: null where claims do not expire. */
 export const claimMember =
   (stream: StreamID, worker: string, leaseMs: number | null): BatchMember<Claimed | undefined> =>
   (world, changes, now) => {
@@ -136,8 +136,8 @@ export const claimMember =
 const backoffMs = (fruitless: number): number => Math.min(60_000, 1000 * 2 ** Math.max(0, fruitless - 1));
 
 /**
- * The due mark that the claim found is used up; one that came since stays. A run that added nothing but its own
- * beginning was fruitless.
+ * Releasing uses up the due time that the claim found; one that was set since stays. A run that added nothing but its
+ * first event made no progress, and lengthens the backoff.
  */
 export const releaseMember =
   (stream: StreamID, claimed: Claimed): BatchMember<void> =>

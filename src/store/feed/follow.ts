@@ -3,13 +3,13 @@ import type { Store } from "../store.ts";
 
 type Listener = (streams: ReadonlySet<StreamID> | undefined, erased: ReadonlySet<StreamID>) => void;
 
-/** Tells followers that something was committed. A hint: whoever hears it reads the log. */
+/** Signals followers that something was committed. A hint only: a listener then reads the log. */
 export type CommitSignal = {
-  /** undefined: any stream may have grown. `erased`: these are no more. */
+  /** `streams`: those that grew; undefined: any may have. `erased`: those that were erased. */
   ring(streams?: ReadonlySet<StreamID>, erased?: ReadonlySet<StreamID>): void;
   listen(listener: Listener): Disposable;
   listeners(): number;
-  /** Ends every follower; their store is closed. */
+  /** Ends every follower, because the store is closed. */
   close(): void;
   readonly closed: boolean;
 };
@@ -57,7 +57,7 @@ export const createFollow = (bell: CommitSignal, store: Pick<Store, "since" | "p
       let cursor = after;
       while (!over()) {
         rung = false;
-        // Read before the page: whatever is committed between the two is found again by the next page.
+        // Read before the page: whatever is committed in between is found again with the next page.
         const head = await store.position();
         const page = head > cursor ? await store.since(cursor, pageSize, filter) : [];
         for (const event of page) {

@@ -4,7 +4,7 @@ import type { Live } from "../store.ts";
 
 type Listener = (frame: LiveFrame, after: Position) => void;
 
-/** Within one process. A listener must not throw and must not wait: it is called in the middle of a reply. */
+/** Live frames within one process. A listener must not throw or block: it is called in the middle of a reply. */
 export const createLive = (): Live => {
   const listeners = new Map<StreamID, Set<Listener>>();
   return {
@@ -12,7 +12,7 @@ export const createLive = (): Live => {
       for (const listener of listeners.get(frame.taskID ?? frame.sessionID ?? "") ?? []) listener(frame, after);
     },
     subscribe(stream, listener) {
-      // A function of its own, so that the same listener may subscribe twice.
+      // A new function, so that the same listener can subscribe twice.
       const entry: Listener = (frame, after) => listener(frame, after);
       const set = listeners.get(stream) ?? new Set();
       listeners.set(stream, set.add(entry));

@@ -4,11 +4,11 @@ import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { HeldClaims } from "../commit/held-claim.ts";
 
-/** The database's clock in milliseconds: the one clock that every worker of a database shares. */
+/** The database's clock in milliseconds, the only clock that all workers of a database share. */
 export const clock = sql<number>`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`;
 const clockSQL = "floor(extract(epoch from clock_timestamp()) * 1000)::bigint";
 
-/** Rows are locked in one order everywhere, so that a renewal and a batch cannot wait for each other. */
+/** Rows are locked in the same order everywhere, so that a renewal and a batch cannot deadlock. */
 const renewal = `
   with own as (
     select s.stream from streams s join unnest($1::text[], $2::bigint[]) as held (stream, epoch)
@@ -18,7 +18,10 @@ const renewal = `
   update streams s set lease_until = ${clockSQL} + $3 from own where s.stream = own.stream
   returning s.stream, s.epoch`;
 
-/** A lapsed claim is ended for everybody to see: fenced off, and due again where it would be forgotten. */
+/**
+ * Ends expired claims for everybody: raises the epoch, and makes an active stream due if it would be forgotten
+ * otherwise.
+ */
 const sweep = `
   with lapsed as (
     select stream from streams where holder is not null and lease_until < ${clockSQL}
@@ -30,9 +33,9 @@ const sweep = `
     from lapsed where s.stream = lapsed.stream`;
 
 /**
- * Renews what is held here, ends what lapsed anywhere, and gives up in time: a claim that could not be renewed within
- * two thirds of its lease is lost here, a third of the lease before anybody else may take it. The pool must be its
- * own, with a time limit per query, so that a renewal never waits behind other work.
+ * Renews the claims of this process, ends expired ones of any process, and gives up in time: a claim that was not
+ * renewed within two thirds of its lease counts as lost here, a third of the lease before another worker may take it.
+ * The pool must not be shared and needs a timeout per query, so that a renewal never waits behind other work.
  */
 export const keepLeases = (options: { pool: Pool; held: HeldClaims; leaseMs: number; log: Log }): AsyncDisposable => {
   const { pool, held, leaseMs, log } = options;
@@ -46,7 +49,7 @@ export const keepLeases = (options: { pool: Pool; held: HeldClaims; leaseMs: num
   };
 
   const renew = async (): Promise<void> => {
-    // First: after a long stop of this process its claims are not to be revived.
+    // First of all: if this process was suspended for long, its claims must not be renewed.
     giveUp();
     const mine = held.entries().map(({ stream, epoch }) => ({ stream, epoch }));
     if (mine.length > 0) {

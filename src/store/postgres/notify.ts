@@ -7,17 +7,17 @@ import type { Position, StreamID } from "../../domain/event.ts";
 
 export type Notify = AsyncDisposable & {
   channel: string;
-  /** What our own notifications carry: who we are, and which streams are no more. */
+  /** The payload of our notifications: who sent it, and which streams were erased. */
   tell: (erased: ReadonlySet<StreamID>) => string;
 };
 
-/** A notification takes less than 8,000 bytes; whoever follows a stream that is not named hears of it later. */
+/** A notification must be smaller than 8,000 bytes. Followers of an erased stream beyond this number notice later. */
 const mostErased = 200;
 
 const pollMs = 1000;
 
 /**
- * Rings for commits of other processes: NOTIFY as a hint, and a look at the newest position every second, because a
+ * Signals commits of other processes: by NOTIFY, and by polling the newest position every second, because a
  * notification is lost with its connection.
  */
 export const listen = async (options: {

@@ -30,18 +30,18 @@ type Options = {
   url: string;
   dataDir: string;
   log: Log;
-  /** How long a claim outlives its holder. */
+  /** How long a claim outlives a crashed holder, in milliseconds. */
   leaseMs?: number;
-  /** Tables go here instead of the connection's default schema; made when it is not there. */
+  /** Schema for the tables instead of the connection's default; created if missing. */
   schema?: string;
   /**
-   * Names the data folder, whose lock the caller holds: claims of workers that begin with it are of a service that died,
-   * and are free at once instead of after their lease.
+   * Id of the data folder, whose lock the caller holds. Claims of workers whose names begin with it belong to a dead
+   * service and are freed at once instead of after their lease.
    */
   instance?: string;
 };
 
-/** Any number of processes on one database. All times that are compared between them are the database's. */
+/** The store on PostgreSQL, for any number of processes. All times that processes compare are the database's. */
 export const createPostgresStore = async (options: Options): Promise<Store> => {
   const { url, dataDir, log, leaseMs = 10_000, schema, instance } = options;
   await using scope = new AsyncDisposableStack();
@@ -101,12 +101,13 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       return undefined;
     }
     const found = await loadState(db, stream, head.version, cache.get(stream));
-    // A commit of this process may have been quicker than the reading.
+    // A commit of this process may have overtaken this read.
     if (found !== undefined && found.version >= (cache.get(stream)?.version ?? 0)) cache.set(found);
     return found;
   }
 
-  // ---- one transaction at a time; what arrives meanwhile shares the next --------------------------------------------
+  // ---- one transaction at a time; members that arrive meanwhile share the next
+  // ---------------------------------------
 
   type Waiting = Needs & {
     run(base: StoredView, batch: Changes, now: Date): void;
@@ -157,7 +158,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     } catch (error) {
       if (isClash(error) && tries < 10) return attempt(members, tries + 1);
       if (error instanceof DatabaseError && members.length > 1) {
-        // The database refused a row of one of them; the others shall not suffer.
+        // The database rejected a row of one member; retry each alone, so that the others do not fail with it.
         for (const member of members) await attempt([member]);
         return;
       }
@@ -198,7 +199,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     if (batch.events.length + batch.erased.size > 0) bell.ring(new Set(batch.states.keys()), batch.erased);
   };
 
-  /** What cannot be given back ends with its lease. */
+  /** If this fails, the claim ends with its lease. */
   const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
     try {
       await submit({ streams: [stream] }, releaseMember(stream, claimed));
@@ -223,7 +224,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     mission,
     commit: (write) => submit(needsOf(write), commitMember(write)),
     async claim(stream, worker) {
-      // The lease counts from before it was asked for.
+      // The lease counts from before the request, which is the safe side.
       const since = performance.now();
       const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs));
       return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
@@ -273,6 +274,6 @@ const numbers: PoolConfig["types"] = {
     id === types.builtins.INT8 ? Number : types.getTypeParser(id, format)) as typeof types.getTypeParser,
 };
 
-/** Another process was at the same row first: serialization, deadlock, or a row that has just been made. */
+/** Another process was first: serialization failure, deadlock, or a row that was just inserted. Worth a retry. */
 const isClash = (error: unknown): boolean =>
   error instanceof DatabaseError && ["40001", "40P01", "23505"].includes(error.code ?? "");

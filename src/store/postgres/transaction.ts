@@ -17,25 +17,25 @@ import { clock } from "./lease.ts";
 import { type Head, ofStreams, type Tables } from "../sql/schema.ts";
 import type { Json } from "../store.ts";
 
-/** What a batch loads under its locks, and how it is written, on PostgreSQL. */
+/** What a batch loads under its locks on PostgreSQL, and how it is written. */
 
 type Trx = Transaction<Tables>;
 
 export type Needs = {
   streams: readonly StreamID[];
-  /** Streams whose fold is needed too. */
+  /** Streams whose fold is needed as well. */
   folds: readonly StreamID[];
   /** Whether events are to be written. */
   appends: boolean;
   answers: readonly string[];
-  /** Names that Missions want. */
+  /** Names that new Missions ask for. */
   names: readonly string[];
 };
 
 /**
- * The order of locks is the same in every transaction: idempotency keys, streams by id, then the log's row. Whoever
- * holds the log's row is alone in giving out positions until it has committed, so that position 2 is never seen
- * before position 1.
+ * Locks are taken in the same order in every transaction: idempotency keys, streams by id, then the log's row. Whoever
+ * holds the log's row is the only one to assign positions until it commits, so that position 2 is never visible before
+ * position 1.
  */
 export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
   const streams = [...new Set([...needs.streams, ...needs.folds])];
@@ -84,7 +84,10 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
   return { answers, heads, states, names, position, now: new Date(now) };
 };
 
-/** The fold at a version or later: what is cached if it is that, else the cached one or the snapshot and the rest. */
+/**
+ * The fold at this version or a later one: the cached one if it is new enough, else the cached one or the snapshot plus
+ * the events since.
+ */
 export const loadState = async (
   db: Kysely<Tables>,
   stream: StreamID,
@@ -139,10 +142,10 @@ export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void>
   if (changes.events.length > 0) await trx.updateTable("log").set({ position: changes.position }).execute();
 };
 
-/** Rows per statement; PostgreSQL takes 65,535 parameters. */
+/** Rows per statement; PostgreSQL allows 65,535 parameters. */
 const chunk = 1000;
 
-/** With a key: in the place of the row that stands there. */
+/** Inserts rows; with a key, replaces the row that has the same key. */
 const put = async <T extends keyof Tables>(
   trx: Trx,
   table: T,

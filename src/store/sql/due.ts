@@ -2,7 +2,7 @@ import { type Kysely, sql } from "kysely";
 import type { Tables } from "./schema.ts";
 import type { Store } from "../store.ts";
 
-/** Who wants to run, and in which order, the same SQL for both databases. */
+/** The queue of due streams, with the same SQL for both databases. */
 
 export const createQueue = (db: Kysely<Tables>): Pick<Store, "due" | "nextDue" | "waiting" | "places"> => ({
   async due(now, limit) {
@@ -61,7 +61,7 @@ export const createQueue = (db: Kysely<Tables>): Pick<Store, "due" | "nextDue" |
           .select((count) => count.fn.countAll<number>().as("count"))
           .where("other.due_at", "is not", null)
           .where("other.holder", "is", null)
-          // What is due later than this one does not stand in its way, whatever its rank.
+          // A stream that becomes due later than this one does not run before it, whatever its rank.
           .where((other) =>
             other.or([other("other.due_at", "<=", now), other("other.due_at", "<=", row.ref("own.due_at"))]),
           )

@@ -1,15 +1,13 @@
 import type { StreamID } from "../../domain/event.ts";
 import { type Fold, streamOf } from "./fold.ts";
 
-/** The folds used last. */
-
 export type Cache = {
   get(stream: StreamID): Fold | undefined;
   set(state: Fold): void;
   delete(stream: StreamID): void;
 };
 
-/** The newest folds that were used last. */
+/** A cache of the newest folds, least recently used ones evicted first. */
 export const createCache = (limit = 1000): Cache => {
   const states = new Map<StreamID, Fold>();
   return {

@@ -4,7 +4,7 @@ import { evolveMission, missionRevision } from "../../domain/mission/evolve.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 
-/** A stream's fold: a Task's or a Mission's, by the stream's id. */
+/** The fold of a stream, a Task's or a Mission's, chosen by the stream's id. */
 export type Fold = TaskState | MissionState;
 
 export const isMissionFold = (fold: Fold): fold is MissionState => "plan" in fold;

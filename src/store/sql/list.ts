@@ -9,15 +9,18 @@ import { hash, nameOf, plain } from "./row.ts";
 import type { Tables } from "./schema.ts";
 import type { Store } from "../store.ts";
 
-/** Lists of Tasks, Missions and projects: rows beside the log, the same SQL for both databases. */
+/** Lists of Tasks, Missions and projects, with the same SQL for both databases. */
 
-/** What `like` looks for: the text anywhere. */
+/** The `like` pattern that matches the text anywhere. */
 const patternOf = (search: string): string =>
   `%${plain(search)
     .toLowerCase()
     .replaceAll(/[\\%_]/g, "\\$&")}%`;
 
-/** A row of an older fold is told from the events; the next commit of its stream writes it anew. */
+/**
+ * A row written by an older revision of the fold is computed from the events instead; the next commit of its stream
+ * updates the row.
+ */
 const taskOf = async (
   { stream, revision, summary }: { stream: StreamID; revision: number; summary: string },
   state: Store["state"],

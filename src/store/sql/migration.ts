@@ -3,8 +3,8 @@ import { StartError } from "../../error.ts";
 import type { Tables } from "./schema.ts";
 
 /**
- * One list for both databases, only ever added to: a migration that has been released is never changed. All that are
- * missing run in one transaction, so that a start that is killed leaves the old schema.
+ * The migrations of both databases. Append only: a migration that has been released is never changed. All missing ones
+ * run in one transaction, so that a start that is killed leaves the old schema.
  */
 
 type Kind = "sqlite" | "postgres";
@@ -24,7 +24,7 @@ const migrations: readonly Migration[] = [
 
       await db.schema
         .createTable("events")
-        // A rowid column must be exactly `integer` in SQLite; in PostgreSQL that has only 32 bits.
+        // A rowid column must be declared exactly `integer` in SQLite; in PostgreSQL that type has only 32 bits.
         .addColumn("position", kind === "sqlite" ? "integer" : "bigint", (column) => column.primaryKey())
         .addColumn("stream", "text", (column) => column.notNull())
         .addColumn("version", "integer", (column) => column.notNull())
@@ -123,7 +123,7 @@ const migrations: readonly Migration[] = [
         .columns(["mission", "stream"])
         .where("mission", "is not", null)
         .execute();
-      // The service's own word is in the commit; this holds whatever comes.
+      // The dispatching commit checks this already; the index guarantees it in any case.
       await db.schema
         .createIndex("tasks_call")
         .unique()
@@ -211,7 +211,7 @@ const migrations: readonly Migration[] = [
         .addColumn("created", "bigint", (column) => column.notNull())
         .addColumn("updated", "bigint", (column) => column.notNull())
         .execute();
-      // A fact is told once to each, however often the log is looked through.
+      // At most one delivery per webhook and message, however often the log is searched.
       await db.schema
         .createIndex("deliveries_once")
         .unique()
@@ -252,8 +252,8 @@ const migrations: readonly Migration[] = [
 ];
 
 /**
- * Brings the schema up to date. `backup` runs ahead of the first change to a database that already holds something;
- * it gets the name of the newest migration that is in it.
+ * Brings the schema up to date. `backup` runs before the first change to a database that is not new; its argument is
+ * the name of the newest migration in it.
  */
 export const migrate = async (
   db: Kysely<Tables>,
@@ -261,7 +261,7 @@ export const migrate = async (
   backup: (from: string) => Promise<void> = async () => {},
 ): Promise<void> => {
   await db.transaction().execute(async (trx) => {
-    // Two processes that start at once on PostgreSQL: the second waits, then finds nothing to do.
+    // If two processes start at once on PostgreSQL, the second waits here and then finds nothing to do.
     if (kind === "postgres")
       await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
     await trx.schema

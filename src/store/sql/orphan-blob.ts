@@ -6,11 +6,11 @@ import { unavailable } from "../unavailable.ts";
 import type { Tables } from "./schema.ts";
 
 /**
- * Blobs that nobody names any more. An erased stream leaves the hashes that it named; a sweep looks for them in the rest
- * of the log, once for all of them, and drops what is in no other stream. Nothing is counted while Tasks work.
+ * Finds blobs that no stream names any more. Erasing a stream leaves a list of the hashes that it named; a sweep
+ * searches the rest of the log for all of them in one pass. No reference counts are kept while Tasks run.
  */
 
-/** Whatever looks like a hash is taken for one: at worst a file stays. */
+/** Whatever looks like a hash is treated as one; at worst a file is kept for nothing. */
 const hashes = /[0-9a-f]{64}/g;
 
 const pageSize = 200;
@@ -18,7 +18,7 @@ const pageSize = 200;
 const chunk = 500;
 
 export const createOrphanBlobs = (db: Kysely<Tables>): OrphanBlobs => {
-  /** The data of events in the order of the log, with a pause after each page. */
+  /** The data of events in the order of the log, yielding to other work after each page. */
   async function* texts(stream?: StreamID): AsyncGenerator<string> {
     for (let after = 0; ; ) {
       let query = db.selectFrom("events").select(["position", "data"]).where("position", ">", after);

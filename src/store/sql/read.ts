@@ -4,7 +4,7 @@ import { eventOf, hash, answerID } from "./row.ts";
 import type { Tables } from "./schema.ts";
 import type { Json, Store } from "../store.ts";
 
-/** What stands in the log, the same SQL for both databases. */
+/** Queries on the log, with the same SQL for both databases. */
 
 export const createReads = (db: Kysely<Tables>): Pick<Store, "read" | "since" | "position" | "once"> => ({
   async read(stream, { after = 0, limit, types, last = false } = {}) {

@@ -10,9 +10,9 @@ import type { Json } from "../store.ts";
 import { evolveFold, type Fold, isMissionFold, revisionOf, streamOf } from "./fold.ts";
 import type { Tables } from "./schema.ts";
 
-/** What is stored of a fold, and how it is read again. */
+/** The rows that are derived from a fold, and how to restore a fold from them. */
 
-/** A snapshot is written whenever a stream passes a multiple of this, and at its end. */
+/** A snapshot is written whenever a stream's version passes a multiple of this, and at the stream's end. */
 const snapshotEvery = 64;
 
 export const snapshotDue = (before: number, state: Fold): boolean =>
@@ -42,7 +42,10 @@ export const record = (event: DomainEvent, place: Omit<Recorded, "type" | "data"
   ...place,
 });
 
-/** The fold in a snapshot, if it has the present meaning; what follows `version` is still to be folded in. */
+/**
+ * The fold of a snapshot, if it was written by the current revision of `evolve`; later events still have to be folded
+ * in.
+ */
 export const fromSnapshot = (snapshot: Tables["snapshots"] | undefined): Fold | undefined =>
   snapshot?.revision === revisionOf(snapshot?.stream ?? "") ? (JSON.parse(snapshot.state) as Fold) : undefined;
 
@@ -76,7 +79,7 @@ export const taskRow = (state: TaskState): Tables["tasks"] => {
   };
 };
 
-/** The name that one Mission only may have: its id in its project. */
+/** The unique name of a Mission: its id within its project. */
 export const nameOf = (project: string, missionID: string): string => hash(project, missionID);
 
 export const missionRow = (state: MissionState): Tables["missions"] => ({
@@ -103,10 +106,10 @@ export const metadataRows = (state: TaskState): Tables["metadata"][] =>
     value: plain(textOf(value)),
   }));
 
-/** Strings as they are, everything else as its JSON. */
+/** Strings unchanged, everything else as JSON. */
 const textOf = (value: Json): string => (typeof value === "string" ? value : JSON.stringify(value));
 
-/** A text that both databases can hold in a column of its own: PostgreSQL takes neither NUL nor lone surrogates. */
+/** A text that both databases can store in a column: PostgreSQL rejects NUL and lone surrogates. */
 export const plain = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD");
 
 export const hash = (...parts: readonly string[]): string =>

@@ -1,16 +1,17 @@
 import type { LifecycleStatus } from "../../protocol/task/status.ts";
 
 /**
- * The tables, the same in both databases. `events` is the truth; `tasks`, `missions`, `texts`, `metadata` and `snapshots` are
- * folds of it, written in the same transaction. Times are milliseconds, JSON is text: `jsonb` refuses lone surrogates.
+ * The tables, the same in both databases. `events` is the truth; `tasks`, `missions`, `texts`, `metadata` and
+ * `snapshots` are derived from it in the same transaction. Times are in milliseconds. JSON is stored as text, since
+ * `jsonb` rejects lone surrogates.
  */
 export type Tables = {
   migrations: { name: string; at: string };
-  /** One row, id 1: the newest position, and whether the last process closed the database (SQLite). */
+  /** One row, id 1: the newest position, and whether the last process closed the database cleanly (SQLite only). */
   log: { id: number; position: number; clean: number };
   events: { position: number; stream: string; version: number; type: string; at: string; data: string };
   streams: Head;
-  /** List rows. `project` is the SHA-256 of its identity: a path can be longer than an index entry may be. */
+  /** List rows of Tasks. `project` is the SHA-256 of its identity: a path can be too long for an index entry. */
   tasks: {
     stream: string;
     project: string;
@@ -22,14 +23,14 @@ export type Tables = {
     archived: number;
     revision: number;
     summary: string;
-    /** The Mission's stream, its id, and the call that dispatched the Task: one Task for each call. */
+    /** The Mission's stream, its id, and the tool call that dispatched the Task: one Task per call. */
     mission: string | null;
     mission_id: string | null;
     call: string | null;
-    /** Of a Task that produces a squad: the phase that it is to own. */
+    /** For a Task that produces a squad: the phase that the squad is to own. */
     production: string | null;
   };
-  /** List rows of Missions. `name` is the SHA-256 of project and Mission id: one Mission for each pair. */
+  /** List rows of Missions. `name` is the SHA-256 of project and Mission id: one Mission per pair. */
   missions: {
     stream: string;
     name: string;
@@ -40,15 +41,17 @@ export type Tables = {
     revision: number;
     summary: string;
   };
-  /** What `search` looks through, in lower case; written anew only when the title changes. */
+  /** What `search` matches, in lower case; rewritten only when the title changes. */
   texts: { stream: string; text: string };
   metadata: { stream: string; key: string; value: string };
   snapshots: { stream: string; version: number; revision: number; state: string };
-  /** Hashes that erased streams named, until somebody has looked who else does. */
+  /** Hashes that erased streams named, until a sweep has checked whether another stream names them. */
   orphans: { sha256: string };
   /** `id` is the SHA-256 of scope and key. */
   answers: { id: string; body_hash: string; status: number; body: string; at: number };
-  /** One row, id 1: how far the log was looked through for deliveries, and the secrets that callbacks are signed with. */
+  /**
+   * One row, id 1: the position up to which the log was searched for deliveries, and the secrets that sign callbacks.
+   */
   webhook_log: { id: number; position: number; secrets: string };
   webhooks: {
     id: string;
@@ -60,19 +63,19 @@ export type Tables = {
     state: string;
     reason: string | null;
     secrets: string;
-    /** The position in the log that it was made at: later facts are its own. */
+    /** The log's position when it was added: it gets later events only. */
     since: number;
     failing_since: number | null;
     created: number;
     updated: number;
   };
-  /** Where a Task's own end is told to, whole; the log has it without its query. */
+  /** A Task's `callbackURL` in full; the log has it without its query. */
   callbacks: { stream: string; url: string };
   deliveries: {
     id: string;
-    /** `callback`: the Task's own. */
+    /** A webhook's id, or `callback` for the Task's own. */
     webhook: string;
-    /** What takes one request at a time: a webhook's id, or the origin of callbacks. */
+    /** Gets one request at a time: a webhook's id, or the origin of a callback URL. */
     target: string;
     stream: string;
     message: string;
@@ -92,23 +95,23 @@ export type Tables = {
   };
 };
 
-/** What is known of a stream beside its events: how far it is, who moves it, when it wants to run. */
+/** The state of a stream next to its events: its version, who holds its claim, and when it is due. */
 export type Head = {
   stream: string;
   version: number;
   epoch: number;
   holder: string | null;
-  /** PostgreSQL only: until when the claim holds, by the database's clock. */
+  /** PostgreSQL only: when the claim expires, by the database's clock. */
   lease_until: number | null;
   due_at: number | null;
   rank: number;
   due_seq: number;
-  /** Releases in a row that brought nothing; the backoff doubles with each. */
+  /** Releases in a row without progress; each doubles the backoff. */
   fruitless: number;
   lifecycle: LifecycleStatus;
 };
 
-/** What goes with a stream that is erased. */
+/** Tables whose rows are removed with an erased stream. */
 export const ofStreams = [
   "events",
   "streams",

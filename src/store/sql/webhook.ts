@@ -11,9 +11,12 @@ import {
   type WebhookState,
 } from "../webhook-queue.ts";
 
-/** The port of `store/webhook-queue.ts`, the same SQL for both databases. */
+/** Implements `store/webhook-queue.ts` with the same SQL for both databases. */
 
-/** Several statements as one transaction; SQLite's is over before this returns to anybody. */
+/**
+ * Runs several statements in one transaction. In SQLite it does not yield to other code before the transaction has
+ * ended.
+ */
 export type Atomically = (queries: readonly CompiledQuery[]) => Promise<void>;
 
 type Row = Tables["deliveries"];
@@ -21,7 +24,7 @@ type Row = Tables["deliveries"];
 export const createWebhooks = (db: Kysely<Tables>, atomically: Atomically): Webhooks => {
   const secrets = async (): Promise<SigningSecret[]> =>
     secretsIn((await db.selectFrom("webhook_log").select("secrets").executeTakeFirstOrThrow()).secrets);
-  /** Rows that a statement changed. */
+  /** The number of rows that a statement changed. */
   const changed = async (query: { executeTakeFirst(): Promise<{ numUpdatedRows: bigint }> }): Promise<number> =>
     Number((await query.executeTakeFirst()).numUpdatedRows);
 
@@ -236,11 +239,11 @@ export const createWebhooks = (db: Kysely<Tables>, atomically: Atomically): Webh
   };
 };
 
-/** A value in a `select`, of which PostgreSQL must be told the type. */
+/** A value in a `select`; PostgreSQL needs its type. */
 const given = (value: string | number | null): RawBuilder<unknown> =>
   typeof value === "number" ? sql`cast(${value} as bigint)` : sql`cast(${value} as text)`;
 
-/** Nothing for who was erased, or removed, or has been told already. */
+/** Inserts nothing if the stream was erased, the webhook removed, or the delivery exists already. */
 const insertOf = (delivery: NewDelivery, now: number): RawBuilder<unknown> => {
   const row = { ...delivery, state: "pending", attempts: 0, due_at: now, created: now, updated: now };
   const columns = Object.keys(row) as (keyof typeof row)[];

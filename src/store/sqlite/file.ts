@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { messageOf, StartError } from "../../error.ts";
 
-/** The SQLite file: how it is opened, and what is said when it cannot be read or written. */
+/** Opens the SQLite file, and explains why it cannot be read or written. */
 
 export const openFile = (file: string): Database.Database => {
   const inMemory = file === ":memory:";
@@ -22,7 +22,7 @@ export const openFile = (file: string): Database.Database => {
   }
 };
 
-/** What goes wrong while the store opens ends the start, with the remedy. */
+/** Runs a step of opening the store; its failure becomes a `StartError` with the remedy. */
 export const starting = <T>(file: string, step: () => T): T => {
   try {
     return step();
@@ -41,6 +41,6 @@ export const notStarted = (file: string, error: unknown): StartError => {
       );
 };
 
-/** After a failed sync the page cache may differ from the disk; trying again would only hide it. */
+/** After a failed sync the page cache may differ from the disk, and a retry would only hide that. */
 export const isFatal = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /CORRUPT|NOTADB|IOERR_(DIR_)?FSYNC|IOERR_READ/.test(error.code);

@@ -2,11 +2,11 @@ import { isMainThread, parentPort, Worker, workerData } from "node:worker_thread
 import Database from "better-sqlite3";
 import { messageOf } from "../../error.ts";
 
-/** SQLite's own reading of a whole file, in a thread, so that the service answers meanwhile. */
+/** SQLite's own check of a whole file, in a thread, so that the service keeps answering. */
 
 type Task = { quickCheck: string };
 
-/** What is wrong with the file; undefined: nothing. */
+/** What is wrong with the file; undefined if nothing. */
 export const quickCheck = (file: string): Promise<string | undefined> =>
   new Promise((resolve, reject) => {
     const data: Task = { quickCheck: file };

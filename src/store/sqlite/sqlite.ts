@@ -27,13 +27,19 @@ import { quickCheck } from "./integrity.ts";
 import { type Atomically, createWebhooks } from "../sql/webhook.ts";
 
 export type SqliteStore = Store & {
-  /** After an unclean stop: reads the whole file, in a thread of its own. Damage is a `StartError` with exit code 70. */
+  /**
+   * Checks the whole file after an unclean stop, in a separate thread; resolves at once after a clean one. Rejects with
+   * `StartError`, exit code 70, if it is damaged.
+   */
   verify(): Promise<void>;
 };
 
 type Options = { file: string; dataDir: string; log: Log; now?: () => Date };
 
-/** One process, one connection: the caller holds the lock on the data folder (store/lock.ts), so the caches are the truth. */
+/**
+ * The store on SQLite: one process, one connection. The caller holds the lock on the data folder (store/lock.ts), so
+ * caches need no invalidation.
+ */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
   const { file, dataDir, log, now = () => new Date() } = options;
   const inMemory = file === ":memory:";
@@ -89,7 +95,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   let closed = false;
   /** Why the last transaction failed; `check` tries again. */
   let failing: unknown;
-  /** The file is damaged, or a sync failed: what it holds is unknown, so nothing more is written. */
+  /** The file is damaged or a sync failed: its content is unknown, so nothing more is written. */
   let broken: unknown;
 
   const submit = <T>(member: BatchMember<T>): Promise<T> =>
@@ -148,7 +154,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       rows.save(batch, at);
       rows.commit();
     } catch (error) {
-      // A full disk may have rolled back by itself.
+      // On a full disk, SQLite may have rolled back already.
       if (database.inTransaction) rows.rollback();
       throw error;
     }
@@ -171,7 +177,10 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     }
   };
 
-  /** A full disk must not leave a stream held by nobody: tried until it is done. After a stop the next start does it. */
+  /**
+   * A full disk must not leave a stream claimed by nobody: retries until it succeeds. After a stop, the next start
+   * frees it.
+   */
   const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
     try {
       await submit(releaseMember(stream, claimed));
@@ -199,7 +208,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     webhooks: createWebhooks(db, atomically),
     redact: (text) => text,
     ...reads,
-    // What followers, the engine and every POST ask again and again.
+    // Prepared statements for the queries that followers, the engine and every POST repeat.
     async since(after, limit, filter = {}) {
       const simple = filter.types === undefined && filter.project === undefined && filter.mission === undefined;
       return simple ? rows.since(after, limit, filter.stream) : reads.since(after, limit, filter);
@@ -223,7 +232,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       const claimed = await submit(claimMember(stream, worker, null));
       if (claimed === undefined) return undefined;
       const claim = held.add(stream, claimed, performance.now(), () => release(stream, claimed));
-      // Revoked in the very transaction of the claim.
+      // Revoked in the same transaction as the claim.
       if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
       return claim;
     },

@@ -16,7 +16,7 @@ import { type Fold, isMissionFold, streamOf } from "../sql/fold.ts";
 import { type Head, ofStreams, type Tables } from "../sql/schema.ts";
 import type { DueStream, Json } from "../store.ts";
 
-/** SQLite's hot statements, prepared once. Ten times quicker than a query builder, which does the rest. */
+/** The frequent statements, prepared once: ten times faster than the query builder, which does the rest. */
 export const prepareStatements = (database: Database.Database) => {
   const put = <Row extends object>(table: string, key: string | undefined, columns: (keyof Row & string)[]) => {
     const rest = columns.filter((column) => column !== key).map((column) => `${column} = excluded.${column}`);
@@ -143,7 +143,7 @@ export const prepareStatements = (database: Database.Database) => {
       return at == null ? undefined : new Date(at);
     },
     waiting: (): number => countWaiting.get()?.count ?? 0,
-    /** At the start nobody can hold anything: everything active is due again. */
+    /** At the start no claim can be held: frees all, and makes every active stream due. */
     freeAll(now: number): void {
       freeHeld();
       markActive(now);
