@@ -2,16 +2,29 @@ import type { StreamID } from "../domain/event.ts";
 import type { Due } from "../store/store.ts";
 
 /**
- * Who runs what is due. The due row is the truth, an engine is only fast: a nudge may be lost, doubled or reordered
- * and every active stream still runs.
+ * The port of the engine, which runs the streams that are due. The due times in the store decide what runs; the engine
+ * only makes it prompt. A nudge may be lost, repeated or reordered, and every active stream still runs. The engine
+ * keeps no state that a crash could lose.
+ *
+ * Disposal aborts all handlers and waits for them for a bounded time.
  */
 export interface Engine extends AsyncDisposable {
-  /** After the commit that made the stream due. */
-  nudge(stream: StreamID, due: Due): void;
-  /** Begins to run what is due; the handler starts with `store.claim` and returns when that gives undefined. */
+  /**
+   * Begins to run what is due, one handler per stream at a time. The handler begins with `store.claim` and returns when
+   * that resolves to undefined. If it throws, or returns with the due time unchanged, the stream runs again after a
+   * growing delay. `signal` aborts when the handler is to stop. Throws if the engine was started before.
+   */
   start(handler: (stream: StreamID, signal: AbortSignal) => Promise<void>): void;
-  /** Asks the running handler to stop; a hint, the claim's epoch is what counts. Resolves when it returned. */
+
+  /** Reports a new due time, after the commit that set it. Returns at once. */
+  nudge(stream: StreamID, due: Due): void;
+
+  /**
+   * Aborts the stream's handler, if one runs, and resolves when it has returned. A hint only: to keep the old handler
+   * from writing, revoke its claim in a commit.
+   */
   interrupt(stream: StreamID): Promise<void>;
-  /** Streams whose handler runs now; all, or those that are meant. */
+
+  /** The number of streams whose handler runs now, of all or of those that match. */
   running(of?: (stream: StreamID) => boolean): number;
 }

@@ -5,30 +5,30 @@ import type { DueStream, Store } from "../store/store.ts";
 import type { Engine } from "./engine.ts";
 
 /**
- * The engine of one process. It looks into the store when it may have missed something: at the start, on a nudge, when
- * a handler returned, at the earliest due time, and every `reconcileMs` whatever was or was not said. Looks of one
- * tick are one query, and while every place is taken there is none.
+ * The engine of one process. It queries the store whenever it may have missed something: at the start, on a nudge, when
+ * a handler returned, at the earliest due time, and every `reconcileMs` in any case. Requests of one tick share one
+ * query, and there is none while `maxRunning` handlers run.
  */
 
 export type LocalEngineOptions = {
   store: Pick<Store, "due" | "nextDue">;
-  /** Handlers that may run at the same time. */
+  /** The most handlers that run at the same time. */
   maxRunning: number;
   log: Log;
-  /** The longest time that a lost nudge can delay a stream. */
+  /** The longest delay that a lost nudge can cause. */
   reconcileMs?: number;
   /** The longest time that disposal waits for handlers. */
   shutdownMs?: number;
   now?: () => Date;
-  /** 0 to 1; spreads the retries of streams that failed together. */
+  /** A number from 0 to 1, to spread the retries of streams that failed together. */
   random?: () => number;
 };
 
 type Run = { seq: number; controller: AbortController; done: Promise<void>; before: Rest | undefined };
 
 /**
- * What the last run of a stream left behind. Until its time has come a stream that threw does not run at all; one that
- * returned does not run for the due mark that it was started for, which it evidently left standing.
+ * The pause of a stream after its last run. Until it is over, a stream whose handler threw does not run at all; one
+ * whose handler returned does not run for the due time that it was started for, which the run evidently left unchanged.
  */
 type Rest = { seq: number; threw: boolean; tries: number; until: number };
 
@@ -48,7 +48,10 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   let looking: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let timerAt = Number.POSITIVE_INFINITY;
-  /** Streams among the due ones of the last look that rest, or run and are not claimed yet: read past as many. */
+  /**
+   * Due streams of the last query that pause, or whose handler runs but has not claimed them yet; the next query reads
+   * past that many.
+   */
   let inTheWay = 0;
 
   const free = () => maxRunning - running.size;
@@ -74,7 +77,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       () => {
         timerAt = Number.POSITIVE_INFINITY;
         forgetOldRests();
-        // With every place taken the next return looks, and winds the timer again.
+        // While no handler is free this does nothing; the next handler that returns queries again and sets the timer.
         ask();
       },
       Math.max(1, at - clock()),
@@ -87,14 +90,14 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       try {
         askAt(await look());
       } catch (error) {
-        // The store is away for a moment; the due rows are not.
+        // The store is unreachable for a moment, but the due times in it remain.
         log.error({ error: messageOf(error) }, "could not read what is due");
         askAt(Number.POSITIVE_INFINITY);
       }
     }
   };
 
-  /** Starts what may run now; gives the time at which more may. */
+  /** Starts what may run now. Resolves to the time at which more may run. */
   const look = async (): Promise<number> => {
     for (let limit = free() + inTheWay; ; limit = Math.max(16, limit * 2)) {
       const asOf = now();
@@ -110,13 +113,13 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
         if (until > clock()) earliest = Math.min(earliest, until);
       }
       if (stopped || free() <= 0) return earliest;
-      // A full page of those in the way may hide others behind it.
+      // A full page of streams that cannot run now may hide others behind it.
       if (rows.length >= limit) continue;
       return Math.min(earliest, await nextAfter(asOf));
     }
   };
 
-  /** When the next stream is due that was not yet. One that rests is overdue, and would hide it from `nextDue`. */
+  /** The next future due time. A pausing stream is overdue, and would hide it in `nextDue`. */
   const nextAfter = async (asOf: Date): Promise<number> => {
     const times =
       inTheWay === 0
@@ -146,7 +149,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
     try {
       await handler?.(stream, run.controller.signal);
     } catch (error) {
-      // Whoever was asked to stop may stop by throwing.
+      // A handler that was asked to stop may do so by throwing.
       threw = !run.controller.signal.aborted;
       const data = { stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined };
       if (threw) log.error(data, "a run failed; it is tried again");

@@ -1,9 +1,13 @@
 /**
- * A priority semaphore for what costs the machine: tools, checks, landing. Who waits for a model holds no slot.
+ * A semaphore with priorities for work that loads the machine: tools, checks, landings. A run that waits for a model
+ * holds no slot.
  */
 
 export interface Slots {
-  /** Lowest rank first, first come first served within a rank. Rejects with the signal's reason when it aborts. */
+  /**
+   * Waits for a slot: lowest rank first, first come first served within a rank. Disposal gives it back. Rejects with
+   * the signal's reason when it aborts first.
+   */
   take(rank: number, signal: AbortSignal): Promise<Disposable>;
   free(): number;
   waiting(): number;
@@ -30,7 +34,7 @@ export const createSlots = (size: number): Slots => {
     };
   };
 
-  /** Where a waiter of this rank comes in: behind everybody of the same rank. */
+  /** The index at which a waiter of this rank is inserted: after all others of the same rank. */
   const placeOf = (rank: number): number => {
     let [low, high] = [0, waiters.length];
     while (low < high) {
