@@ -1,28 +1,32 @@
 import { BlockList, isIP, type Socket } from "node:net";
 
 /**
- * The one way out to addresses that somebody else chose (security.md C9). A name is resolved once, every address of it
- * is judged, and the connection goes to the address that was judged: there is no second look-up to be answered otherwise.
+ * Decides which addresses chosen by others may be reached (security.md C9). A name is resolved once, every address it
+ * has is judged, and the connection goes to the judged address: there is no second lookup that could answer
+ * differently.
  */
 
-/** Why an address is not asked; words for whoever wanted it. */
+/** Why an address may not be reached, in words for whoever asked. */
 export class OutboundRefused extends Error {}
 
 export type OutboundOptions = {
-  /** Plain http, too. */
+  /** Allows plain http. */
   http?: boolean;
-  /** Hosts that the operator vouches for: plain http, any port, names of the inside. Their addresses are judged all the same. */
+  /**
+   * Hosts that the operator vouches for: plain http, any port and internal names are allowed. Their addresses are still
+   * judged.
+   */
   vouched?: (url: URL) => boolean;
-  /** Every address of a name. */
+  /** Resolves a name to all its addresses. */
   resolve?: (host: string) => Promise<readonly string[]>;
-  /** Which addresses may be spoken to; default: public ones. */
+  /** Which addresses may be connected to; public ones by default. */
   allowed?: (address: string) => boolean;
   dial?: (address: string, port: number) => Socket;
-  /** Certificates to trust besides the system's. */
+  /** Certificates to trust besides those of the system, as PEM. */
   ca?: string;
   maxBytes?: number;
   timeoutMs?: number;
-  /** The rule that is against asking there; looked at for the address and for each redirect. */
+  /** The permission rule that forbids a URL, if any. Asked for the first address and for each redirect. */
   against?: (url: URL) => string | undefined;
 };
 
@@ -46,7 +50,7 @@ for (const [net, bits] of [
 ] as const)
   refused.addSubnet(net, bits, "ipv4");
 
-/** Of IPv6 only what is given out to the world, without what carries an IPv4 address or is for documents. */
+/** IPv6: only global unicast, minus the ranges that embed an IPv4 address or are reserved for documentation. */
 const global6 = new BlockList();
 
 global6.addSubnet("2000::", 3, "ipv6");
@@ -59,7 +63,7 @@ for (const [net, bits] of [
 ] as const)
   refused.addSubnet(net, bits, "ipv6");
 
-/** Whether an address is one of the public internet. */
+/** Whether an address belongs to the public internet. */
 export const isPublic = (address: string): boolean => {
   switch (isIP(address)) {
     case 4:
@@ -71,11 +75,11 @@ export const isPublic = (address: string): boolean => {
   }
 };
 
-/** Names that only mean something inside: of this machine, a local network, or a cloud's metadata. */
+/** Names with a meaning only inside: of this machine, of a local network, or of a cloud's metadata service. */
 const insideName =
   /^(?:metadata|instance-data)(?:\.|$)|(?:^|\.)(?:localhost|local|internal|intranet|lan|corp|home|home\.arpa)$/;
 
-/** The URL, if it may be asked at all. Throws OutboundRefused. */
+/** Parses the URL and checks that it may be requested at all, before its name is resolved. Throws `OutboundRefused`. */
 export const checkURL = (text: string, options: OutboundOptions): URL => {
   const url = URL.parse(text);
   const refuse = (expected: string, got: string) => {

@@ -7,9 +7,11 @@ import { connect as tlsConnect } from "node:tls";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } from "./address.ts";
 
-/** GET and POST to a judged address, dialled as judged, bounded, redirects judged again. */
+/**
+ * GET and POST to addresses that others chose: connected only as `address.ts` judged them, bounded in time and size.
+ */
 
-/** `cut`: there was more than `maxBytes`. */
+/** `cut`: the body was longer than `maxBytes`. */
 export type FetchedPage = { url: string; status: number; type: string; body: Buffer; cut: boolean };
 
 const maxRedirects = 3;
@@ -26,7 +28,7 @@ const addressesOf = async (host: string, options: OutboundOptions): Promise<read
 const resolveAll = async (host: string): Promise<string[]> =>
   (await lookup(host, { all: true })).map(({ address }) => address);
 
-/** What ends a request: whoever wanted it, or its time. */
+/** Ends a request when the caller aborts or its time is over. */
 const endOf = (signal: AbortSignal, { timeoutMs = 20_000 }: OutboundOptions) => {
   const stop = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   const ended = new Promise<never>((_, reject) => {
@@ -37,7 +39,7 @@ const endOf = (signal: AbortSignal, { timeoutMs = 20_000 }: OutboundOptions) => 
   return { stop, ended };
 };
 
-/** What is sent; a GET without a body is what pages are asked with. */
+/** What to send; by default a GET without a body. */
 type Sent = { method: "GET" | "POST"; headers: Record<string, string>; body?: string };
 
 const page: Sent = {
@@ -50,7 +52,10 @@ const page: Sent = {
 
 export type PostResult = { status: number; retryAfter: string | undefined; body: Buffer };
 
-/** A POST without cookies or credentials. Nothing is followed; of what a refusal says, the first `maxBytes` are read. */
+/**
+ * A POST without cookies or credentials; redirects are not followed. Only the body of a refusal is read, up to
+ * `maxBytes`.
+ */
 export const postOutbound = async (
   text: string,
   headers: Record<string, string>,
@@ -64,7 +69,7 @@ export const postOutbound = async (
   const answer = await ask(url, addresses, { method: "POST", headers, body }, options, stop);
   const { statusCode: status = 0, headers: sent } = answer;
   const taken = status >= 200 && status < 300;
-  // Whatever becomes of the rest, this was the answer.
+  // The status is the answer, even if reading the body fails.
   const read = taken ? undefined : await Promise.race([bodyOf(answer, options), ended]).catch(() => undefined);
   answer.destroy();
   return { status, retryAfter: sent["retry-after"], body: read?.body ?? Buffer.alloc(0) };
@@ -101,7 +106,7 @@ export const fetchOutbound = async (
   throw new OutboundRefused(`Expected at most ${maxRedirects} redirects, got more`);
 };
 
-/** The first address that takes the connection. */
+/** Sends the request to the first address that accepts the connection. */
 const ask = async (
   url: URL,
   addresses: readonly string[],
@@ -141,7 +146,7 @@ const askAt = (
     const sent: ClientRequest = start(
       url,
       {
-        // No `agent`, not even false: an agent would look the name up again and connect by itself.
+        // No `agent`, not even false: an agent would resolve the name again and connect by itself.
         createConnection: open,
         signal,
         method,
@@ -153,7 +158,7 @@ const askAt = (
     sent.end(body);
   });
 
-/** The decoded body up to the bound, which also bounds what a small packed answer unpacks to. */
+/** The decoded body up to `maxBytes`, which also bounds what a small compressed answer expands to. */
 const bodyOf = (answer: IncomingMessage, { maxBytes = 5 * 1024 * 1024 }: OutboundOptions) =>
   new Promise<{ body: Buffer; cut: boolean }>((resolve, reject) => {
     const stream = unpacked(answer);
