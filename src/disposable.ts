@@ -1,6 +1,6 @@
 /**
- * `AsyncDisposableStack` where the engine lacks it: Node 22, which we support, has the symbols of explicit resource
- * management but not the stacks. Imported for its effect before anything opens a resource. Delete it with Node 22.
+ * Polyfill of `AsyncDisposableStack` for Node 22, which we support: it has the symbols of explicit resource management
+ * but not the stacks. Imported for its side effect before anything opens a resource. Delete it with Node 22.
  */
 
 type Release = () => unknown;
@@ -43,7 +43,10 @@ class Stack implements AsyncDisposableStack {
     return next;
   }
 
-  /** In reverse order, all of them; then the last failure, with the earlier ones in it. */
+  /**
+   * Disposes in reverse order, all of them even if some fail; then throws the last failure, with the earlier ones
+   * nested in it.
+   */
   async disposeAsync(): Promise<void> {
     const releases = this.#releases ?? [];
     this.#releases = undefined;

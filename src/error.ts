@@ -1,7 +1,7 @@
 /**
- * Refusals. A `ServiceError` is thrown only for what a caller asked and cannot have; a failing provider, tool, check
- * or Task is a value or an event, never an exception. The table is the one place that maps a code to its HTTP status.
- * Source: shared/spec/completion.md, "Errors".
+ * Errors that are answers. A `ServiceError` is thrown only for what a caller asked for and cannot have; a failing
+ * provider, tool, check or Task is a value or an event, never an exception. The table is the one place that maps a code
+ * to its HTTP status. Source: shared/spec/completion.md, "Errors".
  */
 
 const statusOf = {
@@ -55,7 +55,9 @@ const statusOf = {
 export type ErrorCode = keyof typeof statusOf;
 export const errorCodes = Object.keys(statusOf) as [ErrorCode, ...ErrorCode[]];
 
-/** One wrong field: where (`body.checks[0].run`), what was expected and what came, and a short machine word. */
+/**
+ * One wrong field: its path (`body.checks[0].run`), what was expected and what came, and a short machine-readable code.
+ */
 export type Issue = { path: string; message: string; code: string };
 
 type Extra = {
@@ -69,7 +71,7 @@ type Extra = {
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
-  /** The same request may succeed later without change. */
+  /** Whether the same request may succeed later without change. */
   readonly retryable: boolean;
   readonly details: Record<string, unknown> | undefined;
   readonly issues: Issue[] | undefined;
@@ -87,7 +89,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Start-up refusals of the service process: one line with the remedy, and the exit code of sysexits.h. */
+/** The service cannot start: one line with the remedy, and an exit code of sysexits.h. */
 export class StartError extends Error {
   readonly exitCode: number;
   constructor(exitCode: 69 | 70 | 75 | 78, message: string) {

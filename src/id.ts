@@ -1,6 +1,6 @@
 import { monotonicFactory } from "ulid";
 
-/** Random bytes by the pool: one call for each letter of an id took longer than writing the event that it names. */
+/** Random bytes from a pool: one system call per letter of an id took longer than writing the event that it names. */
 const pool = new Uint8Array(1024);
 let left = 0;
 const random = (): number => {
@@ -15,10 +15,12 @@ const next = monotonicFactory(random);
 
 export type IDKind = "task" | "ses" | "msg" | "call" | "ask" | "slice" | "art" | "evt" | "req" | "hook" | "dlv";
 
-/** A server-made id: prefix, then a ULID in lower case (48 bits of time, 80 random), so that ids sort by creation. */
+/**
+ * A new id: the prefix, then a ULID in lower case (48 bits of time, 80 random bits), so that ids sort by creation time.
+ */
 export const newID = (kind: IDKind): string => `${kind}_${next().toLowerCase()}`;
 
 const form = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/;
 
-/** Whether the text can be an id of ours; anything else is simply not found. */
+/** Whether the text has the form of an id of this kind. One that does not is simply not found. */
 export const isID = (kind: IDKind, text: string): boolean => text.startsWith(`${kind}_`) && form.test(text);

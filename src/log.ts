@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { mapStrings, type Secrets } from "./redact.ts";
 
-/** What the layers below the service may say. Lines are JSON on stderr; stdout belongs to the command line. */
+/** The logger that every layer gets. It writes JSON lines to stderr; stdout belongs to the command line. */
 export type Log = {
   debug(data: object, message: string): void;
   info(data: object, message: string): void;
@@ -9,7 +9,7 @@ export type Log = {
   error(data: object, message: string): void;
 };
 
-/** `dest`: a file instead of stderr. */
+/** `dest`: a file path, or a file descriptor; stderr by default. */
 export const createLog = (level: string, dest: number | string = 2): Log => {
   const out = pino.destination({ dest, sync: true });
   return pino(
@@ -20,7 +20,7 @@ export const createLog = (level: string, dest: number | string = 2): Log => {
 
 export const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A log into which no secret goes, known or by its form. */
+/** Wraps a log so that no secret reaches it, neither a known one nor text in the form of one. */
 export const guardLog = (log: Log, secrets: Secrets): Log => {
   const say = (level: keyof Log) => (data: object, message: string) =>
     log[level](mapStrings(data, secrets.all), secrets.all(message));
@@ -30,7 +30,10 @@ export const guardLog = (log: Log, secrets: Secrets): Log => {
 const longestLine = 8192;
 const longestText = 1024;
 
-/** One line that no terminal takes for anything else: JSON escapes the rest. */
+/**
+ * One bounded line that is safe to print: control characters that JSON leaves as they are, and that a terminal would
+ * obey, are escaped.
+ */
 const safe = (line: string): string => {
   const short = line.length <= longestLine ? line : `${JSON.stringify(shortened(JSON.parse(line)))}\n`;
   return short.replace(
@@ -39,7 +42,7 @@ const safe = (line: string): string => {
   );
 };
 
-/** What fits: its short values, and the beginning of the long ones. */
+/** Shortens a line: keeps its short values, and the beginnings of the long ones. */
 const shortened = (line: unknown): unknown => {
   let room = longestLine / 2;
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** One landing at a time for a project, in the order asked. Rejects with the signal's reason when it aborts first. */
+/** A lock per key, first come first served. Rejects with the signal's reason when it aborts first. */
 export const createKeyedMutex = () => {
   const last = new Map<string, Promise<void>>();
 
@@ -6,7 +6,7 @@ export const createKeyedMutex = () => {
     signal.throwIfAborted();
     const before = last.get(project) ?? Promise.resolve();
     const { promise: over, resolve: end } = Promise.withResolvers<void>();
-    // Who waits for us waits for those before us too: one that leaves early must not let the next one in.
+    // Whoever waits for us also waits for everybody before us: if we give up early, the next one must not get in.
     const chain = before.then(() => over);
     last.set(project, chain);
     void chain.then(() => {

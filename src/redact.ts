@@ -1,31 +1,34 @@
 /**
- * Keeps secrets out of what is written: the values this service knows, in the forms in which they usually get out, and
- * at export and in the log also what has the form of a secret. Finds neither what was encrypted, compressed, reversed
- * nor cut into pieces of fewer than 20 characters.
+ * Keeps secrets out of everything that is written: the values this service knows, in the encodings in which they
+ * usually leak, and at export and in the log also any text in the form of a secret. It does not find a value that was
+ * encrypted, compressed, reversed, or cut into pieces of fewer than 20 characters.
  */
 
 export type Secret = { kind: string; value: string };
 
 export interface Secrets {
-  /** Known values replaced by `[redacted:kind]`; the same string when there is none in it. */
+  /** Replaces known values with `[redacted:kind]`. Returns the same string when it holds none. */
   readonly known: (text: string) => string;
-  /** Known values, and what has the form of a secret. */
+  /** Replaces known values, and text in the form of a secret. */
   readonly all: (text: string) => string;
-  /** The same for bytes, whatever they are. */
+  /** Replaces known values in bytes, which need not be text. */
   bytes(bytes: Uint8Array): Uint8Array;
-  /** Values of this kind from now on, in the place of those before. */
+  /** Replaces the known values of this kind. */
   learn(kind: string, values: readonly string[]): void;
-  /** For text in pieces: what is not yet sure comes with the next piece, or with `end`. */
+  /**
+   * Redacts a text that comes in pieces: what may be the beginning of a secret is held back until the next piece, or
+   * `end`.
+   */
   stream(): Stream;
 }
 
 export type Stream = { push(piece: string): string; holds(): boolean; end(): string };
 
-/** Shorter values are ordinary words. */
+/** Minimum length of a value that is redacted; shorter ones are ordinary words. */
 const shortest = 8;
-/** Of a longer one, this much is taken for it: the rest may have been cut off, or stand on another line. */
+/** This many characters of a longer value suffice to redact them: the rest may be cut off, or on another line. */
 const enough = 20;
-/** What the stream holds back at most, and the longest form that is looked for as a whole. */
+/** The most characters that a stream holds back, and the longest value that is searched for as a whole. */
 const longest = 4096;
 type Form = { kind: string; text: string; least: number };
 
@@ -33,7 +36,7 @@ const formsOf = ({ kind, value }: Secret): string[] => {
   const bytes = Buffer.from(value);
   const json = (text: string) => JSON.stringify(text).slice(1, -1);
   const url = encodeURIComponent(value);
-  // A character of base64 tells of its neighbours: those at the edges of the value are left out.
+  // In base64 a character depends on its neighbours, so the ones at the edges of the value are left out.
   const base64 = [0, 1, 2].map((shift) => {
     const text = Buffer.concat([Buffer.alloc(shift), bytes]).toString("base64");
     const whole = Math.floor(((shift + bytes.length) * 8) / 6);
@@ -62,7 +65,7 @@ const formsOf = ({ kind, value }: Secret): string[] => {
   ].filter((text) => text.length >= shortest && kind !== "");
 };
 
-/** Four characters as a number; characters beyond 255 share a place with others, which only costs a look. */
+/** Four characters as one number. Characters above 255 collide with others, which only costs a comparison. */
 const gram = (text: string, at: number): number =>
   (text.charCodeAt(at) & 0xff) |
   ((text.charCodeAt(at + 1) & 0xff) << 8) |
@@ -76,15 +79,15 @@ const slot = (code: number): number => Math.imul(code, 0x9e3779b1) >>> 16;
 type Found = { start: number; end: number; kind: string };
 
 /**
- * Looks only at every `stride`th place of a text, for four characters that stand in a form: whatever is at least
- * `stride + 3` long holds one of those places.
+ * Examines only every `stride`th position of a text, and searches a table for the four characters there: any match of
+ * at least `stride + 3` characters covers such a position.
  */
 const createFinder = (forms: readonly Form[], stride: number) => {
   const places = new Map<number, { form: Form; at: number; left: number; right: number }[]>();
   const seen = new Uint8Array(forms.length === 0 ? 0 : 65_536);
   for (const form of forms)
     for (let at = 0; at + 4 <= form.text.length; at += 1) {
-      // Of what must stand there whole, the first such place is one of its first.
+      // A form that must match as a whole is first hit at one of its first `stride` positions.
       if (form.least === form.text.length && at >= stride) break;
       const code = gram(form.text, at);
       seen[slot(code)] = 1;
@@ -94,14 +97,14 @@ const createFinder = (forms: readonly Form[], stride: number) => {
       else known.push(place);
     }
 
-  /** The longest stretch around a place that is enough of a form. */
+  /** The longest match around a position that is long enough for its form. */
   const around = (text: string, at: number, from: number): Found | undefined => {
     let best: Found | undefined;
     const left = gramIn(text, at - 8);
     const right = gramIn(text, at + 8);
     for (const place of places.get(gram(text, at)) ?? []) {
       const { form, at: inForm } = place;
-      // Enough of a part goes on for 8 characters to one side or the other.
+      // A partial match that is long enough continues for 8 characters to at least one side.
       if (form.least === enough && place.right !== right && place.left !== left) continue;
       let end = at + 4;
       while (text.charCodeAt(end) === form.text.charCodeAt(end - at + inForm)) end += 1;
@@ -199,7 +202,10 @@ const build = (secrets: readonly Secret[]): Omit<Secrets, "learn"> => {
   };
 };
 
-/** Where the longest end of a text begins that may be the beginning of a form; else the text's length. */
+/**
+ * The position at which the longest suffix of a text begins that could be the beginning of a form; the text's length if
+ * there is none.
+ */
 const createOpening = (forms: readonly Form[]) => {
   const beginnings = new Map<string, Form[]>();
   const few = new Set(forms.flatMap(({ text }) => [1, 2, 3].map((length) => text.slice(0, length))));
@@ -219,7 +225,7 @@ const createOpening = (forms: readonly Form[]) => {
       if (rest.length < 4 && few.has(rest)) return at;
       const begun = beginnings.get(rest.slice(0, 4)) ?? [];
       if (begun.some((form) => rest.length < form.text.length && form.text.startsWith(rest))) return at;
-      // One that stands there whole is not cut in two for the sake of what may begin in its middle.
+      // A complete match is skipped as a whole, not cut because another form may begin in its middle.
       at += begun.find((form) => rest.startsWith(form.text))?.text.length ?? 1;
     }
     return at;
@@ -227,8 +233,9 @@ const createOpening = (forms: readonly Form[]) => {
 };
 
 /**
- * Every quantifier is bounded, and none can take what another one gave back: linear in the text (test T19). What must
- * stay is in the first group. None takes a quote, or half of an escape: a line of JSON stays one.
+ * Every quantifier is bounded, and none can match what another one gave back, so matching is linear in the text (test
+ * T19). What must stay is in the first group. None matches a quote or half of an escape, so that a line of JSON stays
+ * valid.
  */
 const patterns: readonly (readonly [kind: string, form: RegExp])[] = [
   [
@@ -255,7 +262,7 @@ const patterned = (text: string): string => {
   return clean;
 };
 
-/** A copy of plain data with every string passed through; the same value when nothing changed. */
+/** A copy of plain data with `change` applied to every string; the same value when nothing changed. */
 export const mapStrings = <T>(value: T, change: (text: string) => string): T => walk(value, change) as T;
 
 const walk = (value: unknown, change: (text: string) => string): unknown => {

@@ -1,2 +1,2 @@
-/** One word of a POSIX shell: whatever the text holds, the shell reads it as is. */
+/** Quotes a text as one word of a POSIX shell. */
 export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
