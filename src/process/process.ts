@@ -1,70 +1,100 @@
 import type { Readable, Writable } from "node:stream";
 import type { SandboxPlace } from "./sandbox/place.ts";
 
-/** The port: `Command`, `CommandResult`, `InteractiveCommand`, `Processes`; types only. */
-
-export type Command = {
-  /** Run by `bash -c`. */
-  run: string;
-  cwd: string;
-  /** Added to the allow-listed environment. */
-  env?: Record<string, string>;
-  timeoutMs: number;
-  /** Bytes of output kept, head and tail together. */
-  keepBytes: number;
-  signal: AbortSignal;
-  onOutput?: (text: string) => void;
-  /** Instead of what the sandbox has. */
-  network?: boolean;
-  /** In a sandbox of this name beside the Task's own, which ends with the last of its commands. */
-  apart?: string;
-};
-
-export type CommandResult = {
-  /** null when a signal ended it. */
-  exitCode: number | null;
-  /** Standard output and error as they came; head and tail when longer than `keepBytes`. */
-  output: string;
-  /** Standard output alone, for checks that match it; bounded likewise. */
-  stdout: string;
-  /** Bytes not kept. */
-  dropped: number;
-  ended: "exit" | "timeout" | "aborted" | "not-started";
-  durationMs: number;
-};
-
+/**
+ * The port of the process room: runs the commands of Tasks in the sandbox that the service found at its start.
+ *
+ * Each command runs in its own process group, which is on record from spawn to death, and carries a mark in its
+ * environment; whatever it left behind is ended with it. After a crash of the service nothing survives in tiers 1 and
+ * 2; in tier 3 the next service calls `endLeftovers`.
+ */
 export interface Processes {
-  /** Resolves when the shell has exited and nothing it started is left; never rejects for what the command does. */
+  /**
+   * Runs a command. Resolves once its shell has exited and every process it started is gone, also after a timeout or
+   * an abort. Never rejects because of the command: see `CommandResult.ended`. With a sandbox, `place` is required.
+   */
   run(taskID: string, command: Command, place?: SandboxPlace): Promise<CommandResult>;
-  /** A program in `root` that is talked with, until it ends or is ended. */
+
+  /**
+   * Starts a program to exchange messages with, in the folder `root` and in a sandbox of its own. It runs until it
+   * exits, is killed, or its signal aborts. Without `place` its sandbox shows `root` alone.
+   */
   startInteractive(
     taskID: string,
     root: string,
     talk: InteractiveCommand,
     place?: SandboxPlace,
   ): Promise<InteractiveProcess>;
-  /** Makes a Task's sandbox before its first command, which then need not wait for it. */
+
+  /** Starts to open a Task's sandbox ahead of its first command, to save that command the wait. Never throws. */
   prepareSandbox(taskID: string, place: SandboxPlace): void;
-  /** A path of this machine as a Task's commands see it. */
+
+  /** A path of this machine as the Task's commands see it; unchanged if it is not one of the Task's files. */
   pathInSandbox(place: SandboxPlace, path: string): string;
-  /** Gives up what is kept open for a Task whose run ends. */
+
+  /** Closes the sandboxes of a Task whose run ends, with everything in them. */
   closeSandboxes(taskID: string): Promise<void>;
-  /** Ends every process of a Task, those that left their group too; the ids of what was still alive. */
+
+  /**
+   * Ends every process of a Task, including those that left their group, and closes its sandboxes. Resolves to the ids
+   * of the processes that were still alive.
+   */
   killAll(taskID: string): Promise<number[]>;
-  /** At start, before anything runs: ends what an earlier service process left; by Task, the ids that were ended. */
+
+  /**
+   * Ends what an earlier service process of this data folder left running; call it at the start, before any command.
+   * Resolves to the ids of the ended processes, by Task.
+   */
   endLeftovers(): Promise<Map<string, number[]>>;
-  /** Ends everything that runs now: the service stops. */
+
+  /** Ends everything that runs, because the service stops. Waits at most five seconds for commands. */
   stop(): Promise<void>;
 }
+
+export type Command = {
+  /** Run by `bash -c`. */
+  run: string;
+  /** Absolute, on this machine. */
+  cwd: string;
+  /** Added to the allow-listed environment. */
+  env?: Record<string, string>;
+  timeoutMs: number;
+  /** Bytes of output to keep, head and tail together. */
+  keepBytes: number;
+  signal: AbortSignal;
+  /** Called with each piece of output, also those that are not kept. */
+  onOutput?: (text: string) => void;
+  /** Overrides the network setting of the sandbox. */
+  network?: boolean;
+  /** Runs in a separate sandbox of this name, next to the Task's own. It is closed when its last command ends. */
+  apart?: string;
+};
+
+export type CommandResult = {
+  /** null unless `ended` is "exit", and when a signal ended the command. */
+  exitCode: number | null;
+  /** Standard output and error interleaved; only head and tail when longer than `keepBytes`. */
+  output: string;
+  /** Standard output alone, for checks that match it; bounded likewise. */
+  stdout: string;
+  /** Bytes of `output` that were not kept. */
+  dropped: number;
+  /** "not-started": nothing was run; `output` says why. */
+  ended: "exit" | "timeout" | "aborted" | "not-started";
+  durationMs: number;
+};
 
 export type InteractiveCommand = {
   /** Run by `bash -c`. */
   run: string;
   /** Added to the allow-listed environment. */
   env: Readonly<Record<string, string>>;
-  /** Its HOME; undefined: a folder of the Task's own, kept until the Task is deleted; "passing": one that goes with it. */
+  /**
+   * The program's HOME. undefined: a folder of the Task that is kept until the Task is deleted. "passing": a temporary
+   * folder, removed when the program ends.
+   */
   home: string | undefined;
-  /** Whether it may use the network, whatever the Task's commands may. */
+  /** Whether the program may use the network, whatever the Task's commands may do. */
   network: boolean;
   signal: AbortSignal;
 };
@@ -72,11 +102,12 @@ export type InteractiveCommand = {
 export type InteractiveProcess = {
   stdin: Writable;
   stdout: Readable;
-  /** The end of what it wrote to standard error. */
+  /** The last 8 KiB or so of what it wrote to standard error. */
   stderr(): string;
-  /** The folder it works in, as it sees it. */
+  /** Its working folder, as the program itself sees it. */
   root: string;
+  /** Kills it and its process group. */
   kill(): void;
-  /** Resolves when nothing of it is left. */
+  /** Resolves when every process of it is gone. */
   gone: Promise<void>;
 };

@@ -15,18 +15,23 @@ import { type CommandLimits, limitsOf, memoryOf } from "./runner/ulimit.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
 import { processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
 
-/** Commands in their own process group, on record from spawn to death, in the sandbox that the service has. */
+/**
+ * Composes the process room: every command in its own process group, on record from spawn to death, in the service's
+ * sandbox.
+ */
 
 export type ProcessOptions = {
-  /** Where the process groups are on record; one folder per data folder. */
+  /** For the records of process groups; one folder per data folder. */
   folder: string;
-  /** Names the data folder in every child's SERVICE_RUN_ID, so that a later service knows its own. */
+  /**
+   * Identifies the data folder in every child's SERVICE_RUN_ID, so that a later service recognises its own processes.
+   */
   runID?: string;
-  /** The service's environment; PATH, LANG, LC_ALL and TZ are taken from it, nothing else. */
+  /** The service's environment. Only PATH, LANG, LC_ALL and TZ are taken from it. */
   keepEnv: Readonly<Record<string, string | undefined>>;
-  /** Absent: tier 3. */
+  /** Tier 3 by default. */
   sandbox?: Sandbox;
-  /** Further variables of the service's environment, named by the operator. */
+  /** Further variables to take from the service's environment, named by the operator. */
   envNames?: readonly string[];
   limits?: CommandLimits;
   log: Log;
@@ -55,7 +60,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     HOME: "/tmp",
     TERM: "dumb",
     CI: "1",
-    // An `npm install` would otherwise set core.hooksPath of the repository.
+    // Otherwise `npm install` would set core.hooksPath of the repository.
     HUSKY: "0",
     ...sandbox.env,
   };
@@ -66,7 +71,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const bash = findBash(baseEnv["PATH"] ?? "");
 
   const live = new Set<LiveCommand>();
-  /** Tasks with commands since their last killAll: only these can have left something. */
+  /** Tasks that ran commands since their last `killAll`; no other Task can have left processes. */
   const used = new Set<string>();
   let serial = 0;
   const markOf = (taskID: string) => `${runID}/${taskID}/`;
@@ -83,7 +88,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     log,
   });
 
-  /** What to start, and where; a text says why it cannot be. Without the sandbox nothing is. */
+  /** What to start and where, or why that is impossible: no command runs without the sandbox. */
   const startOf = (taskID: string, command: Command, mark: string, place: SandboxPlace | undefined) => {
     const env = { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark };
     const start = { file: bash, args: ["-c", command.run], cwd: command.cwd, env };
@@ -131,7 +136,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     used.add(taskID);
     const start = {
       file: bash,
-      // Its input is a socket, for which bash would read ~/.bashrc.
+      // Its standard input is a socket, for which bash would read ~/.bashrc.
       args: ["--norc", "-c", command],
       cwd: root,
       env: { ...baseEnv, HOME: ownHome, ...env, SERVICE_RUN_ID: mark },
@@ -145,7 +150,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       cwd: seen,
       network,
       extra: [{ kind: "rw", from: ownHome, to: ownHome }],
-      // Not replaced by the program: process 1 also takes the exits of what others left.
+      // Not replaced with `exec`: process 1 must also reap orphaned processes.
       command: () => ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command],
     });
     const [file = "", ...args] = argv === undefined ? [start.file, ...start.args] : (place?.around?.(argv) ?? argv);
@@ -181,7 +186,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       try {
         boxes.use(taskID, place);
       } catch (error) {
-        // The command that needs it says so.
+        // The command that needs the sandbox reports the error.
         log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
       }
     },

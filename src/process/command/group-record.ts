@@ -5,7 +5,7 @@ import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { killGroup, pids, statOf } from "./kill.ts";
 
-/** Process groups on record, so that the next service can end them. */
+/** Records live process groups on disk, so that the next service process can end them after a crash. */
 
 const bootID = (): string => {
   try {
@@ -15,9 +15,9 @@ const bootID = (): string => {
   }
 };
 
-/** The record of one service process: a line per spawn and per death, cut to nothing whenever no group is alive. */
+/** The record of one service process: one line per spawn and per death, truncated whenever no group is alive. */
 export interface GroupRecord {
-  /** File name in the folder. */
+  /** File name within the folder. */
   readonly name: string;
   add(pgid: number, taskID: string): void;
   remove(pgid: number): void;
@@ -43,7 +43,7 @@ export const createGroupRecord = (folder: string, log: Log): GroupRecord => {
       fd ??= open();
       bytes += writeSync(fd, line);
     } catch (error) {
-      // The mark in the environment still finds them.
+      // Without a record, the mark in the environment still finds its processes.
       log.warn({ error: messageOf(error) }, "process group not on record");
     }
   };
@@ -75,7 +75,8 @@ type Group = { pgid: number; started: string; taskID: string };
 const parse = (text: string): { boot: string; groups: Map<number, Group> } => {
   const groups = new Map<number, Group>();
   let boot = "-";
-  // A last line without its end was being written when the service died: its numbers may be cut short.
+  // A last line without a newline was being written when the service died, so its numbers may be cut short: it is
+  // ignored.
   for (const line of text.slice(0, text.lastIndexOf("\n") + 1).split("\n")) {
     const [kind, first = "", started = "", taskID = ""] = line.split(" ");
     if (kind === "boot") boot = first;
@@ -85,15 +86,15 @@ const parse = (text: string): { boot: string; groups: Map<number, Group> } => {
   return { boot, groups };
 };
 
-/** Whether a service process is still the one that began the record. */
+/** Whether the service process that began the record is still alive. */
 const ownerLives = (file: string): boolean => {
   const [pid = "", started = ""] = file.split("-");
   return statOf(pid)?.started === started;
 };
 
 /**
- * Members of a recorded group that are alive. While one lives its number is not given to another process; a leader
- * with another start time therefore means that the group is long gone.
+ * The living members of a recorded group. While one lives, its number is not given to another process, so a leader with
+ * a different start time means that the group is long gone.
  */
 const members = ({ pgid, started }: Group): number[] => {
   const leader = statOf(pgid);
@@ -106,7 +107,9 @@ const members = ({ pgid, started }: Group): number[] => {
     .map(Number);
 };
 
-/** Ends the groups on record of service processes that are gone, and their records; by Task what was ended. */
+/**
+ * Ends the groups on record of dead service processes and deletes their records. Resolves to the ended groups, by Task.
+ */
 export const endRecordedGroups = async (folder: string, own: string, log: Log): Promise<Map<string, number[]>> => {
   const killed = new Map<string, number[]>();
   let files: string[];

@@ -3,14 +3,14 @@ import type { Readable, Writable } from "node:stream";
 import type { InteractiveProcess } from "../process.ts";
 import { killGroup, wait } from "./kill.ts";
 
-/** A command that one talks with over its standard input and output, for as long as it lives. */
+/** A command that the service exchanges messages with over standard input and output, for as long as it lives. */
 
 const stderrBytes = 8 * 1024;
 
-/** How long its pipes may stay open once nothing of it is left. */
+/** How long its pipes may stay open once all of its processes are gone. */
 const lastDrainMs = 500;
 
-/** Starts it in a process group of its own. `ended` is called once the group is gone. */
+/** Starts the command in its own process group. `ended` is called once the group is gone. */
 export const startInteractive = (
   start: { file: string; args: string[]; cwd: string; env: Record<string, string> },
   root: string,
@@ -33,7 +33,7 @@ export const startInteractive = (
   child.stderr.on("data", (chunk: Buffer) => {
     tail = `${tail}${chunk.toString("utf8")}`.slice(-stderrBytes);
   });
-  // A broken pipe shows as the end of its output.
+  // A broken pipe is noticed as the end of its output.
   child.stdin.on("error", () => {});
   const { promise: gone, resolve } = Promise.withResolvers<void>();
   const { promise: closed, resolve: close } = Promise.withResolvers<void>();

@@ -2,14 +2,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 
 /**
- * What lets a later service process end the commands of one that died: a record of live process groups, and the mark
+ * How a later service process ends the commands of one that died: by a record of live process groups, and by the mark
  * (SERVICE_RUN_ID) that every descendant carries in its environment. The record needs no fsync: a machine that goes
- * down ends the processes too. Without /proc only the groups on record of the running service can be ended.
+ * down ends the processes too. Without /proc only recorded groups of the running service can be ended.
  */
 
 export { wait };
 
-/** Ends a process group. False: there was none. */
+/** Kills a process group. False: it does not exist. */
 export const killGroup = (pgid: number): boolean => {
   try {
     process.kill(-pgid, "SIGKILL");
@@ -21,7 +21,7 @@ export const killGroup = (pgid: number): boolean => {
 
 type Stat = { pgid: number; session: number; started: string; zombie: boolean };
 
-/** One line of /proc/<pid>/stat; the command in parentheses may hold anything, so it is cut at the last one. */
+/** Parses /proc/<pid>/stat. The command in parentheses may contain anything, so the line is split at the last one. */
 export const statOf = (pid: number | string): Stat | undefined => {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -49,7 +49,7 @@ const name = "SERVICE_RUN_ID=";
 
 const nameBytes = Buffer.from(name);
 
-/** The mark of a process, or undefined when it has none or is not ours to read. */
+/** The mark of a process; undefined if it has none or we may not read it. */
 const markOf = (pid: string): string | undefined => {
   try {
     const environ = readFileSync(`/proc/${pid}/environ`);
@@ -63,8 +63,8 @@ const markOf = (pid: string): string | undefined => {
 };
 
 /**
- * Kills every process whose mark fits and waits until none is left: what was forked during one pass is found by the
- * next. Gives up after two seconds (a process in uninterruptible sleep); the ids that were killed.
+ * Kills every process with a matching mark and waits until none is left; one forked during a pass is found by the next.
+ * Gives up after two seconds (a process in uninterruptible sleep). Resolves to the ids of the killed processes.
  */
 export const killMarked = async (
   fits: (mark: string) => boolean,

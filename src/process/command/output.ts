@@ -1,19 +1,19 @@
-/** The head and the tail of a stream of bytes within a bound. */
+/** Keeps the head and the tail of a stream of bytes, within a bound. */
 export interface BoundedOutput {
   add(chunk: Buffer): void;
-  /** The text, with a line that counts what was left out in between. */
+  /** The text, with a line in between that says how much was left out. */
   text(): string;
   dropped(): number;
 }
 
-/** Bytes at the start of a buffer that continue a UTF-8 character begun before it. */
+/** Number of bytes at the start of a buffer that continue a UTF-8 character begun before it. */
 const continuation = (bytes: Buffer): number => {
   let count = 0;
   while (count < 3 && ((bytes[count] ?? 0) & 0xc0) === 0x80) count += 1;
   return count;
 };
 
-/** Bytes at the end of a buffer that begin a UTF-8 character without finishing it. */
+/** Number of bytes at the end of a buffer that begin an incomplete UTF-8 character. */
 const unfinished = (bytes: Buffer): number => {
   for (let back = 1; back <= 3 && back <= bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
@@ -46,7 +46,8 @@ export const createBoundedOutput = (keepBytes: number): BoundedOutput => {
       if (rest.length === 0 || tailBound === 0) return;
       tail.push(rest);
       tailBytes += rest.length;
-      // Twice the bound before it is cut: each byte is copied at most twice, whatever the size of the chunks.
+      // The tail grows to twice its bound before it is cut, so each byte is copied at most twice, whatever the chunk
+      // sizes.
       if (tailBytes > 2 * tailBound) {
         const joined = Buffer.concat(tail);
         tail = [Buffer.from(joined.subarray(joined.length - tailBound))];

@@ -7,16 +7,16 @@ import type { Command, CommandResult } from "../process.ts";
 import type { RunnerClient } from "../runner/client.ts";
 import { createBoundedOutput } from "./output.ts";
 
-/** One command from its start until nothing of it is left. */
+/** Runs one command, from its start until all of its processes are gone. */
 
-/** A command that runs now; `pid` is its group's once it is started bare, `mark` its own SERVICE_RUN_ID. */
+/** A command that runs now. `pid`: that of its process group, undefined in a sandbox; `mark`: its SERVICE_RUN_ID. */
 export type LiveCommand = {
   taskID: string;
-  /** The sandbox of its own that it runs in, if any. */
+  /** The name of its separate sandbox, if it has one. */
   apart: string | undefined;
   mark: string;
   pid: number | undefined;
-  /** Ends one that runs in a sandbox, where its number means nothing here. */
+  /** Ends a command in a sandbox, where process ids mean nothing outside. */
   kill: (() => void) | undefined;
   stop: () => void;
   gone: Promise<unknown>;
@@ -26,15 +26,15 @@ export type Request = {
   taskID: string;
   mark: string;
   command: Command;
-  /** What to start, and where; a text says why it cannot be. Asked again when a sandbox had ended meanwhile. */
+  /** What to start and where, or why that is impossible. Called again if the sandbox ended before the command began. */
   start: () => Start | string;
 };
 
 export type RunContext = { spawner: RunnerClient; record: GroupRecord; live: Set<LiveCommand>; log: Log };
 
-/** How long a killed group may hold the pipes before the search for processes that left it begins. */
+/** How long a killed group may hold the pipes, in milliseconds, before the search for processes that left it begins. */
 const drainMs = 25;
-/** How long after that search the pipes may stay open before we stop listening. */
+/** How long after that search the pipes may stay open, in milliseconds, before we stop listening. */
 const lastDrainMs = 500;
 
 export const runCommand = ({ taskID, mark, command, start }: Request, around: RunContext): Promise<CommandResult> => {
@@ -75,7 +75,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
   };
   const stop = (why: CommandResult["ended"]) => {
     if (ended === "exit") ended = why;
-    // Asked to stop before it was started: it is ended as soon as it is.
+    // If it has not started yet, it is ended as soon as it has.
     if (entry.pid !== undefined) killGroup(entry.pid);
     entry.kill?.();
   };
@@ -101,7 +101,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
       finish();
     };
     const begin = (what: Start, again: boolean) => {
-      // Again while a pipe is open: a process in the middle of an exec shows no mark for a moment.
+      // Repeated while a pipe is open: a process in the middle of an exec briefly has no readable mark.
       const search = async () => {
         const deadline = performance.now() + lastDrainMs;
         while (isOpen()) {

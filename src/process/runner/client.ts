@@ -5,28 +5,28 @@ import type { Log } from "../../log.ts";
 import { entryPoint } from "../../package-root.ts";
 import { type SandboxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
 
-/** Starts commands through the runner, a small process of our own that is started with the first of them. */
+/** Starts commands through the runner, a small process of ours that is started with the first command. */
 
 export type Listener = {
-  /** undefined: it runs in a sandbox, where its number means nothing here. */
+  /** undefined: it runs in a sandbox, where process ids mean nothing outside. */
   started(pid: number | undefined): void;
   output(from: "stdout" | "stderr", chunk: Buffer): void;
-  /** The shell has ended; null: by a signal, or unknown because the runner itself was ended. */
+  /** The shell has exited. null: by a signal, or unknown because the runner itself was ended. */
   exit(code: number | null): void;
-  /** Nobody holds the command's pipes any more; the last call. */
+  /** All processes that held the command's pipes are gone; the last call. */
   close(): void;
   /** It could not be started; the last call. */
   failed(message: string): void;
-  /** Its sandbox had ended before it was begun; the last call. */
+  /** Its sandbox ended before the command began; the last call. */
   lost(): void;
 };
 
 export interface RunnerClient {
-  /** `drop` stops listening to a command whose pipes stay open; `kill` ends the group of one in a sandbox. */
+  /** `drop` stops listening to a command whose pipes stay open; `kill` ends the group of a command in a sandbox. */
   start(start: Start, listener: Listener): { drop(): void; kill(): void };
-  /** Makes a sandbox; commands may be started in it at once. */
+  /** Opens a sandbox; commands may be started in it at once. */
   open(open: Open, hear: (news: SandboxNews) => void): void;
-  /** Ends a sandbox with everything in it; `hear` is told when it is gone. */
+  /** Ends a sandbox with everything in it; its `hear` is called when it is gone. */
   shut(box: string): void;
   close(): void;
 }
@@ -35,7 +35,7 @@ type Runner = ChildProcessByStdio<Writable, Readable, null>;
 
 const script = entryPoint("process/runner/main");
 
-/** `limits`: shell commands that set what every command may use at most. */
+/** `limits`: shell commands that set the resource limits of every command. */
 export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
   const boxes = new Map<string, (news: SandboxNews) => void>();
   const listeners = new Map<number, Listener>();
@@ -43,7 +43,8 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
   let serial = 0;
 
   const begin = (): Runner => {
-    // A group of its own, so that a Ctrl-C in the service's terminal does not end it before the service has stopped.
+    // In its own process group, so that Ctrl-C in the service's terminal does not end it before the service has
+    // stopped.
     const node = [process.execPath, "--max-semi-space-size=1", script];
     const [file = "", ...args] =
       limits === "" ? node : ["bash", "--norc", "-c", `${limits}\nexec "$@"`, "runner", ...node];
@@ -90,14 +91,14 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
     if (listeners.size === 0) hold(false);
   };
 
-  /** The runner keeps this process alive only while a command runs. */
+  /** Only a running command makes the runner keep this process alive. */
   const hold = (held: boolean): void => {
     for (const end of [runner, runner?.stdin as Socket | undefined, runner?.stdout as Socket | undefined])
       if (held) end?.ref();
       else end?.unref();
   };
 
-  /** Commands of a runner that is gone: its groups are ended by whoever listens. */
+  /** Fails the commands of a runner that died; their listeners end the process groups. */
   const lose = (lost: Runner, why: string): void => {
     if (runner !== lost) return;
     runner = undefined;

@@ -1,23 +1,23 @@
-/** What the service and its runner say to each other: type, id of the command, length, bytes. */
+/** The protocol between the service and its runner. A frame is: type, id of the command, length, bytes. */
 
 export const frames = {
-  /** To the runner: begin a command (JSON of `Start`); stop listening to it. */
+  /** To the runner: start a command (JSON of `Start`); stop listening to it. */
   start: 1,
   drop: 2,
-  /** To the runner: open a sandbox (JSON of `Open`); end it and all in it (its name); end a command in one. */
+  /** To the runner: open a sandbox (JSON of `Open`); end it with everything in it (its name); kill a command in one. */
   open: 9,
   shut: 10,
   kill: 11,
-  /** From the runner: its process id, its outputs, its exit code ("" = by a signal), its pipes closed, or why not. */
+  /** From the runner: process id, outputs, exit code ("" = by a signal), pipes closed, why it could not be started. */
   started: 3,
   stdout: 4,
   stderr: 5,
   exit: 6,
   closed: 7,
   failed: 8,
-  /** From the runner: the sandbox had ended before the command was begun. */
+  /** From the runner: the sandbox ended before the command began. */
   lost: 13,
-  /** From the runner, of a sandbox (id 0, JSON of `SandboxNews`): its process is there; it is gone. */
+  /** From the runner, about a sandbox (id 0, JSON of `SandboxNews`): its process has started; it is gone. */
   box: 12,
 } as const;
 
@@ -28,7 +28,7 @@ export type Start = {
   args: string[];
   cwd: string;
   env: Record<string, string>;
-  /** Runs in the sandbox of this name, where `cwd` is a path of. */
+  /** Name of the sandbox to run in; `cwd` is then a path inside it. */
   box?: string;
 };
 
@@ -37,7 +37,7 @@ export type Open = {
   file: string;
   args: string[];
   env: Record<string, string>;
-  /** Folder for the pipes, as seen here. */
+  /** Folder for the pipes, as seen outside. */
   folder: string;
 };
 
@@ -55,7 +55,7 @@ export const frameOf = (type: Frame["type"], id: number, payload: Buffer | strin
   return frame;
 };
 
-/** Takes chunks as they come and gives whole frames. */
+/** Takes chunks of any size and calls `take` with whole frames. */
 export const createReader = (take: (frame: Frame) => void): ((chunk: Buffer) => void) => {
   let rest: Buffer = Buffer.alloc(0);
   return (chunk) => {

@@ -1,15 +1,15 @@
 import { shellQuote } from "../../shell-quote.ts";
 import type { Start } from "./frame.ts";
 
-/** What runs inside of a sandbox of ours: the script of its first process, and what a command's child becomes. */
+/** The script of a sandbox's first process, and the script that becomes a command. */
 
-/** Descriptors that the service was started with would be doors: a folder among them is one out of any sandbox. */
+/** Closes inherited file descriptors: an open folder among them would be a way out of the sandbox. */
 export const closeOthers =
   'for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] 2>/dev/null || eval "exec $fd>&-" 2>/dev/null; done';
 
 /**
- * The waiter of a command is a process of its own, for bash cannot read and wait at once. Both, being copies of a bash
- * that cannot be read, cannot be looked into by what they start; what they start has none of their descriptors.
+ * Each command has a separate waiter process, because bash cannot read and wait at once. Waiter and reader run a copy
+ * of bash whose file is not readable, so the commands cannot inspect them; commands inherit none of their descriptors.
  */
 export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
 exec 9>&1 >/dev/null 2>&1
@@ -36,7 +36,7 @@ while IFS=' ' read -r verb a b; do
 done
 `;
 
-/** What the child becomes: nothing but the command, with its own environment. */
+/** The script that a child runs to become exactly the command, with its own environment. */
 export const commandScript = ({ file, args, cwd, env }: Start): string => {
   const plain = Object.entries(env).filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   const odd = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));

@@ -4,16 +4,17 @@ import { type OpenSandbox, openSandbox } from "./sandbox.ts";
 import { type SandboxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frame.ts";
 
 /**
- * The process that starts commands, because a spawn costs what its parent holds in memory (docs/decisions/0009), bare
- * or in a sandbox that it keeps open. Frames come on standard input and go out on standard output. When the input
- * ends, the service is gone: every process group and every sandbox is ended, then this process.
+ * The runner: the process that starts commands, because a spawn costs in proportion to its parent's memory
+ * (docs/decisions/0009). Commands run without a sandbox, or in one that the runner keeps open. Frames come on standard
+ * input and leave on standard output. When the input ends, the service is gone: all process groups and sandboxes are
+ * ended, then the runner itself.
  */
 
 const children = new Map<number, ChildProcess>();
 const boxes = new Map<string, OpenSandbox>();
 /** The sandbox of each command that runs in one. */
 const boxed = new Map<number, OpenSandbox>();
-/** Outputs that wait for the service to take what was sent. */
+/** Outputs that are paused until the service has read what was sent. */
 const paused = new Set<Readable>();
 
 const send = (type: Frame["type"], id: number, payload: Buffer | string = ""): boolean =>
@@ -60,8 +61,8 @@ const startIn = (name: string, id: number, request: Start): void => {
 const start = (id: number, { file, args, cwd, env }: Start): void => {
   let child: ChildProcess;
   try {
-    // The fourth pipe is written by nobody. It closes when the last process that inherited it is gone, whatever became
-    // of its output and its group: the cheap evidence that something stayed behind.
+    // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, whatever became
+    // of its output and its group: a cheap way to know whether something was left behind.
     child = spawn(file, args, { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe", "pipe"] });
   } catch (error) {
     send(frames.failed, id, String(error));

@@ -4,17 +4,20 @@ import { Socket } from "node:net";
 import { join } from "node:path";
 
 /**
- * The named pipes of a sandbox, in slots of three: a command's outputs, and one that nobody writes, whose end says that
- * the last process that inherited it is gone.
+ * The named pipes of a sandbox, in slots of three: a command's two outputs, and one that is never written; its end
+ * shows that the last process that inherited it is gone.
  */
 
-/** Commands at once in one sandbox; one more waits. */
+/** How many commands run at once in one sandbox; further ones wait. */
 export const slotCount = 16;
 const streams = ["stdout", "stderr", "held"] as const;
 
 const pathOf = (folder: string, slot: number, stream: number) => join(folder, `${slot}.${stream}`);
 
-/** A slot more: made only when it is needed, for making pipes and removing them cost more than opening a sandbox. */
+/**
+ * Makes the pipes of one more slot. Called on demand, because making and removing pipes costs more than opening a
+ * sandbox.
+ */
 export const makePipes = (folder: string, slot: number, made: (problem?: string) => void): void => {
   const paths = streams.map((_name, at) => pathOf(folder, slot, at));
   const child = spawn("mkfifo", ["-m", "600", "--", ...paths], { stdio: "ignore" });
@@ -24,21 +27,24 @@ export const makePipes = (folder: string, slot: number, made: (problem?: string)
 
 /** Our ends of one slot's pipes. */
 export interface Pipes {
-  /** The command has its own ends now. */
+  /** Closes our writing ends, once the command has opened its own. */
   release(): void;
   resume(): void;
-  /** Stops listening, whoever holds the other ends. */
+  /** Stops listening, even if other processes still hold the pipes. */
   destroy(): void;
 }
 
-/** Throws when they cannot be opened. `output` false: no more until `resume`; `closed`: nobody holds them any more. */
+/**
+ * Throws when the pipes cannot be opened. `output`: false pauses until `resume`. `closed`: no process holds the pipes
+ * any more.
+ */
 export const openPipes = (
   folder: string,
   slot: number,
   hooks: { output(from: "stdout" | "stderr", chunk: Buffer): boolean; closed(): void },
 ): Pipes => {
   const readers: Socket[] = [];
-  /** Our own ends for writing, which keep the pipes open until the command has them. */
+  /** Our own writing ends, which keep the pipes open until the command has opened them. */
   const keepers: number[] = [];
   const release = () => {
     for (const fd of keepers.splice(0)) closeSync(fd);

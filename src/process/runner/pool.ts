@@ -8,16 +8,16 @@ import type { Sandbox } from "../sandbox/sandbox.ts";
 import type { RunnerClient } from "./client.ts";
 
 /**
- * The sandboxes that are open: one per Task, made with its first command, and one for each of its commands that has one
- * apart. The longest unused are given up first.
+ * The open sandboxes: one per Task, opened with its first command, and one for each name in `Command.apart`. The least
+ * recently used are closed first.
  */
 
 export interface SandboxPool {
-  /** The Task's sandbox around these files, opened when there is none; throws when it cannot even be tried. */
+  /** The name of the Task's sandbox over these files, opened if there is none. Throws if it cannot be opened. */
   use(taskID: string, place: SandboxPlace, network?: boolean, apart?: string): string;
-  /** Process ids of what holds the Task's sandboxes. */
+  /** Process ids of the Task's sandboxes. */
   pidsOf(taskID: string): number[];
-  /** Ends the Task's sandboxes, or the one apart, and everything in them; resolves when they are gone. */
+  /** Ends the Task's sandboxes, or only the one named `apart`, with everything in them. Resolves when they are gone. */
   shut(taskID: string, apart?: string): Promise<void>;
   shutAll(): Promise<void>;
 }
@@ -25,16 +25,16 @@ export interface SandboxPool {
 export type SandboxPoolOptions = {
   sandbox: Sandbox;
   spawner: RunnerClient;
-  /** Where their pipes and small files are; nothing of an earlier service is kept. */
+  /** For pipes and small files; whatever an earlier service left in it is removed. */
   folder: string;
   env: (taskID: string) => Record<string, string>;
-  /** Set in process 1, before anything runs. */
+  /** Shell commands for process 1 to run before anything else. */
   prelude: string;
   isBusy: (taskID: string, apart: string | undefined) => boolean;
   opened: (pid: number, taskID: string) => void;
   closed: (pid: number) => void;
   log: Log;
-  /** Kept open without a command that runs. */
+  /** How many may be open while no command runs in them. */
   kept?: number;
   idleMs?: number;
 };
@@ -51,13 +51,13 @@ type Open = {
   gone: Promise<void>;
 };
 
-/** How long a sandbox may take to die. */
+/** How long to wait for a sandbox to end, in milliseconds. */
 const shutMs = 2000;
 
 export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   const { sandbox, spawner, folder, kept = 64, idleMs = 10 * 60_000 } = options;
   const { wrap } = sandbox;
-  /** By Task, and what stands apart in it. */
+  /** By Task id, with the name of a separate sandbox appended. */
   const open = new Map<string, Open>();
   const keyOf = (taskID: string, apart: string | undefined) => (apart === undefined ? taskID : `${taskID}/${apart}`);
   const ofTask = (taskID: string) => [...open.values()].filter((box) => box.taskID === taskID);
@@ -117,7 +117,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     clearTimeout(timer);
   };
 
-  /** `spared` is about to be used. */
+  /** `spared` is about to be used and stays open. */
   const evict = (spared?: Open) => {
     const idle = [...open.values()]
       .filter((box) => box !== spared && !options.isBusy(box.taskID, box.apart))
@@ -138,7 +138,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
         before.used = performance.now();
         return before.name;
       }
-      // Other files stand there now: what is mounted in the old one is no longer the Task's tree.
+      // The Task's tree was replaced: what the old sandbox has mounted is no longer that tree.
       if (before !== undefined) void end(before);
       const box = begin(taskID, apart, place, network);
       if (open.size > kept) evict(box);

@@ -4,10 +4,10 @@ import { commandScript } from "./init-script.ts";
 import { makePipes, openPipes, type Pipes, slotCount } from "./pipe.ts";
 
 /**
- * One open sandbox, kept for a Task's commands because making one costs more than all the rest of a step. Process 1 in
- * it is bash with the script of `runner/init-script.ts`; it takes jobs from its standard input, starts each in a process group of its
- * own, and says on its standard output how they end. A command's outputs come over named pipes (`runner/pipe.ts`), opened anew
- * for each command, so that their end still means that nobody holds them any more.
+ * One open sandbox, kept for all commands of a Task, because opening one costs more than the rest of a step. Process 1
+ * in it is bash with the script of `runner/init-script.ts`: it reads jobs from standard input, starts each in its own
+ * process group, and reports on standard output how they end. A command's outputs come over named pipes
+ * (`runner/pipe.ts`), opened anew for each command, so that their end still means that no process holds them.
  */
 
 export type SandboxListener = {
@@ -16,7 +16,7 @@ export type SandboxListener = {
   exit(code: number | null): void;
   close(): void;
   failed(message: string): void;
-  /** The sandbox had ended before the command was begun; another one can take it. */
+  /** The sandbox ended before the command began; the command may be tried in another one. */
   lost(): void;
 };
 
@@ -25,7 +25,7 @@ export interface OpenSandbox {
   start(id: number, start: Start, listener: SandboxListener): void;
   kill(id: number): void;
   drop(id: number): void;
-  /** The service takes output again. */
+  /** The service can take output again. */
   resume(): void;
   end(): void;
 }
@@ -40,13 +40,15 @@ type Job = {
   waiter: string | undefined;
   closed: boolean;
   exited: boolean;
-  /** What it left is being ended, and process 1 has not said so yet. */
+  /** Its leftover processes are being ended, and process 1 has not confirmed that yet. */
   sweeping: boolean;
   killed: boolean;
   ask: NodeJS.Timeout | undefined;
 };
 
-/** How long after its pipes have closed an exit may be untold before we ask whether anybody is left to tell it. */
+/**
+ * How long after its pipes closed we wait for a job's exit, in milliseconds, before asking whether its waiter is alive.
+ */
 const askMs = 50;
 
 export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void): OpenSandbox => {
@@ -54,13 +56,13 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];
   const free: number[] = [];
-  /** Slots whose pipes are there or being made. */
+  /** Slots whose pipes exist or are being made. */
   let slots = 0;
   let making = 0;
-  /** Slots whose pipes somebody still held when we stopped listening. */
+  /** Slots whose pipes were still held by a process when we stopped listening. */
   const held: number[] = [];
   let ready = false;
-  /** Its process is gone; `ended` says that its commands know. */
+  /** `over`: the sandbox's process is gone; `ended`: its commands have been notified of that. */
   let over = false;
   let ended = false;
   let errors = "";
@@ -94,7 +96,7 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
     const job = waiting.shift();
     if (job !== undefined) begin(job);
   };
-  /** A command more at once than ever before. */
+  /** Adds a slot, when more commands run at once than ever before. */
   const grow = () => {
     if (slots === slotCount) return;
     const slot = slots;
@@ -125,7 +127,7 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
     if (job.exited) return;
     job.exited = true;
     job.listener.exit(code);
-    // Nothing may outlive its command; alone in here, it is all that there is.
+    // No process may outlive its command. If no other command runs, everything in the sandbox can be killed.
     if (busy()) say(`k ${job.group}\n`);
     else {
       job.sweeping = !ended;
@@ -139,7 +141,7 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
     if (job.exited) settle(job);
     else job.ask = setTimeout(inquire, askMs, job);
   };
-  /** The pipes are closed and no exit was told: is there still somebody to tell it? */
+  /** The pipes are closed but no exit was reported: asks whether the job's waiter is still alive. */
   const inquire = (job: Job) => {
     if (job.exited) return;
     if (job.waiter !== undefined) say(`w ${job.slot} ${job.waiter}\n`);
@@ -162,7 +164,7 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
       for (const job of waiting.splice(0)) begin(job);
       return;
     }
-    // Nobody is left who could hold them.
+    // Everything was killed, so no process holds these slots any more.
     if (verb === "q") free.push(...held.splice(0));
     const job = [...jobs.values()].find((each) => each.slot === Number(slot));
     if (job === undefined) return;
@@ -174,7 +176,7 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
       if (job.killed) say(`k ${job.group}\n`);
     } else if (verb === "x") exited(job, Number(first));
     else if (verb === "w") {
-      // The slot may be another command's by now.
+      // The slot may belong to another command by now.
       if (first === job.waiter) exited(job, null);
     } else if (verb === "q") {
       job.sweeping = false;
@@ -184,13 +186,13 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
 
   const lose = () => {
     over = true;
-    // What is still being made would stand in a folder that is being removed.
+    // Pipes that are still being made would end up in a folder that is being removed.
     if (ended || making > 0) return;
     ended = true;
-    // Told first: whoever tries again then gets another one.
+    // Notified first, so that a command that is retried gets another sandbox.
     gone();
     for (const job of jobs.values()) {
-      // Process 1 says that it starts one before it does: what it did not say has not run.
+      // Process 1 reports a job before it starts it: one that was not reported has not run.
       if (job.group === undefined) {
         jobs.delete(job.id);
         job.pipes?.destroy();

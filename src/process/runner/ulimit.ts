@@ -1,8 +1,8 @@
 import { closeOthers } from "./init-script.ts";
 
-/** What a command and what it starts may use at most, as shell commands that run before it. */
+/** Resource limits of a command and its descendants, as shell commands that run before it. */
 
-/** 0: none. */
+/** 0 means no limit. */
 export type CommandLimits = {
   commandProcesses: number;
   commandFiles: number;
@@ -10,7 +10,10 @@ export type CommandLimits = {
   commandMemoryBytes: number;
 };
 
-/** Those that a process of ours can have too, before anything runs; a limit above the system's own is left out. */
+/**
+ * Limits that the runner itself can have too, set once before anything runs. A limit above the system's own is left
+ * out.
+ */
 export const limitsOf = ({ commandProcesses, commandFiles, commandFileBytes }: CommandLimits): string =>
   [
     closeOthers,

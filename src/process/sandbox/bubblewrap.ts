@@ -3,23 +3,23 @@ import { join } from "node:path";
 import type { Mount, SandboxPlace } from "./place.ts";
 import { topLink } from "./system-mount.ts";
 
-/** The arguments of bubblewrap. Every one of them is there because leaving it out was seen to open a way out (T6). */
+/** The arguments of bubblewrap. Each is there because leaving it out was seen to open a way out (test T6). */
 
 export type Wrap = {
   bwrap: string;
   place: SandboxPlace;
   system: readonly Mount[];
-  /** Folder of this sandbox, for the files it needs. */
+  /** Folder for the files of this one sandbox. */
   folder: string;
   network: boolean;
-  /** Mounted last, over the tree too. */
+  /** Mounted last, also over the tree. */
   extra?: readonly Mount[];
-  /** What runs in it, as process 1. */
+  /** Runs in it as process 1. */
   command: readonly string[];
   cwd: string;
 };
 
-/** Named, so that a test can leave one out and see that the self-test finds it missing. */
+/** By name, so that a test can leave one out and check that the self-test notices. */
 export const guards = {
   user: ["--unshare-user"],
   "no-more-users": ["--disable-userns"],
@@ -61,7 +61,7 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
     ...(wrap.network || without.includes("network") ? [] : ["--unshare-net"]),
     "--proc",
     "/proc",
-    // Root without any capability is still the owner of the kernel's settings, and may write them.
+    // Even without capabilities, root owns the kernel's settings in /proc and could write them.
     ...(without.includes("settings") ? [] : ["--remount-ro", "/proc"]),
     ...hidden(),
     "--dev",
@@ -88,7 +88,7 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
   ];
 };
 
-/** Only what is there can be covered: nothing can be made in /proc. Looked for once. */
+/** Only existing paths can be covered, because nothing can be created in /proc. Determined once. */
 let found: string[] | undefined;
 const hidden = (): string[] =>
   (found ??= procHidden.flatMap((name) =>

@@ -17,11 +17,11 @@ import type { Mount } from "./place.ts";
 import { isWithin, standard } from "./system-mount.ts";
 
 /**
- * /etc of the sandboxes: the few files that programs need, copied once at the start, for a mount of each in every
- * sandbox costs more than all the rest of opening it. What changes while a machine runs is mounted, not copied.
+ * /etc inside sandboxes: the few files that programs need, copied once at the start, because a mount for each in every
+ * sandbox costs more than the rest of opening it. Files that change while a machine runs are mounted instead.
  */
 
-/** Names in /etc, `*` at the end for any rest. No file that holds a password, a token or a key. */
+/** Names in /etc; `*` at the end matches any rest. No file that holds a password, a token or a key. */
 const names = [
   "alternatives",
   "bash.bashrc",
@@ -62,10 +62,13 @@ const names = [
   "ssl/openssl.cnf",
 ];
 
-/** A folder with more files than this is mounted: there are few of these, and copying them would delay the start. */
+/** A folder with more files than this is mounted instead: these are few, and copying them would delay the start. */
 const copied = 16;
 
-/** Makes the copy anew, with a place in it for each of `mounts` that is below /etc; what is to be mounted before them. */
+/**
+ * Makes a new copy, with a mount point in it for each of `mounts` below /etc. Returns what must be mounted before
+ * those.
+ */
 export const copyEtc = (folder: string, mounts: readonly Mount[]): Mount[] => {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true, mode: 0o755 });
@@ -84,12 +87,12 @@ export const copyEtc = (folder: string, mounts: readonly Mount[]): Mount[] => {
   return [{ kind: "ro", from: folder, to: "/etc" }, ...large];
 };
 
-/** False: it is better mounted. */
+/** False: the path should be mounted instead. */
 const copy = (from: string, to: string): boolean => {
   if (!isReadable(from)) return true;
   mkdirSync(dirname(to), { recursive: true });
   if (standard.some((root) => isWithin(root, from))) {
-    // What every sandbox has anyway need not be copied.
+    // Every sandbox mounts the target anyway, so a link suffices.
     symlinkSync(from, to);
     return true;
   }
@@ -108,7 +111,7 @@ const isReadable = (path: string): boolean => {
   }
 };
 
-/** What a mount stands on: the copy is read-only once it is mounted itself. */
+/** Makes a mount point: the copy is read-only once it is mounted itself. */
 const makePlace = (at: string, mount: Mount): void => {
   if (existsSync(at)) return;
   mkdirSync(dirname(at), { recursive: true });

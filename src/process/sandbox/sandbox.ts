@@ -7,20 +7,21 @@ import { systemMounts } from "./system-mount.ts";
 import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
 
 /**
- * What keeps commands apart from this machine, decided once at the start by trying it, and never changed while the
- * service runs: a command whose sandbox cannot be made fails.
- *   1 bubblewrap     its own files, processes, network; nothing outlives it
- *   2 pid-namespace  its own processes; nothing outlives it
- *   3 process-group  nothing of its own; what leaves its group is searched for
+ * The three ways to isolate commands from this machine. One is chosen at the start by trying it, and never changed
+ * while the service runs: a command whose sandbox cannot be opened fails.
+ *
+ * 1. bubblewrap: own files, processes and network; nothing outlives it.
+ * 2. pid-namespace: own processes; nothing outlives it.
+ * 3. process-group: no isolation; processes that leave their group are searched for.
  */
 
 export type SandboxName = "bubblewrap" | "pid-namespace" | "process-group";
 
 export type SandboxRequest = {
   place: SandboxPlace;
-  /** Of this sandbox alone, for its pipes and small files. */
+  /** For the pipes and small files of this one sandbox. */
   folder: string;
-  /** Asked with the folder's path inside. */
+  /** The command to run as process 1, given the folder's path inside. */
   command: (io: string) => readonly string[];
   cwd: string;
   network?: boolean;
@@ -33,13 +34,13 @@ export type Sandbox = {
   network: boolean;
   /** Why it is not tier 1, with the remedy. */
   note: string | undefined;
-  /** Variables of the tools that it makes readable. */
+  /** Environment variables for the toolchains that it makes readable. */
   env: Readonly<Record<string, string>>;
   /** The command line that opens a sandbox; undefined in tier 3. */
   wrap: ((request: SandboxRequest) => string[]) | undefined;
 };
 
-/** What of this machine a sandbox is made from. */
+/** What a sandbox takes from this machine. */
 export type Machine = MachineEnvironment & {
   path: string;
   dataDir: string;
@@ -56,7 +57,7 @@ export const processGroupSandbox: Sandbox = {
   wrap: undefined,
 };
 
-/** Where a sandbox's pipes and its first program are inside. */
+/** Paths inside a sandbox: its pipes, and its first program. */
 const ioAt = "/run/sortie/io";
 const bashAt = "/run/sortie/bash";
 
@@ -103,8 +104,8 @@ export const bubblewrapSandbox = (
 };
 
 /**
- * A bash that can be run and not read: the kernel then lets nobody of the same user look into its memory or its
- * descriptors, so that a command cannot speak in place of the process that watches it.
+ * A copy of bash that can be executed but not read. The kernel then lets no process of the same user inspect its memory
+ * or descriptors, so a command cannot impersonate the process that watches it.
  */
 const bashCopy = (path: string, dataDir: string): string => {
   const bash = findProgram("bash", path) ?? "/bin/bash";
@@ -121,7 +122,7 @@ export const namespaceSandbox = (path: string, network: boolean): Sandbox => {
   const unshare = findProgram("unshare", path) ?? "unshare";
   const bash = findProgram("bash", path) ?? "/bin/bash";
   const setpriv = findProgram("setpriv", path);
-  /** `unshare` takes what is in it along, but nobody tells it that the service was killed. */
+  /** `unshare` ends its children with itself, but does not notice that the service was killed. */
   const withParent = setpriv === undefined ? [] : [setpriv, "--pdeathsig", "KILL"];
   const user = process.getuid?.() === 0 ? [] : ["--user", "--map-current-user"];
   return {
@@ -148,5 +149,5 @@ export const namespaceSandbox = (path: string, network: boolean): Sandbox => {
   };
 };
 
-/** Brings up the loopback interface of a network of its own; needs iproute2. bubblewrap does that itself. */
+/** Brings up the loopback interface of a separate network; needs iproute2. bubblewrap does this by itself. */
 export const loopbackUp = "ip link set lo up";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { SandboxPlace } from "./place.ts";
 import type { Sandbox } from "./sandbox.ts";
 
-/** The self-test of a sandbox: what it says of itself is believed only once it was seen from the inside. */
+/** The self-test of a sandbox: a tier is used only after its isolation was checked from the inside. */
 
 type Tried = { ok: true } | { ok: false; why: string };
 
@@ -21,8 +21,8 @@ export const execute = (
   });
 
 /**
- * Looks from the inside for what should not be possible there; each finding is one word. What it looks for is what the
- * guards of `bubblewrap.ts` are for, so that a guard that is missing or without effect is found at the start.
+ * Tries from the inside what should be impossible there; each finding is one word. It covers what the guards of
+ * `bubblewrap.ts` are for, so that a missing or ineffective guard is found at the start.
  */
 export const selfTest = async (sandbox: Sandbox, path: string): Promise<Tried & { found: string[] }> => {
   if (sandbox.wrap === undefined) return { ok: true, found: [] };

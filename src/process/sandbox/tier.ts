@@ -13,22 +13,25 @@ import {
 import { isWithin } from "./system-mount.ts";
 import { toolEnv } from "./toolchain.ts";
 
-/** Which sandbox this machine gets: the best that passes its self-test, and for every other one why not. */
+/**
+ * Chooses the sandbox of this machine: the best tier that passes its self-test, with the reason against each better
+ * one.
+ */
 
 export type SandboxOptions = Machine & {
   mode: "auto" | "required";
-  /** What asked for `required`, for the message. */
+  /** What asked for `required`, for the error message. */
   source: string;
   /** undefined: off where that is possible. */
   network: boolean | undefined;
-  /** The strongest tier to use. */
+  /** The strongest tier to use; tier 1 by default. */
   tier?: 1 | 2 | 3;
 };
 
 const needUsers =
   "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=15000; on Ubuntu 24.04 kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap; in a container run it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, with AppArmor apparmor=unconfined, too), or run the service where they are";
 
-/** What stands in the way of tier 1 and what to do about it; undefined: nothing. */
+/** Tries tier 1; otherwise says why it is impossible and what to do about it. */
 const tryBubblewrap = async (
   options: SandboxOptions,
   network: boolean,
@@ -61,7 +64,7 @@ const tryNamespace = async (options: SandboxOptions): Promise<Sandbox | undefine
   if (options.tier === 3) return undefined;
   if (process.platform !== "linux" || findProgram("unshare", options.path) === undefined) return undefined;
   const { path } = options;
-  // Without a loopback interface most tests of servers would fail: then the network stays.
+  // Without a loopback interface most tests of servers would fail, so the network stays on then.
   const off = options.network !== true && findProgram("ip", path) !== undefined;
   for (const network of off ? [false, true] : [true]) {
     const sandbox = namespaceSandbox(path, network);
@@ -85,7 +88,7 @@ const loopbackComesUp = async (sandbox: Sandbox, path: string): Promise<boolean>
 
 const oneLine = (text: string): string => (text.split("\n")[0] ?? "").slice(0, 300);
 
-/** The best tier there is; throws `StartError(78)` with the remedy when that is not enough. */
+/** The best available tier. Throws `StartError` with exit code 78 and the remedy if it is weaker than required. */
 export const findSandbox = async (options: SandboxOptions): Promise<Sandbox> => {
   for (const path of options.paths)
     if (isWithin(path, options.home) || isWithin(path, options.dataDir) || isWithin(options.dataDir, path))

@@ -2,17 +2,17 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Launchers such as rustup's `cargo` or pyenv's `python3` look for what they start below HOME, which is another one for
- * commands: these variables tell them where it stands.
+ * Launchers such as rustup's `cargo` or pyenv's `python3` look below HOME for what they start. Commands have another
+ * HOME, so these variables tell the launchers where it is.
  */
 
 export type MachineEnvironment = {
   home: string;
-  /** The service's environment: where the operator has moved a toolchain. */
+  /** The service's environment, in which the operator may have moved a toolchain. */
   env?: Readonly<Record<string, string | undefined>>;
 };
 
-/** By variable, the folder below HOME that stands for it when it is not set; "" = none. */
+/** By variable, its default folder below HOME; "" for none. */
 const homes: Readonly<Record<string, string>> = {
   RUSTUP_HOME: ".rustup",
   PYENV_ROOT: ".pyenv",
@@ -26,7 +26,7 @@ const homes: Readonly<Record<string, string>> = {
 const movedTo = (value: string | undefined): string | undefined =>
   value?.startsWith("/") && existsSync(value) ? value : undefined;
 
-/** Folders that the operator's environment names. */
+/** Toolchain folders named in the operator's environment. */
 export const movedTools = ({ env = {} }: MachineEnvironment): string[] =>
   Object.keys(homes).flatMap((name) => movedTo(env[name]) ?? []);
 
@@ -37,10 +37,10 @@ export const toolEnv = ({ home, env = {} }: MachineEnvironment, network: boolean
     const folder = movedTo(env[name]) ?? standard;
     if (folder !== undefined) found[name] = folder;
   }
-  // A toolchain is the operator's to install, wherever commands could write it.
+  // Installing a toolchain is up to the operator, even where commands could write it.
   if (found["RUSTUP_HOME"] !== undefined) found["RUSTUP_AUTO_INSTALL"] = "0";
   if (network) return found;
-  // With the network cargo downloads into a folder of the command's own; without, what is there is all that there is.
+  // With network, cargo downloads into the command's own folder; without, it can only use what is there already.
   const cargo = movedTo(env["CARGO_HOME"]) ?? join(home, ".cargo");
   if (existsSync(join(cargo, "registry"))) found["CARGO_HOME"] = cargo;
   if (existsSync(join(cargo, "bin"))) found["CARGO_NET_OFFLINE"] = "true";
