@@ -2,17 +2,17 @@
 
 export type SquadRef = { id: string; version: string; digest: string; scope: "builtin" | "user" | "project" };
 
-/** `provider/model`, e.g. `anthropic/claude-sonnet-4-5` or `builtin/rules-1`. The first slash separates. */
+/** `provider/model`, e.g. `anthropic/claude-sonnet-4-5` or `builtin/rules-1`. The first slash separates the two. */
 export type ModelRef = `${string}/${string}`;
 
 export type AgentSpec = {
   name: string;
   instructions: string;
   tools: readonly string[];
-  /** Names of agents of the same squad that this one may start. */
+  /** Names of agents of the same squad that this one may delegate to. */
   delegates: readonly string[];
   model?: ModelRef;
-  /** Who runs its loop: we (absent), or a program of the operator's configuration, spoken to over ACP. */
+  /** What runs its loop: the service (absent), or a program from the operator's configuration, over ACP. */
   runtime?: `acp:${string}`;
 };
 

@@ -1,12 +1,12 @@
 import type { EventData, EventType } from "../protocol/event/event.ts";
 import type { missionEvents } from "../protocol/event/mission.ts";
 
-/** Facts. `DomainEvent` is what a decision produces; `Recorded` is what the log gave it a place for. */
+/** Events. A decision produces `DomainEvent`s; the log makes them `Recorded` by giving them a position. */
 
-/** One Task's or one Mission's events. The id is the Task's, or that of the Mission's session. */
+/** Id of the events of one Task or Mission: the Task's id, or that of the Mission's session. */
 export type StreamID = string;
 
-/** Place in the whole log; the id of the event stream. */
+/** An event's place in the whole log, and its id in the event stream. */
 export type Position = number;
 
 export type DomainEvent = { [K in EventType]: { type: K; data: EventData[K] } }[EventType];
@@ -14,13 +14,13 @@ export type DomainEvent = { [K in EventType]: { type: K; data: EventData[K] } }[
 export type Recorded = DomainEvent & {
   position: Position;
   stream: StreamID;
-  /** 1 for the first event of the stream, without gaps. */
+  /** Its number within the stream: 1 for the first event, without gaps. */
   version: number;
-  /** When it was committed; ISO-8601 with milliseconds. */
+  /** When it was committed; ISO 8601 with milliseconds. */
   at: string;
 };
 
-/** The id of a Task's first message, its request. */
+/** The id of the message that is a Task's request. */
 export const requestMessageID = (taskID: string): string => taskID.replace(/^task_/, "msg_");
 
 export const sessionOf = (event: DomainEvent): string | undefined => {
@@ -30,7 +30,7 @@ export const sessionOf = (event: DomainEvent): string | undefined => {
 
 type MissionEventType = keyof typeof missionEvents;
 
-/** By name: the page in the browser has these words too, and not the schemas. */
+/** Listed by name, because the web page uses this module without the schemas. */
 const ofMission: Readonly<Record<MissionEventType, true>> = {
   "mission.created": true,
   "mission.woken": true,
@@ -47,9 +47,9 @@ const ofMission: Readonly<Record<MissionEventType, true>> = {
   "squad.refused": true,
 };
 
-/** A fact that only a Mission's log has. */
+/** Whether an event occurs only in the log of a Mission. */
 export const isOfMission = <E extends DomainEvent>(event: E): event is E & { type: MissionEventType } =>
   Object.hasOwn(ofMission, event.type);
 
-/** Whether a stream is a Mission's: its id is its session's. */
+/** Whether a stream is a Mission's: its id is a session id. */
 export const isMission = (stream: StreamID): boolean => stream.startsWith("ses_");

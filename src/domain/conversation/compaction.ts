@@ -2,20 +2,20 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { type ChatMessage, type Conversation, isService, type UserMessage } from "./message.ts";
 
 /**
- * When a conversation is too long for its model, and which turns a summary replaces. Sizes are tokens: what the
- * provider counted with the last reply, and a quarter of the characters for what came since.
+ * Decides when a conversation is too long for its model, and which turns a compaction replaces. Sizes are in tokens:
+ * what the provider counted with the last reply, plus a quarter of the characters since.
  */
 
-/** Of the window: a request that would be longer is shortened first. */
+/** Share of the window: the conversation is compacted before a request longer than this. */
 const fullAt = 0.8;
-/** Of the window: the newest turns that stay as they are, and the user's own messages. */
+/** Shares of the window: for the newest turns, which stay unchanged, and for the user's messages. */
 const keptShare = 0.25;
 const messagesShare = 0.15;
-/** Of the window: less than this is not worth a summary. */
+/** Share of the window: a compaction that frees less than this is not worthwhile. */
 const worthShare = 0.1;
 
 const perToken = 4;
-/** Where the provider counted: characters a token has at most. Some leave what they cached out of their count. */
+/** The most characters of a token, when the provider counted: some leave cached tokens out of their count. */
 const perTokenAtMost = 6;
 
 const imageChars = 6_000;
@@ -23,7 +23,7 @@ const inlinedChars = 100_000;
 
 const sizes = new WeakMap<ChatMessage, number>();
 
-/** Characters of a message of a finished turn, as the model reads it. */
+/** Characters of a message, as the model reads it. Cached, so its turn must be complete. */
 export const charsOf = (message: ChatMessage): number => {
   const known = sizes.get(message);
   if (known !== undefined) return known;
@@ -59,7 +59,7 @@ const inputChars = (input: unknown): number => {
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 const charsIn = (messages: readonly ChatMessage[]): number => sum(messages.map(charsOf));
 
-/** Tokens of the next request. `overhead`: characters of the handbook and the tools. */
+/** Estimated tokens of the next request. `overhead`: characters of the instructions and the tools. */
 export const estimate = (chat: Conversation, overhead: number): number => {
   const unread = chat.unread.map(({ message }) => message);
   const all = overhead + charsIn(chat.said) + charsIn(unread);
@@ -69,24 +69,26 @@ export const estimate = (chat: Conversation, overhead: number): number => {
   return Math.ceil(Math.max(chat.tokens + since / perToken, all / perTokenAtMost));
 };
 
-/** A window that the handbook fills by half is too small for any summary to help. */
+/** Whether to compact. If the instructions alone fill half the window, no compaction would help. */
 export const isFull = (chat: Conversation, overhead: number, window: number): boolean =>
   overhead / perToken < window / 2 && estimate(chat, overhead) > window * fullAt;
 
 export type Compaction = Pick<EventData["conversation.compacted"], "through" | "kept" | "carried"> & {
-  /** The turns that go, with the messages between them. */
+  /** The turns to replace, with the messages between them. */
   gone: ChatMessage[];
-  /** Characters of what stays, beside the summary. */
+  /** Characters of what stays, not counting the summary. */
   stays: number;
 };
 
-/** Which turns go; undefined: there is nothing whose end would make room. `forced`: however little it is. */
+/**
+ * Which turns to replace; undefined if none can be, or too little would be gained. `forced`: however little that is.
+ */
 export const planCompaction = (chat: Conversation, window: number, forced: boolean): Compaction | undefined => {
   const chars = window * perToken;
   const turns = chat.said.flatMap((message, at) =>
     message.role === "assistant" && message.calls.length > 0 ? [at] : [],
   );
-  // The newest turn stays: its results have not been read yet.
+  // The newest turn stays, because the model has not read its results yet.
   const ends = (chat.said.at(-1)?.role === "tool" ? turns.slice(0, -1) : turns).map((at) => at + 2);
   const end = ends.find((at) => charsIn(chat.said.slice(at)) <= chars * keptShare) ?? ends.at(-1);
   const reply = end === undefined ? undefined : chat.said[end - 2];
@@ -107,7 +109,7 @@ export const planCompaction = (chat: Conversation, window: number, forced: boole
   };
 };
 
-/** What people wrote stays word for word: the request always, of the rest the newest that have room. */
+/** What people wrote stays verbatim: the request always, and of the other messages the newest that fit. */
 const keepers = (gone: readonly ChatMessage[], room: number): UserMessage[] => {
   const written = gone.flatMap((message) =>
     message.role === "user" && message.source !== "checks" && !isService(message) ? [message] : [],

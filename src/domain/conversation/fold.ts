@@ -12,15 +12,16 @@ import {
 } from "./message.ts";
 
 /**
- * What one session's model reads, as a fold. A message that came while the model was answering, or while its calls
- * ran, stands after that turn's tool results: providers refuse a call without its result.
+ * The conversation of one session, as its model reads it, folded from events. A message that arrived while the model
+ * was answering, or while its calls ran, is placed after that turn's tool results, because providers reject a call
+ * without a result.
  */
 
-/** Whether an event is part of a session's conversation. `root`: it is the Orchestrator's. */
+/** Whether an event is part of a session's conversation. `root`: the session is the Orchestrator's. */
 export const belongsTo = (event: Recorded, sessionID: string, root: boolean): boolean =>
   event.type === "task.settled" || (event.type === "budget.warned" ? root : sessionOf(event) === sessionID);
 
-/** Folds one event of the session in. The conversation belongs to the one run that folds it and is changed in place. */
+/** Folds in one event of the session. The conversation belongs to the run that folds it and is modified in place. */
 export const applyEvent = (chat: Conversation, event: Recorded): void => {
   switch (event.type) {
     case "task.created": {
@@ -89,7 +90,7 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
       const { callID, tool, input } = event.data;
       if (chat.turn === undefined) return;
       chat.turn.reply.calls.push({ callID, tool, input });
-      // An external agent's call may join those that are open.
+      // An external agent may start a call while others are open.
       if (chat.turn.results.length < chat.turn.reply.calls.length) chat.turn.results.push(undefined);
       return;
     }
@@ -147,13 +148,13 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
   }
 };
 
-/** The agent has finished, or was ended: what waited for that is read next. */
+/** Makes the messages that waited for the agent to finish the next ones that it reads. */
 const deliver = (chat: Conversation, version: number): void => {
   for (const message of chat.queued) chat.unread.push({ version, message });
   chat.queued = [];
 };
 
-/** The events that a conversation is made of. */
+/** The events that `applyEvent` needs. */
 export const conversationTypes = [
   "task.created",
   "session.started",
@@ -175,7 +176,7 @@ export const conversationTypes = [
 
 type Compacted = Recorded & { type: "conversation.compacted" };
 
-/** What stands in place of the turns up to `through`: the messages that are kept, then the summary. */
+/** What replaces the turns up to `through`: the messages that are kept, then the summary. */
 const replacement = (event: Compacted, gone: readonly ChatMessage[]): ChatMessage[] => {
   const kept = new Set(event.data.kept);
   const summary: UserMessage = {
@@ -194,7 +195,7 @@ const replacement = (event: Compacted, gone: readonly ChatMessage[]): ChatMessag
 const compact = (chat: Conversation, event: Compacted): void => {
   chat.tokens = 0;
   const last = chat.said.findIndex((message) => message.role === "assistant" && message.version === event.data.through);
-  // A conversation that was opened from a later summary has none of this.
+  // A conversation restored from a later compaction does not contain these turns.
   if (last < 0) return;
   const end = chat.said[last + 1]?.role === "tool" ? last + 2 : last + 1;
   chat.said.splice(0, end, ...replacement(event, chat.said.slice(0, end)));
@@ -203,7 +204,7 @@ const compact = (chat: Conversation, event: Compacted): void => {
   for (const callID of chat.outputs.keys()) if (!stay.has(callID)) chat.outputs.delete(callID);
 };
 
-/** Events up to `through` that a conversation opened from its newest summary still needs, if they are named there. */
+/** Types of the earlier events that `restoreFromCompaction` needs, as far as the compaction names them. */
 export const messageEventTypes = [
   "task.created",
   "session.started",
@@ -216,7 +217,10 @@ export const messageEventTypes = [
   "mission.reminded",
 ] as const;
 
-/** The conversation as it stood right after `through`, out of its newest summary; what came later is folded in after. */
+/**
+ * The conversation right after its newest compaction; later events are folded in afterwards. `messages`: the events
+ * that the compaction names in `kept` and `carried`.
+ */
 export const restoreFromCompaction = (event: Compacted, messages: readonly Recorded[]): Conversation => {
   const of = (versions: readonly number[]): Conversation => {
     const chat = emptyConversation();
@@ -228,7 +232,7 @@ export const restoreFromCompaction = (event: Compacted, messages: readonly Recor
   return { ...of(event.data.carried), said: replacement(event, kept), note: event.data.note };
 };
 
-/** Ends a turn with what its calls gave; a call that never ended (a cancelled attempt) is told as interrupted. */
+/** Ends a turn with the results of its calls. A call without one (of a cancelled attempt) counts as interrupted. */
 const closeTurn = (chat: Conversation): void => {
   if (chat.turn === undefined) return;
   const { reply, results } = chat.turn;

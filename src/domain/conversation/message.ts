@@ -1,25 +1,25 @@
 import type { AttachmentRef, BlobRef, LongText } from "../../protocol/text.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 
-/** What one session's model reads. */
+/** The messages of one session, as its model reads them. */
 
 export type UserMessage = {
   role: "user";
   messageID: string;
-  /** Of the event that it came with. */
+  /** Version of the event that it came with. */
   version: number;
   source: string;
   text: LongText;
   attachments: AttachmentRef[];
-  /** It made a settled Task active again: what came before is history. */
+  /** It made a settled Task active again: earlier messages are history. */
   restarted?: true;
-  /** The text is the summary of older turns; the agent's note, as it stood then, belongs to it. */
+  /** The text is the summary of a compaction. `note`: the agent's note at that time, which belongs to it. */
   summary?: { note: string | null };
 };
 export type AssistantMessage = {
   role: "assistant";
   messageID: string;
-  /** Of the reply's event. */
+  /** Version of the reply's event. */
   version: number;
   text: LongText;
   calls: { callID: string; tool: string; input: EventData["tool.started"]["input"] }[];
@@ -38,21 +38,21 @@ export type ToolMessage = {
 export type ChatMessage = UserMessage | AssistantMessage | ToolMessage;
 
 export type Conversation = {
-  /** Read by the model, or said by it. */
+  /** What the model has read or said. */
   said: ChatMessage[];
-  /** Not yet read, with the version of their event. */
+  /** Messages not yet read, with the versions of their events. */
   unread: { version: number; message: UserMessage }[];
   /** Messages that wait for the agent to finish. */
   queued: UserMessage[];
-  /** What the agent noted last, word for word. */
+  /** The agent's latest note, verbatim. */
   note: string | null;
-  /** Whether the last reply was the agent's last word. */
+  /** Whether the agent's last reply was its final one. */
   idle: boolean;
-  /** The last reply's calls that still miss a result, and the results so far, in call order. */
+  /** The last reply whose calls are not all finished, and their results so far in call order. */
   turn: { reply: AssistantMessage; results: (ToolMessage["results"][number] | undefined)[] } | undefined;
-  /** Tokens of the last request and its reply, as the provider counted them; 0 = unknown. */
+  /** Tokens of the last request and its reply, as counted by the provider; 0 = unknown. */
   tokens: number;
-  /** Whole texts behind results that were cut, by call. */
+  /** Full texts of truncated results, by call. */
   outputs: Map<string, BlobRef>;
 };
 
@@ -67,15 +67,15 @@ export const emptyConversation = (): Conversation => ({
   outputs: new Map(),
 });
 
-/** How the ids of messages begin that nobody sent: the service's own words to the model. */
+/** Prefix of the ids of messages that the service itself addresses to the model. */
 export const serviceMessage = "service-";
 export const isService = ({ messageID }: { messageID: string }): boolean => messageID.startsWith(serviceMessage);
 
-/** What the agent said last; empty: nothing yet. */
+/** The agent's last text; empty if there is none yet. */
 export const lastWordOf = ({ said }: Conversation): LongText =>
   said.findLast((message) => message.role === "assistant")?.text ?? "";
 
-/** What the next request holds: everything said, then what nobody has read yet. */
+/** The messages of the next request: everything said, then what is unread. */
 export const messagesOf = (chat: Conversation): ChatMessage[] => [
   ...chat.said,
   ...chat.unread.map(({ message }) => message),

@@ -3,7 +3,7 @@ import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { CheckState } from "../../protocol/task/status.ts";
 import { type CheckRun, isCurrent, type TaskState } from "../state/task.ts";
 
-/** The checks of a Task with their newest results, as status, board and archive show them. */
+/** A Task's checks with their newest results, as status, board and archive show them. */
 
 export const specsOf = ({ checks, ownChecks: own }: TaskState): CheckSpec[] => [...checks, ...own];
 
@@ -33,13 +33,13 @@ export const checksOf = (state: TaskState): CheckState[] =>
     };
   });
 
-/** It has no result on the files as they are. */
+/** It has no result for the files in their present state. */
 export const isDue = (state: TaskState, { id }: CheckSpec): boolean => {
   const result = state.results[id];
   return result === undefined || !isCurrent(state, result);
 };
 
-/** The required ones of these whose newest result is no pass. */
+/** The required ones of these checks whose newest result is not a pass. */
 export const failedOf = (state: TaskState, checks: readonly CheckSpec[]): CheckRun[] =>
   checks.flatMap((check) => {
     const result = state.results[check.id];

@@ -2,29 +2,31 @@ import type { Recorded } from "../event.ts";
 import { isOpenSlice, type Evidence, type Slice, type TaskState } from "../state/task.ts";
 import { specsOf } from "./check.ts";
 
-/** Evidence: what the service itself saw of the work, by slice, and whether it still speaks of what is there. */
+/**
+ * Evidence: what the service itself observed of the work, by slice, and whether it still applies to the present files.
+ */
 
-/** The newest are kept in the fold; the log and the ledger have all. */
+/** How many of each kind the fold keeps, newest first; the log and the ledger have all of them. */
 const kept = { change: 3, command: 12, check: 24, artifact: 12 } as const;
 
-/** Seen under the contract as it stands, on the files as they are. */
+/** Observed under the present contract, on the present files. */
 export const isCurrentEvidence = (state: TaskState, slice: Slice, proof: Evidence): boolean =>
   proof.of[slice.sliceID] === slice.contract.revision &&
   proof.edits === state.edits &&
   (proof.kind !== "check" || proof.tree === null || proof.tree === (state.tree?.tree ?? state.workspace?.baseTree));
 
-/** Seen on the files as they are now. */
+/** Whether any evidence applies to the present files. */
 export const hasEvidence = (state: TaskState, slice: Slice): boolean =>
   state.evidence.some((proof) => isCurrentEvidence(state, slice, proof));
 
-/** Slices that a session works on; the Orchestrator on all that nobody else was given. */
+/** The open slices that a session works on: those it was given, otherwise all. */
 const slicesOf = (state: TaskState, sessionID: string | null): Slice[] => {
   const session = state.sessions.find((each) => each.sessionID === sessionID);
   const own = session?.sliceIDs ?? [];
   return state.slices.filter((slice) => isOpenSlice(slice) && (own.length === 0 || own.includes(slice.sliceID)));
 };
 
-/** The fold with something more that was seen. */
+/** Adds evidence, for all open slices that its session works on. */
 export const addEvidence = (
   state: TaskState,
   seen: Omit<Evidence, "edits" | "of"> & { edits?: number },
@@ -54,7 +56,7 @@ export const commandEvidence = (state: TaskState, event: Recorded & { type: "too
   });
 };
 
-/** A file that an agent handed over; what a check or a caller made is told of with them. */
+/** Only an artifact that an agent handed over is evidence; one made by a check or a caller is not. */
 export const artifactEvidence = (state: TaskState, { data, at }: Recorded & { type: "artifact.recorded" }) => {
   const { artifactID: id, title, filename, bytes, by } = data;
   if (by.kind !== "call") return {};

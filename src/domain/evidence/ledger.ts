@@ -2,17 +2,18 @@ import type { BlobRef, LongText } from "../../protocol/text.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 
 /**
- * The ledger: what the log holds as evidence (calls, checks, reviews, settlements, trees, landings, artifacts, ends), each
- * entry bound to the one before it by its hash. A fold of the events as the archive has them, stored nowhere else.
+ * The ledger: what the log holds as evidence (calls, checks, reviews, settlements, trees, landings, artifacts, ends),
+ * each entry bound to the one before it by its hash. A fold of the events as the archive has them, stored nowhere else.
  *
- * hash = SHA-256 of the UTF-8 text `sortie ledger 1`, newline, `prev`, newline, the entry's canonical JSON without `prev` and
- * `hash`; hexadecimal. `prev` of the first entry is the SHA-256 of `sortie ledger 1`, newline, the Task's id.
+ * hash = SHA-256 of the UTF-8 text `sortie ledger 1`, newline, `prev`, newline, the entry's canonical JSON without
+ * `prev` and `hash`; hexadecimal. `prev` of the first entry is the SHA-256 of `sortie ledger 1`, newline, the Task's
+ * id.
  */
 
 /** Hexadecimal, of the text's UTF-8 bytes. */
 export type Sha256 = (text: string) => string;
 
-/** Where the chain stands: `entries` so far, and the last hash. */
+/** The number of entries so far, and the hash of the last one. */
 export type Head = { entries: number; head: string };
 
 export type Entry = { seq: number; eventID: number; at: string } & Evidence & { prev: string; hash: string };
@@ -48,7 +49,7 @@ export const ledgerOf = (taskID: string, frames: Iterable<Frame>, sha256: Sha256
 
 type Evidence = NonNullable<ReturnType<typeof evidenceOf>>;
 
-/** What of an event can be shown to hold, or be disputed. */
+/** The fields of an event that can be verified or disputed. */
 const evidenceOf = (frame: Frame, sha256: Sha256) => {
   switch (frame.type) {
     case "tool.finished": {
@@ -101,18 +102,20 @@ const evidenceOf = (frame: Frame, sha256: Sha256) => {
 const textHash = (text: LongText, sha256: Sha256): string =>
   typeof text === "string" ? sha256(text) : text.blob.sha256;
 
-/** The whole output of a call or a check, where it is not in the event itself. */
+/** The full output of a call or a check, if it is not in the event itself. */
 export const logOf = ({ type, data }: Frame): BlobRef | undefined => {
   if (type === "check.finished") return data.log;
   if (type !== "tool.finished") return undefined;
   return data.full ?? (typeof data.output === "string" ? undefined : data.output.blob);
 };
 
-/** By the event, whose number stays when entries around it are gone. */
+/**
+ * Path of an event's log in the archive. Named by the event's id, which stays the same when other entries are left out.
+ */
 export const logName = (frame: Pick<Frame, "id">, folder = "execution-flow/"): string =>
   `${folder}logs/${frame.id}.txt`;
 
-/** RFC 8785: keys in the order of their UTF-16 code units, no white space. */
+/** Canonical JSON (RFC 8785): keys in the order of their UTF-16 code units, no white space. */
 export const canonical = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);

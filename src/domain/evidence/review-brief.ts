@@ -1,14 +1,14 @@
 import type { Goal } from "../../protocol/task/status.ts";
 
-/** What a reviewer is given, as text, and read back by those that judge without a language model. */
+/** The text that a reviewer gets, and how reviewers without a language model read it back. */
 
 export type Brief = { request: string; diff: string; parts: JudgedPart[] };
 /** A slice, or a check that is judged. */
 export type JudgedPart = {
-  /** As the verdict names it: random ids would cost tokens, and make no two requests alike. */
+  /** Its number in the verdict: random ids would cost tokens and make every request unique. */
   part: number;
   acceptance: string[];
-  /** Evidence that still speaks of what is there. */
+  /** Evidence that still applies to the present files. */
   evidence: string[];
 };
 
@@ -20,7 +20,7 @@ const headings = {
 };
 const old = " (before later changes)";
 
-/** `request` and `diff` are shown as they come: whoever calls marks them as somebody else's words. */
+/** Writes the brief. `request` and `diff` are inserted unchanged: the caller marks them as foreign text. */
 export const briefOf = (
   goals: readonly Pick<Goal, "contract" | "evidence">[],
   { request, diff }: { request: string; diff: string },
@@ -49,7 +49,7 @@ const partOf = (
     ...evidence.map(({ kind, summary, stale }) => `- ${kind}: ${summary}${stale ? old : ""}`),
   ].join("\n");
 
-/** The parts again; a text that is no such brief has none. */
+/** Reads a brief back. A text that is not a brief has no parts. */
 export const readBrief = (text: string): Brief => {
   const from = text.indexOf(`\n\n${headings.part}`);
   const to = text.lastIndexOf(`\n\n${headings.diff}\n\n`);

@@ -6,8 +6,8 @@ import { isChanged, isOpenSlice, type Slice, type TaskState } from "../state/tas
 import { isCurrentEvidence, hasEvidence } from "./evidence.ts";
 
 /**
- * Delivery slices: what a Task consists of, each with a contract, what was seen of it, what a review said, and whether
- * the service accepts it. The first one stands from the beginning and is the whole request; a plan revises it.
+ * Delivery slices: the parts of a Task, each with a contract, evidence, a review, and whether the service accepted it.
+ * The first one exists from the beginning and is the whole request; a plan revises it.
  */
 
 const none: Goal["settlement"] = { state: "open", revision: null, commit: null, at: null };
@@ -17,7 +17,7 @@ const headOf = (text: LongText, length: number): string => {
   return head.length <= length ? head : `${head.slice(0, length)}…`;
 };
 
-/** The slice that a request or a follow-up is, before anybody has planned. */
+/** The slice of a request or a follow-up that was not planned yet. */
 export const requestSlice = (id: string, title: string, request: LongText, checks: readonly { name: string }[]) => ({
   sliceID: id.replace(/^[a-z]+_/, "slice_"),
   weight: "blocking" as const,
@@ -33,20 +33,23 @@ export const requestSlice = (id: string, title: string, request: LongText, check
   acceptedIn: null,
 });
 
-/** What a Task in a worktree changed is judged before it lands; in place every edit is final at once, unless it was planned. */
+/**
+ * Changes in a worktree are reviewed before they land. In place every edit is final at once, so only planned slices
+ * are.
+ */
 export const needsReview = (state: TaskState, { whole }: Slice): boolean => !whole || isChanged(state);
 
-/** A review by somebody else of the contract as it stands and of the files as they are. */
+/** Whether it was reviewed under its present contract, on the present files. */
 export const isReviewed = (state: TaskState, { review, contract }: Slice): boolean =>
   review !== null && review.revision === contract.revision && review.edits === state.edits;
 
-/** What can be accepted now: the service's own word, which needs evidence and another session's. */
+/** Whether the service may accept it: that takes evidence, and a review by another session that accepts it. */
 export const isAcceptable = (state: TaskState, slice: Slice): boolean =>
   isOpenSlice(slice) && isReviewed(state, slice) && slice.review?.verdict === "accepted" && hasEvidence(state, slice);
 
 type Fact = Extract<Recorded, { type: `slice.${string}` | "review.finished" }>;
 
-/** The slices after a fact about them. */
+/** The slices after an event about them. */
 export const evolveSlices = (state: TaskState, event: Fact): Pick<TaskState, "slices"> => {
   const change = (sliceID: string, how: (slice: Slice) => Slice) => ({
     slices: state.slices.map((slice) => (slice.sliceID === sliceID ? how(slice) : slice)),
@@ -101,7 +104,7 @@ export const evolveSlices = (state: TaskState, event: Fact): Pick<TaskState, "sl
   }
 };
 
-/** Files changed after they were accepted: what has not landed is to be judged again. */
+/** Reopens slices that were accepted in this attempt, when files changed since and nothing has landed. */
 export const reopenSlices = (state: TaskState): Pick<TaskState, "slices"> => ({
   slices: state.slices.map((slice) =>
     slice.settlement.state === "accepted" && slice.acceptedIn === state.attempt && state.landed === null
@@ -110,14 +113,17 @@ export const reopenSlices = (state: TaskState): Pick<TaskState, "slices"> => ({
   ),
 });
 
-/** Blocking slices that nobody has accepted on the files as they are. Only once there is none, all are settled. */
+/**
+ * Blocking slices that cannot be accepted on the present files. Slices are accepted only once there is none, all
+ * together.
+ */
 export const unacceptedSlices = (state: TaskState): Slice[] =>
   state.slices.filter(
     (slice) =>
       isOpenSlice(slice) && slice.weight === "blocking" && needsReview(state, slice) && !isAcceptable(state, slice),
   );
 
-/** A Task that completed has done what nobody was there to judge. */
+/** Completing a Task accepts the blocking slices that no review was required for. */
 export const settleWhole = (state: TaskState, at: string): Slice[] =>
   state.slices.map((slice) =>
     slice.weight === "blocking" && isOpenSlice(slice)
@@ -134,7 +140,7 @@ export const settleWhole = (state: TaskState, at: string): Slice[] =>
       : slice,
   );
 
-/** The sessions that worked on a slice: those it was given to, else the Orchestrator's. */
+/** The sessions that work on a slice: those it was given to, otherwise the Orchestrator's. */
 const workersOf = (state: TaskState, { sliceID }: Slice): Session[] => {
   const given = state.sessions.filter(({ purpose, sliceIDs }) => purpose === "work" && sliceIDs.includes(sliceID));
   return given.length > 0 || state.startedAt === null ? given : state.sessions.slice(0, 1);
@@ -172,7 +178,7 @@ export const goalsOf = (state: TaskState): Goal[] =>
     evidence: state.evidence.flatMap((proof) => {
       if (proof.of[slice.sliceID] === undefined) return [];
       const { id, kind, summary, sessionID, commit, at } = proof;
-      // What was accepted was accepted with it, whatever came later.
+      // Evidence of an accepted slice stays valid, whatever happens later.
       const stale = slice.settlement.state !== "accepted" && !isCurrentEvidence(state, slice, proof);
       return [{ id, kind, summary, sessionID, commit, stale, at }];
     }),
@@ -182,7 +188,7 @@ export const goalsOf = (state: TaskState): Goal[] =>
 
 export type Columns = Record<"todo" | "doing" | "reviewing" | "done" | "blocked", string[]>;
 
-/** Where each slice stands on the board. */
+/** The slices in each column of the board. */
 export const columnsOf = (state: TaskState): Columns => {
   const columns: Columns = { todo: [], doing: [], reviewing: [], done: [], blocked: [] };
   for (const slice of state.slices) columns[columnOf(state, slice)].push(slice.sliceID);
@@ -198,7 +204,7 @@ const columnOf = (state: TaskState, slice: Slice): keyof Columns => {
   if (judged || isAcceptable(state, slice)) return "reviewing";
   const { sessionIDs, state: execution } = executionOf(state, slice);
   if (execution === "waiting") return "todo";
-  // The Orchestrator does one thing after another, in the plan's order.
+  // The Orchestrator works on one slice at a time, in the order of the plan.
   const own = sessionIDs[0] === rootOf(state);
   const before = state.slices.slice(0, state.slices.indexOf(slice));
   return own && before.some((other) => isOpenSlice(other) && workersOf(state, other)[0] === state.sessions[0])

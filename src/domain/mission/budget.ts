@@ -5,8 +5,9 @@ import type { MissionState } from "../state/mission.ts";
 import { phaseState } from "./plan.ts";
 
 /**
- * The budget over the tree: what the Mission's own agent and its ended Tasks used, and what is reserved for those that
- * run. A Task is dispatched with a share of the rest as its own budget, so that the whole cannot go beyond the cap.
+ * The budget of a Mission and its Tasks together: what its own agent and its ended Tasks used, plus what is reserved
+ * for running ones. A Task is dispatched with a share of the rest as its own budget, so that the total cannot exceed
+ * the cap.
  */
 
 type Name = keyof MissionBudget;
@@ -19,11 +20,14 @@ const amounts = (usage: Usage, minutes: number): Record<Name, number> => ({
   maxMinutes: minutes,
 });
 
-/** Used by the tree as far as the Mission knows; what is reserved counts until the Task ends, unless it is left out. */
+/**
+ * Used by the Mission and its Tasks, as far as it knows. `reserves`: counts what is reserved for Tasks that have not
+ * ended.
+ */
 export const usedOf = (state: MissionState, { reserves = true } = {}): Record<Name, number> => {
   const sum = amounts(state.usage, state.answeredMs / 60_000);
   for (const { ends, reserved } of state.tasks) {
-    // The usage of a Task goes on over its attempts: the newest end has the whole. Each attempt has its own time.
+    // Usage accumulates over the attempts of a Task, so its newest end has the total. Minutes count per attempt.
     const last = ends.at(-1);
     const minutes = ends.reduce((all, end) => all + (end.minutes ?? 0), 0);
     const used = last === undefined ? undefined : amounts(last.usage, minutes);
@@ -32,7 +36,7 @@ export const usedOf = (state: MissionState, { reserves = true } = {}): Record<Na
   return sum;
 };
 
-/** The cap that is reached; undefined: none. */
+/** The first cap that is reached; undefined: none. */
 export const reachedOf = (
   state: MissionState,
   counted: { reserves?: boolean } = {},
@@ -47,10 +51,16 @@ export const reachedOf = (
   return undefined;
 };
 
-/** Whether a cap stands against the agent's next request; what running Tasks have reserved may come back. */
+/**
+ * The cap that forbids the agent's next request, if any. Reservations do not count, as running Tasks may not use them
+ * up.
+ */
 export const stopReason = (state: MissionState): ReturnType<typeof reachedOf> => reachedOf(state, { reserves: false });
 
-/** The share of the rest for one more Task: as much as for each phase that is still to be dispatched. null: no cap. */
+/**
+ * The budget of one more Task: an equal share of the rest per phase that is not dispatched yet, or what is wanted, as
+ * far as there is that much. null: no cap.
+ */
 export const shareOf = (
   state: MissionState,
   wanted: MissionBudget | undefined,
@@ -72,7 +82,7 @@ export const shareOf = (
   return { ok: true, budget };
 };
 
-/** As precise as it is counted, and never more than there is. */
+/** Rounds down to the precision in which it is counted, so that shares never exceed what is left. */
 const down = (name: Name, amount: number): number => Math.floor(amount * parts[name]) / parts[name];
 const parts: Record<Name, number> = { maxCostUSD: 1e6, maxTokens: 1, maxSteps: 1, maxMinutes: 100 };
 

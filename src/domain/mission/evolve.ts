@@ -9,10 +9,10 @@ import { isAwake } from "./next.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
-/** Raised whenever this fold changes in meaning, so that stored snapshots are folded anew. */
+/** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
 export const missionRevision = 6;
 
-/** The name of its agent, and of its session's kind. */
+/** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
 
 export const evolveMission = (before: MissionState | undefined, event: Recorded): MissionState => {
@@ -88,7 +88,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "task.ended":
       return {
         ...heard(state, event),
-        // What was reserved may be free again.
+        // What was reserved for the Task may be free again.
         paused: null,
         tasks: changed(state, event.data.taskID, ({ ends }) => ({ ends: [...ends, event.data], reopened: false })),
       };
@@ -150,7 +150,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
   }
 };
 
-/** Something that its agent is to read: it takes the whole up again. */
+/** A message for its agent, which resumes work even if the Mission was finished. */
 const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   ...state,
   input: version,
@@ -158,7 +158,7 @@ const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   messages: state.messages + 1,
 });
 
-/** A file replaces an older one of its name. */
+/** Merges attachments; a file replaces an older one with the same name. */
 const together = (known: readonly AttachmentRef[], given: readonly AttachmentRef[]): AttachmentRef[] => {
   const names = new Map([...known, ...given].map((file) => [file.filename, file]));
   for (const { filename } of given) {
@@ -169,7 +169,7 @@ const together = (known: readonly AttachmentRef[], given: readonly AttachmentRef
   return [...names.values()].slice(-attachmentsKept);
 };
 
-/** Files of wakes that can be given to Tasks; older ones are let go. */
+/** How many files of wakes stay available to Tasks; older ones are dropped. */
 const attachmentsKept = 64;
 
 const changed = (

@@ -5,30 +5,30 @@ import { stopReason } from "./budget.ts";
 import { isRunning, type MissionState } from "../state/mission.ts";
 
 /**
- * What a Mission does next, from its facts alone. There is no resume path; whoever folds the log goes on. It sleeps
- * without cost while its Tasks run.
+ * Decides what a Mission does next, from its fold alone. There is no separate resume path: whoever folds the log
+ * continues. The Mission sleeps at no cost while its Tasks run.
  */
 
 export type MissionStep =
-  /** Open calls of an earlier run. */
+  /** Deal with open calls of an earlier run. */
   | { kind: "recover" }
-  /** Every open call waits for an answer. */
+  /** Every open call waits for an answer. `until`: when the first of them times out. */
   | { kind: "ask"; until: string }
-  /** The provider's quota is used up: nothing until the due mark. */
+  /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }
-  /** A cap over the tree is reached, and nobody was told. */
+  /** A cap of the Mission's budget is reached, and that is not on record yet. */
   | { kind: "pause"; reached: NonNullable<ReturnType<typeof stopReason>> }
-  /** Its agent stopped without `finish` and with nothing under way. */
+  /** Its agent stopped without `finish`, and nothing is running that would resume it. */
   | { kind: "remind" }
   /** It makes the same calls with the same results again and again. */
   | { kind: "circle"; times: number }
-  /** A cap in USD, and a model whose price nobody knows. */
+  /** A cap in USD, with a model whose price is unknown. */
   | { kind: "unpriced" }
   | { kind: "turn" }
-  /** Nothing until a wake, a Task's end, or `until`. */
+  /** Nothing to do until a wake, a Task's end, or `until`. */
   | { kind: "sleep"; until: string | null };
 
-/** The same turns with the same results as often as this, and it is asked no more. */
+/** After this many repetitions of the same turns with the same results, the agent is stopped. */
 const loopRepeats = 8;
 
 export const nextStep = (state: MissionState): MissionStep => {
@@ -53,13 +53,13 @@ export const nextStep = (state: MissionState): MissionStep => {
   return found === undefined ? { kind: "turn" } : { kind: "circle", times: found.times };
 };
 
-/** It has a plan, nothing under way that would wake it, and has not said how the Mission ends. */
+/** It has a plan, runs no Task whose end would resume it, and has not finished the Mission. */
 const isStranded = (state: MissionState): boolean => state.plan.length > 0 && !state.tasks.some(isRunning);
 
-/** Whether the head in the store has to be held or due. */
+/** Whether the store must keep the stream claimed or due. */
 export const isAwake = (state: MissionState): boolean => nextStep(state).kind !== "sleep";
 
-/** Whether its own agent works now: not while it waits for an answer, or for a quota. */
+/** Whether its own agent is working now, rather than waiting for an answer or for quota. */
 export const agentStatus = (state: MissionState): "running" | "inactive" => {
   const { kind } = nextStep(state);
   return kind === "sleep" || kind === "ask" || kind === "wait" ? "inactive" : "running";

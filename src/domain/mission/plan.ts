@@ -2,12 +2,14 @@ import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { SquadRef } from "../agent.ts";
 import { type Dispatched, isRunning, type MissionState, outcomeOf } from "../state/mission.ts";
 
-/** The plan of a Mission: its phases, what stands in their way, and how far each has come. */
+/** The plan of a Mission: its phases, what blocks them, and how far each has come. */
 
-/** A failed Task is tried again this often, each time with another brief. */
+/** How often a failed Task is tried again, each time with another brief. */
 export const maxPhaseTries = 2;
 
-/** What is wrong with a plan; undefined: nothing. `kept`: phases that Tasks were dispatched for must stay. */
+/**
+ * What is wrong with a plan; undefined: nothing. `kept`: phases that must stay, because Tasks were dispatched for them.
+ */
 export const planProblem = (phases: readonly PlannedPhase[], kept: readonly string[] = []): string | undefined => {
   const ids = new Set(phases.map(({ id }) => id));
   if (ids.size < phases.length) {
@@ -37,14 +39,14 @@ const reaches = (phases: readonly PlannedPhase[], from: string, to: string, seen
 
 export type PhaseState = "waiting" | "ready" | "producing" | "running" | "done" | "failed" | "cancelled";
 
-/** Tasks that do a phase's work, oldest first. */
+/** The Tasks that do a phase's work, oldest first. */
 export const workOf = ({ tasks }: MissionState, phaseID: string): Dispatched[] =>
   tasks.filter(({ phase, production }) => phase === phaseID && production === null);
 
 export const productionsOf = ({ tasks }: MissionState, phaseID: string): Dispatched[] =>
   tasks.filter(({ phase, production }) => phase === phaseID && production !== null);
 
-/** The squad that was made for a phase and found again as it was staged. */
+/** The squad that was produced for a phase, if it was verified to be the one that was staged. */
 export const producedFor = (state: MissionState, phaseID: string): SquadRef | undefined => {
   const last = productionsOf(state, phaseID).at(-1)?.reconciled;
   return last != null && "digest" in last ? last : undefined;
@@ -61,7 +63,7 @@ export const phaseState = (state: MissionState, phase: PlannedPhase): PhaseState
   return blockersOf(state, phase).length > 0 ? "waiting" : "ready";
 };
 
-/** Phases that must be done before this one and are not. */
+/** Phases that this one depends on and that are not done. */
 export const blockersOf = (state: MissionState, phase: PlannedPhase): string[] =>
   phase.after.filter((id) => {
     const before = state.plan.find((other) => other.id === id);
@@ -73,6 +75,6 @@ export const outcomeText = (outcome: "completed" | "failed" | "cancelled" | "del
     outcome
   ];
 
-/** Attempts at a phase that failed. */
+/** The Tasks of a phase that failed. */
 export const failuresOf = (state: MissionState, phaseID: string): Dispatched[] =>
   workOf(state, phaseID).filter((task) => outcomeOf(task) === "failed");

@@ -6,9 +6,9 @@ import { errorOf, type MissionState } from "../state/mission.ts";
 import { agentStatus } from "./next.ts";
 import { phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
 
-/** What lists and the status record show of a Mission: its own fold, and the rows of its Tasks. */
+/** What lists and the status record show of a Mission, from its own fold and the rows of its Tasks. */
 
-/** What stands beside the log of a Mission; the numbers of its Tasks are counted when it is read. */
+/** The stored list row of a Mission. The counts of its Tasks are added when it is read. */
 export type MissionRow = Omit<MissionSummary, "status" | "taskStats">;
 
 export const rowOf = (state: MissionState): MissionRow => ({
@@ -31,7 +31,7 @@ export const summaryOf = (row: MissionRow, { active, completed, failed, cancelle
   return { ...row, status: active > 0 ? "running" : "inactive", taskStats };
 };
 
-/** `tasks`: the rows of what it dispatched, oldest first. */
+/** The status record. `tasks`: the rows of the Tasks it dispatched, oldest first. */
 export const missionStatusOf = (
   state: MissionState,
   tasks: TaskSummary[],

@@ -2,11 +2,11 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { DomainEvent } from "../event.ts";
 import { pausedText } from "./budget.ts";
 
-/** What a Mission's own facts say: to its agent, as messages of the service, and to people, in a line. */
+/** A Mission's events in words: for its agent, as messages of the service, and for people, in one line. */
 
 const quoted = (title: string): string => `"${title}"`;
 
-/** What the agent is told of a fact; undefined: nothing, or by other means. */
+/** The message that the agent gets about an event; undefined if it gets none, or gets it in another way. */
 export const agentNotice = (event: DomainEvent): string | undefined => {
   switch (event.type) {
     case "task.ended":
@@ -49,11 +49,11 @@ const endedText = ({
   return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${why}${said}`;
 };
 
-/** A Task's own words, with their origin: they inform the agent and are no instruction. */
+/** Marks a Task's own words with their origin: they inform the agent and are not instructions. */
 const material = (origin: string, text: string): string =>
   `<data from=${JSON.stringify(origin)}>\n${text.replaceAll(/<(\/?data\b)/gi, "<\u200B$1")}\n</data>`;
 
-/** A Mission's fact in a few words, for people. */
+/** A Mission's event in a few words, for people. */
 export const missionSentence = (
   event: Extract<
     DomainEvent,

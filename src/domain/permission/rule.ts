@@ -2,24 +2,24 @@ import { isSecret } from "./secret-path.ts";
 import { parseShell } from "./shell-command.ts";
 
 /**
- * What agents may do. Deny beats ask beats allow, wherever a rule stands in its list; where no rule speaks, the
- * defaults do. One pure decision, for our own tools and for agents that ask from outside. Rules come from the operator;
- * a project can only narrow. Source: shared/design/security.md C4; grammar: docs/configuration.md, "Permissions".
+ * What agents may do. Deny beats ask beats allow, wherever a rule is in its list; if no rule matches, the defaults
+ * decide. One pure decision, for our own tools and for external agents that ask. Rules come from the operator; a
+ * project can only narrow them. Source: shared/design/security.md C4; grammar: docs/configuration.md, "Permissions".
  */
 
 export type RuleTexts = { deny: readonly string[]; ask: readonly string[]; allow: readonly string[] };
 
 export type RuleSource = "operator" | "project" | "default";
 
-/** `name` is a tool, or `read` and `write` for every tool that reads or changes files. */
+/** `name`: a tool, or `read` or `write` for every tool that reads or changes files. */
 export type PermissionRule = { text: string; name: string; pattern: string | undefined };
 
 type Ranked = { decision: "deny" | "ask" | "allow"; origin: RuleSource; rule: PermissionRule };
 
-/** In the order in which they are asked: the first that matches decides. */
+/** In order of evaluation: the first that matches decides. */
 export type PermissionRules = readonly Ranked[];
 
-/** One thing a call is about. A call may be about several; the strictest verdict counts. */
+/** Something that a call accesses. A call may have several subjects; the strictest verdict counts. */
 export type PermissionSubject =
   | { kind: "read" | "write"; path: string }
   | { kind: "shell"; command: string }
@@ -29,7 +29,7 @@ export type PermissionSubject =
 
 export type PermissionRequest = { tool: string; subjects: readonly PermissionSubject[] };
 
-/** `rule: null` = nobody said anything: plainly allowed, and no fact worth a record. */
+/** `rule: null`: no rule matched, so the call is allowed and needs no record. */
 export type PermissionVerdict =
   | { decision: "allow"; rule: null }
   | { decision: "deny" | "ask" | "allow"; rule: string; origin: RuleSource; subject: string };
@@ -38,7 +38,7 @@ export const maxRules = 100;
 
 const maxPattern = 200;
 
-/** A rule's text as a rule, or what is wrong with it. `names`: the tools there are. */
+/** Parses a rule's text, or says what is wrong with it. `names`: the existing tools. */
 export const parseRule = (text: string, names?: readonly string[]): PermissionRule | { problem: string } => {
   const open = text.indexOf("(");
   const name = open < 0 ? text : text.slice(0, open);
@@ -67,7 +67,9 @@ const parse = (texts: readonly string[]): PermissionRule[] =>
     return rule;
   });
 
-/** The rules of one Task. Throws for a text that `parseRule` refuses: texts are checked where they come in. */
+/**
+ * The rules of one Task. Throws on a text that `parseRule` rejects, because texts are checked where they are loaded.
+ */
 export const compileRules = (operator: RuleTexts, project: Omit<RuleTexts, "allow"> | null): PermissionRules => {
   const ranked = (decision: Ranked["decision"], origin: RuleSource, texts: readonly string[] = []) =>
     parse(texts).map((rule) => ({ decision, origin, rule }));
@@ -81,14 +83,16 @@ export const compileRules = (operator: RuleTexts, project: Omit<RuleTexts, "allo
   ];
 };
 
-/** Names that usually hold secrets are added to these by `isSecret`. Git's list is of what its tool must never learn. */
+/** `isSecret` adds names that usually hold secrets. The entries about git are what its tool must never be given. */
 const defaultDenied = [
   "write(/.sortie/permissions.jsonc)",
   "write(/.sortie/squads/**)",
   ..."push fetch pull clone remote config hook submodule".split(" ").map((action) => `git(${action})`),
 ];
 
-/** What the file tools refuse by name: secrets, but for those that the operator lets agents read or write. */
+/**
+ * Whether the file tools refuse a path by name: secrets, except those that the operator allows agents to read or write.
+ */
 export const protectedBy = (operator: RuleTexts): ((path: string) => boolean) => {
   const rules = compileRules(operator, null);
   const isRefused = (kind: "read" | "write", path: string) =>
@@ -108,7 +112,7 @@ export const decide = (rules: PermissionRules, { tool, subjects }: PermissionReq
   return strictest;
 };
 
-/** A shell text is about each command in it. */
+/** A shell text is split into its commands. */
 type Part = Exclude<PermissionSubject, { kind: "shell" }> | { kind: "shell"; command: string; opaque: boolean };
 
 const parts = (subject: PermissionSubject): Part[] =>
@@ -134,14 +138,14 @@ const wordsOf = (part: Part): string => {
   return text.length > maxSubject ? `${text.slice(0, maxSubject)}…` : text;
 };
 
-/** `wide`: a rule that forbids is looked for anywhere in what cannot be taken apart; one that allows is not. */
+/** `wide`: in a text that cannot be parsed, rules that forbid match anywhere; rules that allow do not. */
 const matches = ({ name, pattern }: PermissionRule, tool: string, part: Part, wide: boolean): boolean => {
   if (name !== tool && !(name === part.kind && "path" in part)) return false;
   if (pattern === undefined) return true;
   switch (part.kind) {
     case "read":
     case "write":
-      // What is said of a command is no path: `git(config)` forbids no folder of that name.
+      // The pattern of a command tool's rule is not a path: `git(config)` does not forbid a folder of that name.
       return !commandTools.has(name) && matchesPath(pattern, part.path);
     case "shell":
       return (
@@ -171,8 +175,9 @@ const matchesCommand = (pattern: string, command: string): boolean => {
 };
 
 /**
- * As in a .gitignore: without a slash the name of a file or folder at any depth; with one a path from the root, `**`
- * for any folders. What names a folder names everything in it. Case does not count: it does not on every disk.
+ * As in a .gitignore: without a slash, the name of a file or folder at any depth; with one, a path from the root, where
+ * `**` stands for any folders. A pattern that matches a folder matches everything in it. Case is ignored, because some
+ * file systems ignore it.
  */
 const matchesPath = (pattern: string, path: string): boolean => {
   const wanted = pattern
@@ -190,7 +195,7 @@ const matchesPath = (pattern: string, path: string): boolean => {
   return matchesNames(wanted, names);
 };
 
-/** Greedy with one place to come back to, the last `**`: at most as many steps as both lengths multiplied. */
+/** Greedy, backtracking only to the last `**`: at most as many steps as the product of both lengths. */
 const matchesNames = (wanted: readonly string[], names: readonly string[]): boolean => {
   let [at, name, star, back] = [0, 0, -1, 0];
   while (at < wanted.length) {
@@ -212,7 +217,7 @@ const matchesNames = (wanted: readonly string[], names: readonly string[]): bool
   return true;
 };
 
-/** `*` stands for any characters. By plain searches for the pieces between: linear, whatever the text. */
+/** `*` stands for any characters. Searches for the pieces between them, so it is linear in the text. */
 const wild = (pattern: string, text: string): boolean => {
   const pieces = pattern.split("*");
   const first = pieces[0] ?? "";

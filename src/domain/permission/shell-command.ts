@@ -1,30 +1,33 @@
 /**
- * A shell text taken apart for permission rules: the commands it would run, one after another. One pass, no regular
- * expression over the text. A convenience and not a boundary: a program may do anything, whatever its text says.
+ * Splits a shell text into the commands it would run, for permission rules. One pass, no regular expression over the
+ * text. A convenience and not a security boundary: a program can do anything, whatever its command line says.
  */
 
 export type ShellCommand = {
-  /** The command's words without quotes, assignments and redirections, one blank between them. */
+  /** The command's words without quotes, assignments and redirections, separated by single spaces. */
   text: string;
-  /** It runs what its words say (`sh -c`, `xargs`, `$x`), or could not be taken apart: a rule is looked for in all of it. */
+  /**
+   * It runs other commands named by its words (`sh -c`, `xargs`, `$x`), or could not be parsed: rules that forbid
+   * search all of it.
+   */
   opaque: boolean;
 };
 
 const maxDepth = 16;
 
-/** Words that may stand before a command without being one. */
+/** Words that may precede a command without being one. */
 const keywords = new Set(["if", "then", "elif", "else", "do", "while", "until", "!", "{", "}", "time", "coproc"]);
 
-/** Commands that run others. */
+/** Commands that run other commands. */
 const runners = new Set(
   `sh bash zsh dash ksh ash fish eval source . exec command builtin env sudo doas su nohup nice ionice stdbuf timeout
    xargs find fd parallel watch setsid script ssh chroot unshare nsenter busybox trap npx flock strace`.split(/\s+/),
 );
 
-/** The text cannot be taken apart. */
+/** The text cannot be parsed. */
 class Unclear extends Error {}
 
-/** Throws no error: what cannot be taken apart is one opaque command, the whole text. */
+/** Never throws: a text that cannot be parsed is one opaque command. */
 export const parseShell = (text: string): ShellCommand[] => {
   const found: ShellCommand[] = [];
   try {
@@ -37,7 +40,7 @@ export const parseShell = (text: string): ShellCommand[] => {
   }
 };
 
-/** Reads commands from `at` to the closing character, or to the end of the text; gives the place behind it. */
+/** Reads commands from `at` to the closing character or the end of the text. Returns the index after it. */
 const scan = (text: string, at: number, close: ")" | "`" | undefined, depth: number, found: ShellCommand[]): number => {
   if (depth > maxDepth) throw new Unclear();
   let words: string[] = [];
@@ -55,7 +58,7 @@ const scan = (text: string, at: number, close: ")" | "`" | undefined, depth: num
     if (command !== undefined) found.push(command);
     words = [];
   };
-  /** A substitution: its commands are found, its place in the word is kept as `$`. */
+  /** A substitution: its commands are collected, and a `$` stands for it in the word. */
   const inner = (from: number, end: ")" | "`"): number => {
     word = `${word ?? ""}$`;
     return scan(text, from, end, depth + 1, found);
@@ -136,7 +139,7 @@ const scan = (text: string, at: number, close: ")" | "`" | undefined, depth: num
       case ">":
         if (following === "(") index = inner(index + 1, ")");
         else {
-          // The number of a file descriptor is no argument.
+          // The number of a file descriptor is not an argument.
           if (word !== undefined && /^\d+$/.test(word)) word = undefined;
           endWord();
           target = true;
@@ -156,13 +159,13 @@ const commandOf = (words: readonly string[]): ShellCommand | undefined => {
   while (first < words.length && (keywords.has(words[first] ?? "") || /^\w+\+?=/.test(words[first] ?? ""))) first += 1;
   const [name, ...rest] = words.slice(first);
   if (name === undefined) return undefined;
-  // Wherever a program lies, and however it was quoted, it is called by its name.
+  // A program is known by its base name, wherever it is and however it was quoted.
   const program = name.slice(name.lastIndexOf("/") + 1);
   const args = program === "git" ? withoutGlobals(rest) : rest;
   return { text: [program, ...args].join(" "), opaque: runners.has(program) || name.includes("$") };
 };
 
-/** `git -C folder -c name=value push` is a push. */
+/** `git -C folder -c name=value push` counts as `git push`. */
 const withoutGlobals = (args: readonly string[]): readonly string[] => {
   let at = 0;
   while ((args[at] ?? "").startsWith("-"))

@@ -4,11 +4,12 @@ import type { DomainEvent } from "../event.ts";
 import { type StreamState, type Ask, waitsForAnswers, openAsks } from "../state/stream.ts";
 
 /**
- * Bounded questions: opened by a call, answered exactly once, by a caller, by their time or by what came instead.
- * Whoever answers commits at the version it judged, so of two answers one finds the ask closed.
+ * Asks: permissions and questions that a call waits for. Each is opened by its call and answered exactly once: by a
+ * caller, by its timeout, or by what ended it. An answer is committed at the version it was decided at, so of two
+ * answers one finds the ask closed.
  */
 
-/** The call's own ask: one for each call, so that a call that runs again finds it. */
+/** The id of a call's ask. Derived from the call, so that a call that runs again finds its ask. */
 export const askIDOf = (callID: string): string => callID.replace(/^call_/, "ask_");
 
 export const pendingOf = (state: StreamState): PendingAsk[] =>
@@ -21,7 +22,7 @@ export const pendingOf = (state: StreamState): PendingAsk[] =>
     expiresAt,
   }));
 
-/** While all open calls wait: when the first of them has waited for long enough. */
+/** If every open call waits for an answer: when the first of their asks times out. */
 export const waitsUntil = (state: StreamState): string | undefined =>
   waitsForAnswers(state)
     ? openAsks(state)
@@ -36,12 +37,12 @@ const answered = (ask: Ask, how: Omit<EventData["ask.answered"], "askID">): Doma
 
 export type AnswerDecision =
   | { kind: "events"; events: DomainEvent[] }
-  /** No ask of this id waits any more, or ever did. */
+  /** There is no open ask with this id. */
   | { kind: "closed" }
-  /** A decision for a question, or the other way round. */
+  /** A decision for a question, or an answer for a permission. */
   | { kind: "mismatch"; expected: "decision" | "answer" };
 
-/** What a caller's answer comes to. Its time is over when it is over, also while nobody has said so yet. */
+/** Decides on a caller's answer. An ask whose time is over is closed, even if its timeout is not on record yet. */
 export const answer = (
   state: StreamState,
   askID: string,
@@ -62,7 +63,7 @@ export const answer = (
 
 export const isOver = (ask: Ask, now: Date): boolean => Date.parse(ask.expiresAt) <= now.getTime();
 
-/** The defaults of what nobody answered in time. */
+/** The default answers of asks whose time is over. */
 export const timeouts = (state: StreamState, now: Date): DomainEvent[] =>
   openAsks(state)
     .filter((ask) => isOver(ask, now))
@@ -74,13 +75,13 @@ export const timeouts = (state: StreamState, now: Date): DomainEvent[] =>
       }),
     );
 
-/** Closes what is open, because something came instead. */
+/** Closes asks without an answer, because of what came instead. */
 export const endAsks = (asks: readonly Ask[], source: string): DomainEvent[] =>
   asks.map((ask) => answered(ask, { ...(ask.kind === "permission" ? { decision: "deny" } : {}), by: "ended", source }));
 
 /**
- * What a message ends. It is an answer in other words to a question; a permission is a decision and stays open. An
- * interruption ends both, a message for later neither.
+ * Closes the asks that a message supersedes. A steering message answers questions in other words, while a permission is
+ * a decision and stays open. An interrupting message closes both, a queued one neither.
  */
 export const asksClosedBy = (
   state: StreamState,

@@ -6,11 +6,14 @@ import type { DomainEvent } from "../event.ts";
 import type { StreamState, Repetition } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
-/** What bounds a Task: the request's budget, else the service's limits; and the brake on a model that goes in circles. */
+/**
+ * The bounds of a Task: the request's budget, otherwise the service's limits, and the stop for a model that repeats
+ * itself.
+ */
 
 type Cap = { name: EventData["budget.warned"]["name"]; used: number; cap: number | undefined; unit: string };
 
-/** From this share of a cap on the agent is warned. */
+/** Share of a cap at which the agent is warned. */
 const warnAt = 0.8;
 
 const capsOf = (state: StreamState, limits: Limits, now: Date): Cap[] => {
@@ -34,7 +37,10 @@ const capsOf = (state: StreamState, limits: Limits, now: Date): Cap[] => {
   ];
 };
 
-/** What stands against another request to the model: a cap ends the Task `failed` with everything kept. */
+/**
+ * Why no further request to the model is allowed; undefined if one is. A cap ends the Task as `failed`, with everything
+ * done so far kept.
+ */
 export const stopReason = (
   state: TaskState,
   limits: Limits,
@@ -71,7 +77,7 @@ export const stopReason = (
   };
 };
 
-/** The warnings that are due: once for a cap, and once again when it was raised. */
+/** The warnings to give now: once per cap, and again after it was raised. */
 export const budgetWarnings = (state: StreamState, limits: Limits, now: Date): DomainEvent[] =>
   capsOf(state, limits, now).flatMap(({ name, used, cap }) =>
     cap === undefined || used < cap * warnAt || used >= cap || state.warned[name]?.cap === cap
@@ -79,14 +85,14 @@ export const budgetWarnings = (state: StreamState, limits: Limits, now: Date): D
       : [{ type: "budget.warned", data: { name, used: rounded(used), cap } }],
   );
 
-/** Milliseconds of work until the time's warning and until its end. */
+/** Working time left until the warning and until the end, in milliseconds. */
 export const timeLeft = (state: StreamState, limits: Limits, now: Date): { warning: number; end: number } => {
   const { used = 0, cap = 0 } = capsOf(state, limits, now).find(({ name }) => name === "maxMinutes") ?? {};
   const until = (minutes: number) => (minutes - used) * 60_000;
   return { warning: state.warned.maxMinutes?.cap === cap ? Infinity : until(cap * warnAt), end: until(cap) };
 };
 
-/** The warning as the model reads it. */
+/** The warning, as the model reads it. */
 export const warningText = ({ name, used, cap }: EventData["budget.warned"]): string => {
   const units = { maxSteps: "model calls", maxTokens: "tokens", maxMinutes: "minutes", maxCostUSD: "USD" };
   return `Note from the service, not from the user: this Task has used ${used} of its ${cap} ${units[name]}. When they are used up it ends as it stands. Do what matters most first, keep the files in a working state, and finish.`;

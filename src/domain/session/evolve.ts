@@ -5,7 +5,7 @@ import { callHash } from "./repetition.ts";
 import { withModel, withRepetition, afterReply, addUsage } from "./session.ts";
 import { pauseClock, resumeClock, timeUntil } from "./work-time.ts";
 
-/** The facts that a Task and a Mission fold alike: their agents talk, call, ask and wait. */
+/** Folds the events that Tasks and Missions share: their agents reply, call tools, ask and wait. */
 
 type Talk = Recorded & {
   type:
@@ -96,7 +96,7 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
   }
 };
 
-/** A command, in the words of the evidence. */
+/** The command of a call, to describe it as evidence. */
 export const labelOf = (tool: string, input: EventData["tool.started"]["input"]): { label?: string } => {
   const command = typeof input === "object" && input !== null && "command" in input ? input.command : undefined;
   if (tool !== "shell" || typeof command !== "string") return {};

@@ -2,25 +2,25 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Repetition } from "../state/stream.ts";
 
 /**
- * Whether an agent goes in circles: the same call with the same result turn after turn, or the same few turns again
- * and again. A part of the Task's fold of constant size, so that it survives restarts and summaries.
+ * Detects that an agent repeats itself: the same call with the same result turn after turn, or the same few turns again
+ * and again. The state is part of the fold and of constant size, so that it survives restarts and compactions.
  */
 
-/** Circles of more turns than this are not looked for. */
+/** Repeated sequences of more turns than this are not detected. */
 const longest = 4;
 
-/** A call, before its result. */
+/** Hash of a call, before its result. */
 export const callHash = (tool: string, input: unknown): number => hash(`${tool} ${unnamed(JSON.stringify(input))}`);
 
 type Result = Pick<EventData["tool.finished"], "outcome" | "output">;
 
 const markOf = (call: number, { outcome, output }: Result): number => hash(`${call} ${outcome} ${plain(output)}`);
 
-/** The circle with one more result. `last`: no call of this turn is open any more. */
+/** The state after one more result. `last`: the turn has no other open call. */
 export const recordTurn = (repetition: Repetition, call: number, result: Result, last: boolean): Repetition => {
   const now = [...repetition.now, markOf(call, result)];
   if (!last) return { ...repetition, now };
-  // Calls that read end in any order.
+  // Sorted, because parallel calls finish in any order.
   const turn = hash(now.toSorted((a, b) => a - b).join(" "));
   const same = [0];
   for (let back = 1; back <= longest; back++)
@@ -33,7 +33,7 @@ export const recordTurn = (repetition: Repetition, call: number, result: Result,
   };
 };
 
-/** A circle that was gone through at least `times` times: of how many turns, and how often. */
+/** A sequence that occurred at least `times` times in a row: its length in turns, and how often it occurred. */
 export const findRepetition = (repetition: Repetition, times: number): { turns: number; times: number } | undefined => {
   const calls = Math.max(0, ...Object.values(repetition.calls));
   if (calls >= times) return { turns: 1, times: calls };
@@ -44,14 +44,14 @@ export const findRepetition = (repetition: Repetition, times: number): { turns: 
   return undefined;
 };
 
-/** Times in a row after which the model is told. */
+/** The model is told after this many repetitions in a row. */
 const tellAt = 3;
 
 const opening = "\n\n[The same ";
 
 const ending = " times in a row. Do something else, or finish.]";
 
-/** What the model is told with a result that closes a circle; "" while there is none. */
+/** The note for the model, appended to a result that completes a repetition; "" if it does not. */
 export const repetitionNote = (repetition: Repetition, call: number, result: Result, last: boolean): string => {
   const times = (repetition.calls[markOf(call, result)] ?? 0) + 1;
   if (times >= tellAt) return `${opening}call gave the same result ${times}${ending}`;
@@ -60,17 +60,17 @@ export const repetitionNote = (repetition: Repetition, call: number, result: Res
   return `${opening}${round.turns} turns gave the same results ${round.times}${ending}`;
 };
 
-/** Where a result that was cut is kept is named by its call, which never comes again. */
+/** A truncated result refers to its full text by its call's id, which never recurs. */
 const unnamed = (text: string): string => text.replaceAll(/\boutput:call_\w{1,40}/g, "output:");
 
-/** Without our own note, without the time that a command took, and whatever the call is called. */
+/** An output without what differs between equal results: our own note, the duration of a command, the call's id. */
 const plain = (output: Result["output"]): string => {
   if (typeof output !== "string") return output.blob.sha256;
   const noted = output.endsWith(ending) ? output.lastIndexOf(opening) : -1;
   return unnamed(noted < 0 ? output : output.slice(0, noted)).replace(/ after \d+\.\d s\b/, "");
 };
 
-/** 53 bits of a text (cyrb53); a brake needs no more. */
+/** A 53-bit hash of a text (cyrb53); more is not needed to stop a model. */
 const hash = (text: string): number => {
   let high = 0xdeadbeef;
   let low = 0x41c6ce57;

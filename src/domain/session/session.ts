@@ -6,7 +6,7 @@ import type { Recorded } from "../event.ts";
 import { noUsage, type StreamState, rootOf, type Session, type Repetition, noRepetition } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
-/** What the sessions of a Task become: the Orchestrator's, and those it delegates to or the service has review. */
+/** Changes of a session in the fold: the Orchestrator's, those of delegates, and those of reviewers. */
 
 export const inSession = (
   { sessions }: Pick<StreamState, "sessions">,
@@ -16,7 +16,7 @@ export const inSession = (
   sessions: sessions.map((session) => (session.sessionID === sessionID ? { ...session, ...change(session) } : session)),
 });
 
-/** A session goes on with a model; the Orchestrator's is the Task's. */
+/** A session continues with a model. The Orchestrator's model is also the Task's. */
 export const withModel = (state: StreamState, sessionID: string, model: ModelRef): Partial<StreamState> => ({
   ...(sessionID === rootOf(state) ? { model } : {}),
   ...inSession(state, sessionID, () => ({ model })),
@@ -46,7 +46,7 @@ export const startedSession = (
   end: null,
 });
 
-/** A reply of the Orchestrator's is the Task's; what it cost is told of either. */
+/** A reply of the Orchestrator is recorded on the Task, another one on its session. The usage is recorded for both. */
 export const afterReply = (state: StreamState, event: Recorded & { type: "reply.finished" }): Partial<StreamState> => {
   const { sessionID, read, finish, failure, usage, calls } = event.data;
   const reply = { read, finish, failure };
@@ -56,7 +56,7 @@ export const afterReply = (state: StreamState, event: Recorded & { type: "reply.
     : { ...paid, ...inSession({ ...state, ...paid }, sessionID, () => ({ reply })) };
 };
 
-/** Each session has circles of its own. */
+/** Repetition is tracked per session. */
 export const withRepetition = (
   state: StreamState,
   event: Recorded & { type: "tool.finished" },
@@ -71,7 +71,7 @@ export const withRepetition = (
       }));
 };
 
-/** What a model call cost, on the Task and on its session. */
+/** Adds the usage of a model call to the Task and to its session. */
 export const addUsage = (
   state: Pick<StreamState, "usage" | "sessions">,
   sessionID: string,
@@ -95,13 +95,13 @@ export const addUsage = (
   };
 };
 
-/** Of one session. */
+/** The repetition of one session. */
 export const repetitionOf = (state: StreamState, sessionID: string): Repetition =>
   sessionID === rootOf(state)
     ? state.repetition
     : (state.sessions.find((each) => each.sessionID === sessionID)?.repetition ?? noRepetition);
 
-/** Who had a session stopped, or one that it works for. */
+/** Who interrupted a session, or one that delegated to it; null: nobody did. */
 export const interruptOf = (state: TaskState, sessionID: string): Session["interrupted"] => {
   const session = state.sessions.find((each) => each.sessionID === sessionID);
   if (session === undefined) return null;

@@ -1,14 +1,19 @@
 import { type StreamState, waitsForAnswers } from "../state/stream.ts";
 
-/** The clock of an attempt: paused while it waits, resumed with work. */
-
+/**
+ * Working time of the attempt at a moment, in milliseconds. Time in which every call waits for an answer does not
+ * count.
+ */
 export const timeUntil = ({ time }: Pick<StreamState, "time">, at: string): number =>
   time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
 
-/** The time of the attempt stands still while the Task is left to whoever answers. */
+/** Stops the clock while every open call waits for an answer. */
 export const pauseClock = <S extends StreamState>(state: S, at: string): S =>
   waitsForAnswers(state) ? { ...state, time: { ms: timeUntil(state, at), since: null } } : state;
 
-/** It goes on once something is done again, also within one run: an external agent stays while it waits. */
+/**
+ * Restarts the clock when work continues. This can happen within one run, since an external agent keeps running while
+ * it waits.
+ */
 export const resumeClock = <S extends StreamState>(state: S, at: string): S =>
   state.time.since === null && !waitsForAnswers(state) ? { ...state, time: { ...state.time, since: at } } : state;

@@ -7,63 +7,65 @@ import type { ModelRef, SquadRef } from "../agent.ts";
 import type { StreamState } from "./stream.ts";
 
 /**
- * What is known of a Mission. `mission/evolve.ts` makes it of events; what its agent does next stands in `mission/next.ts`. Its Tasks
- * are streams of their own: here is what the Mission dispatched and what it heard of them.
+ * The state of a Mission, folded from events by `mission/evolve.ts`; `mission/next.ts` decides what its agent does
+ * next. Its Tasks are separate streams: this holds what the Mission dispatched and what it knows of their ends.
  */
 
 export type Dispatched = Omit<EventData["task.dispatched"], "sessionID"> & {
   /** The attempts that ended, oldest first. */
   ends: EventData["task.ended"][];
-  /** It ended, and was written to since. */
+  /** It ended, and got a message since. */
   reopened: boolean;
-  /** Of a production: what the catalog said afterwards. */
+  /** For a Task that produces a squad: what the catalog showed afterwards. */
   reconciled: SquadRef | { refused: string } | null;
 };
 
 export type MissionState = StreamState & {
   missionID: string;
-  /** The stream's id too. */
+  /** Also the stream's id. */
   sessionID: string;
   title: string;
   titleBy: "caller" | "service";
   directory: string;
   project: string;
   productPillar: "code" | "work";
-  /** The explicit set; empty: any squad. */
+  /** The only squads it may use; empty: any. */
   squads: string[];
   allowSquadProduction: boolean | null;
-  /** Over the whole tree. `budget` of the shared fold stays null: it is one agent's. */
+  /**
+   * For the Mission and its Tasks together. `budget` of the shared fold stays null, since that is for a single agent.
+   */
   cap: MissionBudget | null;
-  /** How long its own model took to answer, in all: its tools take no time that counts. */
+  /** Total time that its own model took to answer, in milliseconds. The time of its tools is negligible. */
   answeredMs: number;
   archived: boolean;
   createdAt: string;
-  /** Of the head in the store: `active` while its agent has something to do. */
+  /** Whether its stream must stay claimed or due: `active` while its agent has something to do. */
   lifecycle: LifecycleStatus;
   aborted: (EventData["mission.aborted"] & { at: string }) | null;
-  /** The model that a caller named: its agent's, and its Tasks' where their squad brings none. */
+  /** The model that a caller named: for its agent, and for Tasks whose squad names none. */
   named: ModelRef | null;
-  /** What came with its wakes: the newest of each name, the newest last; so many are kept. */
+  /** Files that came with its wakes, newest last: the newest of each name, up to 64. */
   attachments: AttachmentRef[];
   plan: PlannedPhase[];
   tasks: Dispatched[];
   finished: EventData["mission.finished"] | null;
   reminded: boolean;
   paused: EventData["mission.paused"] | null;
-  /** Why its agent could not go on. */
+  /** Why its agent could not continue. */
   failure: { failure: TurnFailure; at: string } | null;
 };
 
-/** Attempts of a Task that ended as far as the Mission has heard. */
+/** The newest attempt of a Task whose end the Mission knows; 0: none. */
 export const endedOf = (task: Dispatched): number => task.ends.at(-1)?.attempt ?? 0;
 
-/** The Task's newest attempt has not ended as far as the Mission knows. */
+/** Whether the Task's newest attempt has not ended, as far as the Mission knows. */
 export const isRunning = (task: Dispatched): boolean => task.ends.length === 0 || task.reopened;
 
 export const outcomeOf = (task: Dispatched): EventData["task.ended"]["outcome"] | undefined =>
   task.ends.at(-1)?.outcome;
 
-/** Why its agent does not go on: it was told to stop, or could not. */
+/** Why its agent does not continue: it was aborted, or it failed. */
 export const errorOf = ({ aborted, failure }: MissionState): { error: string; errorInfo: ErrorInfo } | undefined => {
   if (aborted !== null) {
     const { surface, reason, at } = aborted;

@@ -4,23 +4,23 @@ import type { Budget, Usage } from "../../protocol/task/status.ts";
 import type { ModelRef } from "../agent.ts";
 
 /**
- * What a Task's fold and a Mission's have in common: agents that talk, call, ask and wait. Whatever moves a
- * conversation asks for no more than this.
+ * The state that a Task and a Mission share: agents that reply, call tools, ask and wait. Code that runs a conversation
+ * needs nothing beyond it.
  */
 export type StreamState = {
   version: number;
   position: number;
   updatedAt: string;
-  /** The model that is asked now; `wanted` is the one that the Task began with. */
+  /** `model`: the one in use. `wanted`: the one that the Task began with. */
   model: ModelRef;
   wanted: ModelRef;
-  /** Models that refused since the last reply, so that no circle is walked. */
+  /** Models that failed since the last reply, so that fallbacks are not tried twice. */
   tried: ModelRef[];
   budget: Budget | null;
   sessions: Session[];
-  /** Runs that died while the same local step (calls, a check, a landing) was under way. */
+  /** How many runs in a row died during the same local step (calls, a check, a landing). */
   crashes: number;
-  /** The last run was stopped in good order. */
+  /** The last run was stopped in an orderly way. */
   stopped: boolean;
   sandbox: EventData["run.started"]["sandbox"] | null;
   /** Version of the newest message for the agent. */
@@ -29,24 +29,27 @@ export type StreamState = {
   queued: boolean;
   /** The last reply; null before the first. */
   reply: { read: number; finish: EventData["reply.finished"]["finish"]; failure: TurnFailure | null } | null;
-  /** Set while the provider is asked again after a failure. */
+  /** Set while the request is retried after a provider's failure. */
   retry: EventData["reply.retried"] | null;
-  /** Set while the Task waits for a provider's quota, outside of any run. */
+  /** Set while the Task waits for a provider's quota, which it does outside of a run. */
   deferred: { at: string; until: string; reason: string } | null;
-  /** Since when no reply came for want of quota. */
+  /** Since when replies failed for lack of quota. */
   quotaSince: string | null;
   open: OpenCall[];
-  /** What the agents asked for calls that have not ended. */
+  /** The asks of calls that have not ended. */
   asks: Ask[];
-  /** How many of each kind they asked so far. */
+  /** How many of each kind the agents have asked so far. */
   asked: { question: number; permission: number };
   steps: number;
-  /** Messages of the conversation so far, the request included. */
+  /** Messages of the conversation so far, including the request. */
   messages: number;
   usage: Usage;
-  /** Working time of this attempt: of the runs that ended, and since when one runs. Time without a worker does not count. */
+  /**
+   * Working time of this attempt: `ms` of ended runs, and the start of the current one. Time without a worker does not
+   * count.
+   */
   time: { ms: number; since: string | null };
-  /** The caps that the agent was warned of. */
+  /** The caps that the agent was warned about. */
   warned: { [N in EventData["budget.warned"]["name"]]?: { used: number; cap: number; at: string } };
   repetition: Repetition;
 };
@@ -61,7 +64,7 @@ export const noUsage: Usage = {
   toolCalls: 0,
 };
 
-/** Before anything was said: one session, that of the agent the stream belongs to. */
+/** The state before any message: one session, that of the stream's own agent. */
 export const beginStream = (first: {
   sessionID: string;
   agent: string;
@@ -120,13 +123,13 @@ export type OpenCall = {
   sessionID: string;
   tool: string;
   effect: "none" | "log" | "workspace" | "unknown";
-  /** Of tool and arguments; see session/repetition.ts. */
+  /** Hash of tool and arguments; see session/repetition.ts. */
   hash: number;
-  /** What a command was, for the evidence. */
+  /** The command, to describe it as evidence. */
   label?: string;
 };
 
-/** `begun`: what was permitted has been started, so it is not done again. */
+/** `begun`: the permitted action was started, and must not be started again. */
 export type Ask = EventData["ask.opened"] & { answer: EventData["ask.answered"] | null; begun: boolean };
 
 export type Session = {
@@ -137,34 +140,37 @@ export type Session = {
   model: string;
   usage: Usage;
   startedAt: string;
-  /** The call that delegated to it; null: the Orchestrator's, or a review's. */
+  /** The call that delegated to it; null for the Orchestrator's and for a review's. */
   callID: string | null;
   purpose: "work" | "review";
-  /** The slices that it was given; empty: those that nobody else was. */
+  /** The slices that it was given; empty: all that no other session was given. */
   sliceIDs: string[];
-  /** Checks whose criteria it judges, and what it said of them. */
+  /** The checks whose criteria it judges, and its verdicts so far. */
   checkIDs: string[];
   judged: Record<string, Pick<EventData["check.judged"], "verdict" | "notes">>;
-  /** Somebody has it stopped. */
+  /** Who interrupted it; null: nobody did. */
   interrupted: Pick<EventData["session.interrupted"], "surface" | "reason"> | null;
-  /** The files of its own that it works in; null: the Task's. */
+  /** Its own copy of the files; null: it works in the Task's. */
   fork: NonNullable<EventData["session.started"]["fork"]> | null;
-  /** Edits of the Task's files when it began. */
+  /** Value of the Task's `edits` when it began. */
   edits: number;
-  /** Its last reply; the Orchestrator's is the Task's own. */
+  /** Its last reply. The Orchestrator's is recorded on the Task instead. */
   reply: StreamState["reply"];
   repetition: Repetition;
   end: (Omit<EventData["session.ended"], "sessionID"> & { at: string }) | null;
 };
 
-/** The Orchestrator's session, to which its users speak. */
+/** The Orchestrator's session, which gets the users' messages. */
 export const rootOf = (state: Pick<StreamState, "sessions">): string => state.sessions[0]?.sessionID ?? "";
 
-/** The session that an open call has delegated to. */
+/** The running session that an open call delegated to. */
 export const delegatedBy = (state: Pick<StreamState, "sessions">, callID: string): Session | undefined =>
   state.sessions.find((session) => session.callID === callID && session.end === null);
 
-/** The call waits for an answer as `how` says, or all that goes on in the session it has delegated to does. */
+/**
+ * Whether the call waits for an ask that matches `how`, itself or through every open call of the session it delegated
+ * to.
+ */
 const waits = (state: StreamState, callID: string, how: (ask: Ask) => boolean): boolean => {
   if (state.asks.some((ask) => ask.callID === callID && how(ask))) return true;
   const session = delegatedBy(state, callID);
@@ -173,14 +179,14 @@ const waits = (state: StreamState, callID: string, how: (ask: Ask) => boolean): 
   return inner.length > 0 && inner.every((call) => waits(state, call.callID, how));
 };
 
-/** Every open call waits for an answer: nobody works, whoever holds the Task. */
+/** Every open call waits for an answer: no work is being done, even if a worker holds the Task. */
 export const waitsForAnswers = (state: StreamState): boolean =>
   state.open.length > 0 && state.open.every(({ callID }) => waits(state, callID, (ask) => ask.answer === null));
 
-/** The call does nothing until its ask is answered, and has done nothing since. */
+/** The call has done nothing since its ask was opened, and does nothing until it is answered. */
 export const isWaiting = (state: StreamState, callID: string): boolean => waits(state, callID, (ask) => !ask.begun);
 
-/** What somebody may answer. */
+/** The asks that can be answered. */
 export const openAsks = (state: Pick<StreamState, "asks">): Ask[] => state.asks.filter(({ answer }) => answer === null);
 
 /** The model has read every message. */
@@ -188,13 +194,13 @@ export const isRead = (state: Pick<StreamState, "reply" | "input">): boolean =>
   state.reply !== null && state.input <= state.reply.read;
 
 export type Repetition = {
-  /** One mark for each call of the turn under way that has its result. */
+  /** Marks (hashes of call and result) of the finished calls of the current turn. */
   now: number[];
-  /** The calls of the turn before by their mark: in how many turns in a row each has stood. */
+  /** The calls of the previous turn, by mark: in how many turns in a row each occurred. */
   calls: Record<string, number>;
-  /** Marks of the newest turns, the newest last. */
+  /** Marks of the newest turns, newest last. */
   turns: number[];
-  /** At index p: how many turns in a row were like the one p turns before. */
+  /** At index p: how many turns in a row equalled the one p turns earlier. */
   same: number[];
 };
 

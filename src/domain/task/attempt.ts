@@ -5,11 +5,11 @@ import { withModel } from "../session/session.ts";
 import { isIdle, staysOnBranch, type TaskState, isOpenSlice } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 
-/** An attempt at a Task: what a message begins anew, the time that counts for it, and what was warned of. */
+/** Attempts at a Task: what a message resets, and which warnings remain. */
 
 /**
- * A message is read with the next request; a queued one once the agent has finished what it does. A message to a
- * settled Task begins a new attempt; after a landing it begins from a new base.
+ * The fold after a message. It is read with the next request; a queued one once the agent has finished. A message to a
+ * settled Task begins a new attempt; after a landing that starts from a new base.
  */
 export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
   state.lifecycle === "active"
@@ -34,22 +34,25 @@ export const afterMessage = (state: TaskState, event: Recorded & { type: "messag
         errorInfo: null,
         tampered: null,
         installing: null,
-        // What made it fail may be mended; it begins again, as after a kill.
+        // The cause of a failed setup may be fixed by now; it runs again, as after a crash.
         setup: state.setup?.finished?.state === "failed" ? { ...state.setup, finished: null } : state.setup,
         round: 0,
         landingRound: 0,
         moves: 0,
-        // What made a check red may be mended outside the tree: a new attempt is checked anew.
+        // The cause of a failed check may be fixed outside the tree; a new attempt runs all checks again.
         results: {},
         ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...newAttempt, workspace: null }),
       };
 
-/** What comes after everything was accepted is a slice of its own; what has not landed speaks of it, too. */
+/**
+ * After everything was accepted, the message is a new slice. Evidence for files that have not landed applies to it as
+ * well.
+ */
 const again = (
   { slices, evidence, edits, landed }: TaskState,
   { data }: Recorded & { type: "message.received" },
 ): Pick<TaskState, "slices" | "evidence"> => {
-  // What a review said of an attempt that ended is no reason against the next.
+  // A review of an attempt that ended does not count against the next.
   if (slices.some(isOpenSlice))
     return {
       slices: slices.map((slice) => (isOpenSlice(slice) ? { ...slice, review: null } : slice)),
@@ -68,7 +71,7 @@ const again = (
   };
 };
 
-/** The warnings that still hold under another budget. */
+/** The warnings that remain valid under another budget. */
 export const keptWarnings = ({ warned }: TaskState, budget: Budget): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget[name as keyof Budget] === cap));
 
@@ -76,7 +79,7 @@ export const keptWarnings = ({ warned }: TaskState, budget: Budget): TaskState["
 const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
 
-/** Landing renews the base: what comes after it starts from a new workspace. */
+/** After a landing, the next attempt starts in a new workspace on a new base. */
 export const newAttempt = {
   tree: null,
   touched: false,

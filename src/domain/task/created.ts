@@ -3,7 +3,7 @@ import { requestSlice } from "../evidence/slice.ts";
 import { beginStream } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
-/** A Task as its first event leaves it. */
+/** The state of a Task after its first event. */
 
 export const createdState = (event: Recorded & { type: "task.created" }): TaskState => {
   const { data } = event;

@@ -3,7 +3,7 @@ import type { LongText } from "../../protocol/text.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { DomainEvent } from "../event.ts";
 
-/** How a Task ends, and the fact that says so. */
+/** The ways a Task can end, and the event that records it. */
 
 export type End =
   | { lifecycleStatus: "completed" }
@@ -16,7 +16,7 @@ export const cancelledEnd = (request: EventData["cancel.requested"]): End => ({
     request.reason === "" ? `Cancelled by ${request.surface}` : `Cancelled by ${request.surface}: ${request.reason}`,
 });
 
-/** The terminal event for an end; `summary` is what the agent said last. */
+/** The terminal event. `summary`: the agent's last text. */
 export const settledEvent = (end: End, summary: LongText, at: string): DomainEvent => {
   switch (end.lifecycleStatus) {
     case "completed":

@@ -15,7 +15,7 @@ import { isRead, isWaiting, noRepetition } from "../state/stream.ts";
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
 export const taskRevision = 9;
 
-/** Facts that complete nothing: between two of them a Task has not moved on. */
+/** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
   "task.updated",
   "run.started",
@@ -34,13 +34,13 @@ const waits: ReadonlySet<string> = new Set([
   "permissions.read",
 ]);
 
-/** Something of this machine's was under way; waiting for a model is not. */
+/** Work on this machine was under way. Waiting for a model does not count. */
 const isBusy = (state: TaskState): boolean =>
   state.open.some(({ callID }) => !isWaiting(state, callID)) ||
   state.running.length > 0 ||
   state.landingStarted !== null;
 
-/** Folds one event in. The state before is never changed: a commit that fails leaves it as it was. */
+/** Folds one event in. Never modifies the state before: a commit that fails must leave it unchanged. */
 export const evolve = (before: TaskState | undefined, event: Recorded): TaskState => {
   if (before === undefined) {
     if (event.type !== "task.created")
@@ -75,7 +75,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         deferred: null,
         startedAt: state.startedAt ?? event.at,
         attemptStartedAt: state.attemptStartedAt ?? event.at,
-        // A run that died worked until its last fact.
+        // A run that died counts as working until its last event.
         time: { ms: timeUntil(before, before.updatedAt), since: event.at },
         sandbox: event.data.sandbox,
         crashes: isBusy(before) && !before.stopped ? before.crashes + 1 : before.crashes,
@@ -221,7 +221,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "landing.withdrawn":
       return { ...state, landingStarted: null };
     case "landing.finished":
-      // On a branch of its own nothing has gone anywhere: with a message unread the work simply goes on.
+      // A result on its own branch changed nothing of the user's: if a message is unread, the work simply continues.
       return { ...state, landingStarted: null, landed: staysOnBranch(state) && !isRead(state) ? null : event.data };
     case "squad.staged":
       return { ...state, staged: event.data };
@@ -261,7 +261,10 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
 
 type Place = EventData["workspace.prepared"];
 
-/** On the branch's own commit: the snapshot has nothing beyond it any more, but says what was left out. */
+/**
+ * After a rebase onto the branch's own commit, the snapshot has nothing beyond the base, but still says what was left
+ * out.
+ */
 const moved = (place: Place, { baseCommit, baseTree }: EventData["workspace.rebased"]): Place => ({
   ...place,
   baseCommit,

@@ -5,13 +5,13 @@ import type { StepPolicy, Step } from "./step.ts";
 import { isAcceptable, isReviewed, needsReview, unacceptedSlices } from "../evidence/slice.ts";
 import { type TaskState, isOpenSlice, type Slice } from "../state/task.ts";
 
-/** What is still to be said of the slices, and of checks that are judged, before the result may land; undefined: nothing. */
+/** The step that slices, and checks with criteria to judge, need before the result may land; undefined: none. */
 export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | undefined => {
   if (!rules.reviews) return undefined;
   const wait: Step = { kind: "wait" };
   const fail = (failure: TurnFailure): Step => ({ kind: "settle", end: { lifecycleStatus: "failed", failure } });
   const criteria = state.checks.filter(isReviewCheck);
-  // A review that was begun is ended first, whatever it came to.
+  // A review that was begun is finished first, whatever its outcome.
   const begun = state.sessions.find(({ purpose, end }) => purpose === "review" && end === null);
   if (begun !== undefined) {
     const checks = criteria.filter(({ id }) => begun.checkIDs.includes(id));

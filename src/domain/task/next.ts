@@ -10,12 +10,8 @@ import { nextReviewStep } from "./next-review.ts";
 import type { StepPolicy, Step } from "./step.ts";
 
 /**
- * What a Task does next, from its facts alone. There is no resume path; whoever folds the log continues the Task.
- */
-
-/**
- * What a Task does next, from its facts alone. Called again after every step; a worker that died is replaced by one
- * that asks the same question.
+ * Decides what a Task does next, from its fold alone. It is called again after every step. There is no separate resume
+ * path: when a worker dies, its replacement folds the log and asks the same question.
  */
 export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (state.lifecycle !== "active") return { kind: "done" };
@@ -73,7 +69,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
     if (untold.length > 0) return { kind: "check", checks: untold };
   }
 
-  // Nobody has touched the conflict that came back: the landing says so, and there is nothing to review.
+  // No agent has worked on the conflict that came back: the landing reports that, and there is nothing to review.
   if (state.conflictedAt === state.edits && isChanged(state)) return { kind: "land" };
 
   const judged = nextReviewStep(state, rules);
@@ -83,7 +79,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   return { kind: "settle", end: { lifecycleStatus: "completed" } };
 };
 
-/** A Task that makes a squad lands a package, never files. */
+/** A Task that produces a squad installs a package and never lands files. */
 const produce = ({ staged, installed, production }: TaskState): Step => {
   if (staged !== null)
     return staged.squad.digest === installed?.squad.digest

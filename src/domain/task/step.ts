@@ -3,47 +3,50 @@ import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { CheckRun, Slice } from "../state/task.ts";
 import type { End } from "./end.ts";
 
-/** The steps there are, and what decides between them. */
+/** The steps that a Task can take next, and the settings that the decision depends on. */
 
 export type Step =
-  /** Settled: nothing to do. */
+  /** The Task is settled: nothing to do. */
   | { kind: "done" }
-  /** Open calls of an earlier run: those that were answered go on, reading ones run again, others are interrupted. */
+  /**
+   * Deal with open calls of an earlier run: answered ones continue, ones that only read run again, others are
+   * interrupted.
+   */
   | { kind: "recover" }
-  /** Every open call waits for an answer: nothing to do until one comes, or until the first one's time is over. */
+  /** Every open call waits for an answer: nothing to do until one comes. `until`: when the first of them times out. */
   | { kind: "ask"; until: string }
-  /** A landing went by with a message unread: a new workspace on the new base. */
+  /** A landing finished while a message was unread: make a new workspace on the new base. */
   | { kind: "renew" }
-  /** Checks with `baseline: true` on the base tree, before the work. */
+  /** Run checks with `baseline: true` on the base tree, before the work. */
   | { kind: "baseline"; checks: RunCheck[] }
   | { kind: "turn"; last: boolean }
-  /** The provider's quota is used up: nothing until the due mark. */
+  /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }
-  /** The tree on disk becomes a commit on the Task's branch. */
+  /** Commit the tree on disk to the Task's branch. */
   | { kind: "commit" }
   | { kind: "check"; checks: RunCheck[] }
-  /** The request names no checks: the project's own run once, and decide nothing. */
+  /** The request names no checks: run those detected in the project once. They decide nothing. */
   | { kind: "propose"; checks: CheckSpec[] }
-  /** Failed checks go back to the agent. */
+  /** Return failed checks to the agent. */
   | { kind: "feedback"; failed: CheckRun[] }
-  /** Somebody who did not write it judges these slices, and the criteria of these checks. */
+  /** Have a session that did not write them judge these slices, and the criteria of these checks. */
   | { kind: "review"; slices: string[]; checks: ReviewCheck[] }
-  /** What a review found goes back to the agent. */
+  /** Return the findings of a review to the agent. */
   | { kind: "revise"; slices: Slice[]; failed: CheckRun[] }
   | { kind: "accept"; slices: string[] }
   | { kind: "land" }
-  /** The squad that this Task made is installed: its landing. */
+  /** Install the squad that this Task produced, instead of a landing. */
   | { kind: "install" }
   | { kind: "settle"; end: End };
 
 export type StepPolicy = {
   checkRounds: number;
-  /** The project's own checks, where they may run. */
+  /** The project's own checks; empty where they may not run. */
   own: readonly CheckSpec[];
-  /** Whether this Task's model may try again after red checks. */
+  /** Whether this Task's model may try again after failed checks. */
   retries: boolean;
-  /** Whether the squad has somebody who reviews. */
+  /** Whether the squad has a reviewer. */
   reviews: boolean;
-  /** What forbids another request to the model: a cap that is reached, or a circle. */
+  /** Why no further request to the model is allowed: a cap is reached, or the model repeats itself. */
   stop: TurnFailure | undefined;
 };

@@ -1,6 +1,4 @@
-/** A title out of the request's first line. */
-
-/** The first line of the request, without Markdown decoration, at most 80 characters. */
+/** A Task's title: the first line of the request, without Markdown decoration, at most 80 characters. */
 export const titleOf = (request: string): string => {
   const first = request.split("\n").find((line) => line.trim() !== "") ?? "Task";
   const words = first.replace(/^[\s#>*-]+/, "").replace(/^\d{1,3}[.)]\s/, "");

@@ -8,8 +8,8 @@ import type { Entry, Head } from "../evidence/ledger.ts";
 import type { CheckRun, TaskState } from "../state/task.ts";
 
 /**
- * The execution flow of a Task as its archive carries it: what the API shows, as files. Nothing here knows the time, so
- * that the same Task gives the same bytes.
+ * The execution flow of a Task in its archive: what the API shows, as files. Nothing here depends on the time, so that
+ * the same Task gives the same bytes.
  */
 
 /** Raised when a file of the archive changes in meaning. */
@@ -39,7 +39,7 @@ const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 
 const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
 
-/** Every check with how it is run and the evidence of its last run, on the base and on the work. */
+/** Every check with how it is run, and the evidence of its last run on the base and on the work. */
 const checksIn = (state: TaskState) =>
   checksOf(state).map((check, index) => {
     const spec = specsOf(state)[index];
@@ -80,12 +80,14 @@ export type Manifest = {
   schemaVersion: number;
   taskID: string;
   project: string;
-  /** The commit that the tree is, or is based on; null in a repository without one. */
+  /** The commit of the tree, or the one it is based on; null in a repository without commits. */
   commit: string | null;
-  /** `worktree`: bytes on disk, the Task's own; `directory`: the project's own files; `commit`: the repository's objects. */
+  /**
+   * `worktree`: the Task's files on disk; `directory`: the project's own files; `commit`: objects of the repository.
+   */
   source: "worktree" | "directory" | "commit";
   complete: boolean;
-  /** How many entries ledger.jsonl has, and the hash of its last one. */
+  /** The number of entries in ledger.jsonl, and the hash of the last one. */
   ledger: Head;
   files: ArchivedFile[];
   omitted: { path: string; reason: string }[];
@@ -99,7 +101,7 @@ export type MissionManifest = Omit<Manifest, "taskID" | "ledger"> & {
   ledgers: Record<string, Head>;
 };
 
-/** What a Mission's archive says of it; the Tasks' flows stand beside it. */
+/** What a Mission's archive says of the Mission itself; the flows of its Tasks are separate files. */
 export const missionFlowOf = (parts: {
   mission: object;
   status: MissionStatus;

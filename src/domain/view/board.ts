@@ -1,7 +1,7 @@
 import type { Message, TaskBoard, TimelineEntry } from "../../protocol/task/board.ts";
 import type { Artifact, TaskStatus } from "../../protocol/task/status.ts";
 
-/** What a front end shows first: messages with their calls, and a timeline of the newest facts. */
+/** The board: messages with their calls, and a timeline of the newest events. */
 
 export const boardOf = (parts: {
   status: TaskStatus;

@@ -1,9 +1,10 @@
 import type { Frame } from "../../protocol/event/frame.ts";
 import { isMission, type Recorded, sessionOf } from "../event.ts";
 
-/** A recorded event as the event stream sends it. */
-
-/** A fact as the event stream sends it. `missionID`: of the Mission whose fact it is, or that dispatched the Task. */
+/**
+ * A recorded event as the event stream sends it. `missionID`: the Mission that it belongs to, or that dispatched the
+ * Task.
+ */
 export const frameOf = (event: Recorded, missionID?: string): Frame => {
   const { position, type, stream, at, data } = event;
   const sessionID = sessionOf(event);

@@ -4,9 +4,9 @@ import type { LongText } from "../../protocol/text.ts";
 import { type Recorded, requestMessageID } from "../event.ts";
 import { missionSentence, agentNotice } from "../mission/wording.ts";
 
-/** Events folded into the messages that people read. */
+/** Folds events into the messages that people read. */
 
-/** The events that messages are made of. */
+/** The events that messages consist of. */
 export const messageTypes = [
   "task.created",
   "message.received",
@@ -27,7 +27,7 @@ export type OpenMessage = Omit<Message, "text" | "calls"> & {
   calls: (Omit<Message["calls"][number], "output"> & { output: LongText | null })[];
 };
 
-/** Folds events, in order, into the messages they are. Calls whose reply is not among the events are left out. */
+/** Folds events, in order, into messages. Calls whose reply is not among the events are left out. */
 export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
   const messages: OpenMessage[] = [];
   const calls = new Map<string, OpenMessage["calls"][number]>();

@@ -5,7 +5,7 @@ import { commonOf } from "./summary.ts";
 import type { TaskState } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 
-/** The status record: `GET /task/{taskID}/status`. `queue` is known only to the store and passed in. */
+/** The status record of `GET /task/{taskID}/status`. `queue` is passed in, because only the store knows it. */
 export const statusOf = (state: TaskState, queue: TaskStatus["queue"]): TaskStatus => ({
   ...commonOf(state),
   dependencies: state.dependencies ?? [],

@@ -5,11 +5,11 @@ import { openAsks } from "../state/stream.ts";
 import { isActive, isCurrent, type TaskState } from "../state/task.ts";
 
 /**
- * The list row of a Task: what lists, boards and filters show, derived from the fold and stored beside it. Its place in
- * the queue is no fact of its own and is filled in by whoever reads the row.
+ * The list row of a Task, as lists, boards and filters show it: derived from the fold and stored with each commit. Its
+ * place in the queue is not part of it, and is added when the row is read.
  */
 
-/** What the Task is doing, in one word; `queued` until a worker takes it up. */
+/** What the Task is doing, in one word; `queued` until a worker runs it. */
 export const phaseOf = (state: TaskState): Phase => {
   if (!isActive(state)) return "settled";
   if (state.landingStarted !== null) return "landing";
@@ -21,7 +21,7 @@ export const phaseOf = (state: TaskState): Phase => {
   return "working";
 };
 
-/** What a caller may do now without a 409. */
+/** The actions that would not be refused with a 409 now. */
 const actionsOf = (state: TaskState): TaskSummary["availableActions"] => {
   const archive = state.workspace?.kind === "worktree" || state.isolation === "worktree" ? (["archive"] as const) : [];
   if (!isActive(state)) return ["message", "update", ...archive, "delete"];
@@ -85,7 +85,7 @@ export const commonOf = (state: TaskState) => {
   };
 };
 
-/** The tree on which every required check has passed; null while there is none. */
+/** The tree on which every required check has passed; null if there is none. */
 const checkedTree = (state: TaskState): string | null => {
   const required = state.checks.filter((check) => check.required);
   const passed = required.flatMap((check) => {
@@ -95,7 +95,7 @@ const checkedTree = (state: TaskState): string | null => {
   return required.length > 0 && passed.length === required.length ? (passed[0]?.tree ?? null) : null;
 };
 
-/** A wait with a known end; its place in the queue is filled in by whoever reads the row. */
+/** A wait with a known end. The place in the queue is filled in when the row is read. */
 export const waitOf = ({ deferred }: TaskState): TaskSummary["queue"] =>
   deferred && { position: 1, notBefore: deferred.until, reason: deferred.reason };
 

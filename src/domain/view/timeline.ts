@@ -4,12 +4,12 @@ import type { Recorded } from "../event.ts";
 import { missionSentence } from "../mission/wording.ts";
 import { answerWords, permissionWords } from "../session/ask.ts";
 
-/** One fact in one sentence. */
+/** The timeline: every event in a few words. */
 
 export const timelineOf = (events: readonly Recorded[]): TimelineEntry[] =>
   events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: describeEvent(event) }));
 
-/** One fact in a few words, for people. */
+/** One event in a few words, for people. */
 export const describeEvent = (event: Recorded): string => {
   switch (event.type) {
     case "task.created":
@@ -134,7 +134,7 @@ export const describeEvent = (event: Recorded): string => {
   }
 };
 
-/** How the project's dependency folders stand for the Task's commands. */
+/** How the project's dependency folders are provided to the Task's commands. */
 export const dependencyWords = (folders: EventData["dependencies.given"]["folders"]): string =>
   folders.length === 0
     ? "No dependency folders"
