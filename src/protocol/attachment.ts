@@ -2,8 +2,8 @@ import { type Issue, ServiceError } from "../error.ts";
 import type { Limits } from "./limit.ts";
 
 /**
- * What an attachment must be beyond its schema: canonical base64, within the sizes, a base name for a file name, and
- * for images and PDFs what its media type says. Source: shared/design/security.md C2.
+ * Checks attachments beyond their schema: canonical base64, within the size limits, a base name as file name, and for
+ * images and PDFs content that matches the media type. Source: shared/design/security.md C2.
  */
 
 export type Attachment = { filename: string; mime: string; data: string };
@@ -11,7 +11,10 @@ export type DecodedAttachment = { filename: string; mime: string; bytes: Buffer 
 
 type Sizes = Pick<Limits, "attachmentBytes" | "attachmentsBytes">;
 
-/** The decoded files, in order. Throws `invalid_request` or `attachment_too_large`; `at` is the field's path. */
+/**
+ * Decodes the files, in order. `at`: the field's path, for the error. Throws `invalid_request` or
+ * `attachment_too_large`.
+ */
 export const checkAttachments = (
   attachments: readonly Attachment[],
   limits: Sizes,
@@ -77,7 +80,10 @@ const textAt =
   (file: Buffer): boolean =>
     words.some((word) => file.toString("latin1", at, at + word.length) === word);
 
-/** ISO media files: `ftyp`, then the major brand; `mif1` says what it is among the compatible ones after it. */
+/**
+ * ISO media files: `ftyp`, then the major brand. With the generic `mif1`, the actual type is among the compatible
+ * brands.
+ */
 const brand =
   (name: string, ...majors: string[]) =>
   (file: Buffer): boolean => {
@@ -99,7 +105,7 @@ const forms: Record<string, (file: Buffer) => boolean> = {
   "image/svg+xml": (file) => /<svg[\s>]/.test(file.toString("utf8", 0, 4096)),
 };
 
-/** The media type that the bytes themselves tell; not SVG, which is text. */
+/** The media type by content; undefined if it is none of the known ones. Never SVG, which is text. */
 export const formOf = (file: Buffer): string | undefined =>
   Object.entries(forms).find(([type, form]) => type !== "image/svg+xml" && form(file))?.[0];
 

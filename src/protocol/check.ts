@@ -1,11 +1,11 @@
 import { z } from "zod";
 
 /**
- * A Task's acceptance checks: as a request names them, and as they stand in the log with every default filled in. The
- * kind decides what a check has beyond the common part. Source: shared/spec/completion.md, `checks[]`.
+ * A Task's acceptance checks: as requested, and as recorded with every default filled in. The kind decides which fields
+ * a check has besides the common ones. Source: shared/spec/completion.md, `checks[]`.
  */
 
-/** A command whose exit decides; the kind says what it is for. */
+/** Commands that pass or fail by their exit code; the kind says what the command is for. */
 export const commandKinds = ["command", "build", "test", "lint", "typecheck"] as const;
 export const checkKinds = [...commandKinds, "file", "http", "visual", "review"] as const;
 
@@ -32,7 +32,7 @@ const pattern = z
   .refine(isPattern, { error: (issue) => `Expected a regular expression, got ${JSON.stringify(issue.input)}` })
   .describe("Regular expression");
 
-/** 4K, of which a picture takes 33 MB. */
+/** The area of 4K: a decoded picture of this size takes 33 MB. */
 export const maxPixels = 3840 * 2160;
 
 const common = {
@@ -68,7 +68,7 @@ const fileCheck = z.strictObject({
   matches: pattern.optional(),
 });
 
-/** Plain HTTP on this machine: where the check's own server listens, and nothing else can. */
+/** Only plain HTTP on a loopback address: that is where the check's own server listens, and no other machine can. */
 const isLocal = (text: string): boolean => {
   const url = URL.parse(text);
   return (
@@ -156,7 +156,7 @@ const settled = {
   baseline: z.boolean(),
 };
 
-/** A check with every default filled in; `id` is unique in its Task. */
+/** A check with every default filled in; `id` is unique within its Task. */
 export const checkSpec = z
   .discriminatedUnion("kind", [
     z.object({
@@ -211,7 +211,7 @@ export type HttpCheck = Extract<CheckSpec, { kind: "http" }>;
 export type VisualCheck = Extract<CheckSpec, { kind: "visual" }>;
 
 export type ReviewCheck = Extract<CheckSpec, { kind: "review" }>;
-/** What the service runs; the rest is judged. */
+/** Checks that the service runs; the others are judged by a reviewer. */
 export type RunCheck = Exclude<CheckSpec, ReviewCheck>;
 
 export const isReviewCheck = (check: CheckSpec): check is ReviewCheck => check.kind === "review";
@@ -221,7 +221,7 @@ export const isRun = (check: CheckSpec): check is RunCheck => !isReviewCheck(che
 export const isCommand = (check: CheckSpec): check is CommandCheck =>
   (commandKinds as readonly string[]).includes(check.kind);
 
-/** What a check looks at, in a few words. */
+/** What a check examines, in a few words. */
 export const aboutOf = (check: CheckSpec): string => {
   switch (check.kind) {
     case "file":

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { errorCodes } from "../error.ts";
 
-/** The one error body of every route. Source: shared/spec/completion.md, "Errors". */
+/** The error body of every route. Source: shared/spec/completion.md, "Errors". */
 export const errorBody = z
   .object({
     message: z.string().describe("What was expected and what came"),

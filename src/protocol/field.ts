@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** The fields that many schemas share. */
+/** Fields that many schemas share. */
 
 export const bytes = (text: string) => new TextEncoder().encode(text).length;
 
@@ -16,7 +16,7 @@ export const withinBytes = (max: number) => (ctx: z.core.ParsePayload<string>) =
 
 export const text = (max: number) => z.string().min(1).check(withinBytes(max));
 
-/** A text by its bytes; it may be empty. */
+/** A text with a limit in bytes; it may be empty. */
 export const wordsWithin = (max: number) => z.string().check(withinBytes(max));
 
 export const productPillar = z.enum(["code", "work"]);

@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { Issue } from "../error.ts";
 
 /**
- * zod's issues in our words: where (`body.checks[0].run`), what was expected and what came. A schema's own message
- * ("Expected …, got …") is kept as it is.
+ * Translates zod's issues: the path (`body.checks[0].run`), what was expected, and what came. A schema's own message
+ * ("Expected …, got …") is kept unchanged.
  */
 export const issuesOf = (
   issues: readonly z.core.$ZodIssue[],
@@ -75,7 +75,7 @@ const translate = (issue: z.core.$ZodIssue, schema: z.ZodType | undefined, input
   }
 };
 
-/** Tells of the member that the value was meant for: the one whose type it has. */
+/** Reports on the member of the union that was probably meant: the one with the value's type. */
 const translateUnion = (
   issue: Extract<z.core.$ZodIssue, { code: "invalid_union" }>,
   here: z.ZodType | undefined,
@@ -134,7 +134,7 @@ const valueAt = (input: unknown, path: readonly PropertyKey[]): unknown =>
     input,
   );
 
-/** The schema of a field, through what wraps it; undefined where the way is not plain. */
+/** The schema of a field, looking through wrappers; undefined where the path is ambiguous. */
 const schemaAt = (
   schema: z.ZodType | undefined,
   path: readonly PropertyKey[],
@@ -151,7 +151,7 @@ const schemaAt = (
   return here;
 };
 
-/** Of several forms the one that the value names. */
+/** The member of a discriminated union that the value names. */
 const memberOf = (schema: z.ZodType | undefined, value: unknown): z.ZodType | undefined =>
   schema instanceof z.ZodDiscriminatedUnion
     ? (schema.options as z.ZodObject[]).find(
@@ -167,7 +167,7 @@ const unwrap = (schema: z.ZodType | undefined): z.ZodType | undefined => {
   return here;
 };
 
-/** A value in a few words; long ones by their size, so that a message never carries a body back. */
+/** A value in a few words; a long one by its size, so that an error never repeats a body. */
 const show = (value: unknown): string => {
   if (value === undefined) return "nothing";
   if (value === null || typeof value === "number" || typeof value === "boolean") return `${value}`;
@@ -179,5 +179,5 @@ const show = (value: unknown): string => {
   return "an object";
 };
 
-/** Foreign text in a message: quoted, and short. */
+/** Quotes and shortens foreign text for an error message. */
 export const quote = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);

@@ -1,11 +1,11 @@
 /**
- * Every number a caller or an operator can run into, with its default. Bytes, seconds and counts as named.
- * Source: shared/design/security.md C2 and C4. Each is configurable under `limits` in config.jsonc.
+ * Every limit that a caller or an operator can run into, with its default, each configurable under `limits` in
+ * config.jsonc. The names say the unit: bytes, seconds, or else a count. Source: shared/design/security.md C2 and C4.
  */
 export const defaultLimits = {
-  /** JSON body of ordinary routes, bytes. */
+  /** JSON body of ordinary routes. */
   bodyBytes: 1024 * 1024,
-  /** JSON body of routes that carry attachments, bytes. */
+  /** JSON body of routes that carry attachments. */
   largeBodyBytes: 28 * 1024 * 1024,
   /** Large bodies read at the same time. */
   largeBodies: 2,
@@ -20,7 +20,7 @@ export const defaultLimits = {
   attachments: 16,
   attachmentBytes: 10 * 1024 * 1024,
   attachmentsBytes: 20 * 1024 * 1024,
-  /** Requests per second and burst, per client; non-loopback binds only. */
+  /** Requests per second and burst, per client; only if the service is bound to a non-loopback address. */
   requestsPerSecond: 50,
   requestsBurst: 200,
   createsPerSecond: 10,
@@ -32,70 +32,73 @@ export const defaultLimits = {
   streamsPerClient: 16,
   streamQueueBytes: 256 * 1024,
   streamQueueEvents: 1000,
-  /** Output of one command kept, head and tail together, bytes. */
+  /** Output kept of one command, head and tail together. */
   commandOutputBytes: 1024 * 1024,
-  /** Of an agent's command and what it starts; 0 = none. Processes are counted by user, and not for root. */
+  /** Limits of an agent's command with its descendants; 0 = none. Processes are counted per user, and not for root. */
   commandProcesses: 8192,
   commandFiles: 16_384,
   commandFileBytes: 8 * 1024 ** 3,
-  /** Address space; programs such as Node reserve far more than they use. */
+  /** Address space, of which programs such as Node reserve far more than they use. */
   commandMemoryBytes: 0,
   commandSeconds: 120,
   commandMaxSeconds: 600,
   /** Commands of one Task that may run in the background at the same time. */
   backgroundCommands: 4,
-  /** Files that a Task's agents may hand over, one of them and all together in bytes. */
+  /** Files that a Task's agents may hand over: their number, the size of one, and their total size. */
   artifacts: 50,
   artifactBytes: 10 * 1024 ** 2,
   artifactsBytes: 100 * 1024 ** 2,
-  /** Pictures that a Task's checks and previews may keep. */
+  /** Pictures kept of a Task's checks and previews. */
   pictures: 100,
-  /** Time of one capture, from the server's start. */
+  /** For one capture, counted from the start of the Task's server. */
   previewSeconds: 60,
   archiveFiles: 100_000,
   archiveBytes: 2 * 1024 ** 3,
   archiveFileBytes: 512 * 1024 ** 2,
   archiveSeconds: 600,
   archives: 2,
-  /** Free disk under which POST /task answers 503, bytes. */
+  /** Free disk space below which POST /task answers 503. */
   diskFreeBytes: 1024 ** 3,
   diskFreePercent: 5,
-  /** Rounds of failing checks that go back to the agents. */
+  /** Rounds in which failed checks or reviews go back to the agents. */
   checkRounds: 3,
-  /** Each of the project's own checks, which run where a request names none; 0 = they do not. */
+  /** For each of the project's own checks, which run if a request names none; 0 = they do not run. */
   projectCheckSeconds: 120,
-  /** Rounds of conflicts with the project that go back to the agents. */
+  /** Rounds in which conflicts with the project go back to the agents. */
   landingRounds: 3,
-  /** Times in a row that a change is moved onto new commits and checked again before it may land. */
+  /** How often in a row a change is rebased onto new commits and checked again before it may land. */
   landingMoves: 20,
-  /** What a Task sees of a project's untracked files: one file and all together in bytes, and their number. */
+  /** What a Task sees of a project's untracked files: the size of one, their total size, and their number. */
   snapshotFileBytes: 50 * 1024 ** 2,
   snapshotBytes: 500 * 1024 ** 2,
   snapshotFiles: 20_000,
-  /** The largest dependency folder that is copied, where none can be mounted: entries and bytes. */
+  /** The largest dependency folder that is copied where none can be mounted. */
   dependencyFiles: 20_000,
   dependencyBytes: 200 * 1024 ** 2,
-  /** Time for `workspace.setup`. */
+  /** For `workspace.setup`. */
   setupSeconds: 600,
-  /** The same call with the same result this often in a row ends the Task; 0 = off. */
+  /** The Task ends after the same call with the same result this often in a row; 0 = off. */
   loopRepeats: 50,
-  /** Questions that the agents of a Task may put to its user, and calls for which they may ask permission. */
+  /** Questions that the agents of a Task may ask its user, and calls for which they may ask permission. */
   asks: 5,
   permissionAsks: 50,
-  /** The longest that a call waits for an answer. */
+  /** The longest time that a call waits for an answer. */
   askSeconds: 600,
   steps: 1000,
   tokens: 20_000_000,
   minutes: 120,
-  /** Seconds until a model's first byte, between two, and for a whole reply; then the line is cut and asked again. */
+  /**
+   * Until a model's first byte, between two bytes, and for a whole reply; then the connection is cut and the request
+   * retried.
+   */
   modelFirstSeconds: 180,
   modelSilentSeconds: 120,
   modelReplySeconds: 1800,
-  /** Failures of a provider in a row, over all Tasks, after which it is left alone for a while; 0 = off. */
+  /** Failures of a provider in a row, over all Tasks, after which it gets no requests for a while; 0 = off. */
   breakerFailures: 5,
-  /** Seconds that a Task waits for its provider without giving its place to others. */
+  /** How long a Task waits for its provider before it goes back to the queue. */
   waitSeconds: 60,
-  /** Hours that a Task waits for a provider's quota before it fails. */
+  /** How long a Task waits for a provider's quota before it fails. */
   quotaHours: 24,
 } as const;
 

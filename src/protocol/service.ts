@@ -2,7 +2,7 @@ import { z } from "zod";
 import { modelUsage, turnFailure } from "./event/conversation.ts";
 import { modelRef } from "./field.ts";
 
-/** What the service says of itself. */
+/** Answers about the service itself: health, models, and the test of a model. */
 
 export const health = z
   .object({
@@ -43,7 +43,7 @@ export const modelTest = z
   .strictObject({ model: modelRef.optional().describe("Default: the model in use") })
   .meta({ id: "ModelTest" });
 
-/** How one real call went. */
+/** The result of one real call. */
 export const modelTrial = z
   .object({
     ref: z.string(),

@@ -1,17 +1,17 @@
 import { z } from "zod";
 import { squadRef } from "./task/status.ts";
 
-/** What the squad routes take and answer. Source: completion.md "Squads". */
+/** Requests and answers of the squad routes. Source: completion.md "Squads". */
 
 const scope = z.enum(["builtin", "user", "project"]);
-/** Those that packages are installed into. */
+/** Scopes into which packages can be installed. */
 const installScope = z.enum(["user", "project"]);
 const digest = z
   .string()
   .regex(/^[0-9a-f]{64}$/)
   .describe("the digest of a package, 64 hex digits");
 
-/** One of `path`, `zip` and `git`. */
+/** Exactly one of `path`, `zip` and `git`. */
 const source = {
   path: z.string().min(1).max(4096).optional().describe("Absolute path of a package's folder on the service's machine"),
   zip: z.base64().max(2_800_000).optional().describe("A ZIP of the package, in base64"),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Texts in events: long ones are blobs, so that no event exceeds 64 KiB. So are files, whatever their size. */
+/** Texts in events: long ones are blobs, so that no event exceeds 64 KiB. Files are always blobs. */
 
 export const sha256 = z.string().length(64);
 

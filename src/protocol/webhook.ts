@@ -2,9 +2,9 @@ import { z } from "zod";
 import { errorInfo, pendingAsk } from "./task/status.ts";
 import { activity, lifecycleStatus, time } from "./field.ts";
 
-/** Signed messages to other services (Standard Webhooks), and the routes that manage where they go. Decision 0060. */
+/** Signed messages to other services (Standard Webhooks), and the routes that manage their receivers. Decision 0060. */
 
-/** What a webhook can be told of; each once for each fact. */
+/** The message types that a webhook can subscribe to; each event is sent once. */
 export const messageTypes = [
   "task.started",
   "task.asked",
@@ -19,10 +19,10 @@ export const messageTypes = [
 
 export const messageType = z.enum(messageTypes);
 
-/** What a Task's own `callbackURL` is told: its ends, and what it asks. */
+/** The types sent to a Task's own `callbackURL`: its ends, and its asks. */
 export const callbackTypes: readonly MessageType[] = ["task.asked", "task.completed", "task.failed", "task.cancelled"];
 
-/** How many webhooks a service keeps. */
+/** The most webhooks that a service keeps. */
 export const mostWebhooks = 50;
 
 const url = z.string().min(1).max(2000).describe("https; other targets by the operator's `webhooks.allow`");
@@ -49,7 +49,7 @@ export const webhookPatch = z
   })
   .meta({ id: "WebhookPatch" });
 
-/** Hours that a replaced secret still signs. */
+/** The most hours that a replaced secret may still sign. */
 export const longestKeep = 168;
 
 export const webhookRotate = z
@@ -149,7 +149,7 @@ export const redelivered = z
   .object({ redelivered: z.number().int().describe("They are due now") })
   .meta({ id: "Redelivered" });
 
-// ---- what is sent --------------------------------------------------------------------------------------------------
+// ---- messages ------------------------------------------------------------------------------------------------------
 
 const taskData = z.object({
   taskID: z.string(),

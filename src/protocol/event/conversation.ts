@@ -2,7 +2,7 @@ import { z } from "zod";
 import { modelRef } from "../field.ts";
 import { attachmentRef, blobRef, longText } from "../text.ts";
 
-/** The facts of a conversation, a Task's and a Mission's alike: what is said, called, asked and answered. */
+/** Events of a conversation, in a Task or a Mission: messages, replies, tool calls, asks and answers. */
 
 const effect = z.enum(["none", "log", "workspace", "unknown"]);
 export const modelUsage = z.object({
@@ -13,7 +13,7 @@ export const modelUsage = z.object({
   costUSD: z.number().nullable(),
 });
 
-/** Why a turn could not go on: the provider's refusal, or what the embedded rules could not do. */
+/** Why a turn could not continue: an error of the provider, or something that the built-in model cannot do. */
 export const turnFailure = z.object({
   code: z.string().describe("e.g. needs_model, instruction_failed, provider_refused, budget_reached"),
   message: z.string(),
@@ -35,7 +35,7 @@ export const talkEvents = {
     sessionID: z.string(),
     agent: z.string(),
     model: z.string(),
-    /** The stream's version that the request had read; later messages are still unanswered. */
+    /** Version of the stream that the request had read; later messages are still unanswered. */
     read: z.number(),
     text: longText,
     calls: z.array(z.string()).describe("Ids of the tool calls, in order; their tool.started follow in this commit"),
@@ -43,7 +43,7 @@ export const talkEvents = {
     failure: turnFailure.nullable(),
     usage: modelUsage,
     durationMs: z.number(),
-    /** The provider's own message parts (reasoning signatures and the like) to be sent back untouched. */
+    /** Message parts in the provider's own format (such as reasoning signatures), to be sent back unchanged. */
     provider: z.json().exactOptional(),
   }),
   "reply.retried": z.object({
@@ -54,14 +54,14 @@ export const talkEvents = {
     attempts: z.number(),
     retryAt: z.iso.datetime(),
   }),
-  /** The provider's quota is used up until a time far off: the Task is queued and gives its place to others. */
+  /** The provider's quota is used up for long: the Task is queued until then, without a worker. */
   "task.deferred": z.object({
     sessionID: z.string(),
     code: z.string(),
     reason: z.string(),
     until: z.iso.datetime(),
   }),
-  /** Another model that the operator listed goes on with the conversation. */
+  /** The conversation continues with another model of the operator's list. */
   "model.switched": z.object({
     sessionID: z.string(),
     from: modelRef,
@@ -87,9 +87,9 @@ export const talkEvents = {
     durationMs: z.number(),
     sandbox: z.string().exactOptional(),
   }),
-  /** The agent's plan, whole; the newest one counts. */
+  /** The agent's complete notes; the newest event counts. */
   "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),
-  /** For the model, older turns are replaced by a summary from here on; the log and the messages keep everything. */
+  /** From here on a summary replaces older turns for the model; the log and the messages keep everything. */
   "conversation.compacted": z.object({
     sessionID: z.string(),
     through: z.number().describe("Version of the last reply whose turn is replaced"),
@@ -105,7 +105,7 @@ export const talkEvents = {
     usage: modelUsage,
     durationMs: z.number(),
   }),
-  /** A rule or an answer decided on a call that is not plainly allowed. */
+  /** A rule or an answer decided on a call that is not allowed by default. */
   "permission.decided": z.object({
     callID: z.string(),
     sessionID: z.string(),
@@ -116,9 +116,9 @@ export const talkEvents = {
     origin: z.enum(["operator", "project", "default"]),
     by: z.enum(["rule", "caller", "timeout", "ended"]).describe("Whose word it is"),
   }),
-  /** The project's own rules, read once, before the agents' first step; they can only narrow. */
+  /** The project's own rules, read once before the agents' first step. They can only narrow the operator's. */
   "permissions.read": z.object({ file: z.string(), deny: z.array(z.string()), ask: z.array(z.string()) }),
-  /** The call waits for an answer, at most until `expiresAt`; then `default` stands. */
+  /** The call waits for an answer until `expiresAt` at most; then `default` applies. */
   "ask.opened": z.object({
     askID: z.string(),
     sessionID: z.string(),
@@ -129,7 +129,7 @@ export const talkEvents = {
     default: z.string().nullable(),
     expiresAt: z.iso.datetime(),
   }),
-  /** Exactly one for each ask. `ended`: a message, a cancel or the Task's end came instead. */
+  /** Exactly one for each ask. `ended`: closed by a message, a cancel or the Task's end. */
   "ask.answered": z.object({
     askID: z.string(),
     decision: z.enum(["allow", "deny"]).exactOptional(),
@@ -137,7 +137,7 @@ export const talkEvents = {
     by: z.enum(["caller", "timeout", "ended"]),
     source: z.string(),
   }),
-  /** An external agent has a session of its own for one of ours, and continues it after a restart where it can. */
+  /** The external agent's own session for one of ours, which it continues after a restart if it can. */
   "agent.attached": z.object({
     sessionID: z.string(),
     agent: z.string(),

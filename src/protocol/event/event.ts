@@ -10,9 +10,9 @@ import { attachmentRef, longText, sha256 } from "../text.ts";
 import { workEvents } from "./workspace.ts";
 
 /**
- * The facts of a Task, as they stand in the log and as they go out on `GET /task/{taskID}/events`: one schema per
- * type, the TypeScript types inferred from it. Facts are only ever added; a changed meaning is a new type.
- * `Text` longer than 16 KiB is a blob named in the event, so that no event exceeds 64 KiB.
+ * The events of Tasks and Missions, as they are in the log and on `GET /task/{taskID}/events`: one schema per type,
+ * from which the TypeScript types are inferred. Event types are only ever added; a changed meaning is a new type. A
+ * text longer than 16 KiB is a blob that the event names, so that no event exceeds 64 KiB.
  */
 
 export const eventData = {
@@ -46,7 +46,7 @@ export const eventData = {
     archived: z.boolean().exactOptional(),
     budget: budget.exactOptional(),
   }),
-  /** A worker took the Task up: at first, after a restart of the service, after a cancel. */
+  /** A worker started to run the Task: for the first time, after a restart of the service, or after a cancel. */
   "run.started": z.object({
     worker: z.string(),
     epoch: z.number(),
@@ -57,11 +57,11 @@ export const eventData = {
     }),
     killed: z.array(z.number()).describe("Process groups of an earlier run that were still alive and were ended"),
   }),
-  /** The service was stopped in good order; not a crash. */
+  /** The service was stopped in an orderly way, as opposed to a crash. */
   "run.stopped": z.object({ reason: z.string() }),
   ...talkEvents,
   ...workEvents,
-  /** A file that is kept beside the result: its bytes are the blob `sha256`. */
+  /** A file kept besides the result: its bytes are the blob `sha256`. */
   "artifact.recorded": z.object({
     artifactID: z.string(),
     filename: z.string(),
@@ -72,7 +72,7 @@ export const eventData = {
     by: artifactBy,
     sliceID: z.string().exactOptional().describe("The delivery slice that it is evidence for"),
   }),
-  /** 80 % of a cap is used; once for a cap, and once again when it was raised. */
+  /** 80 % of a cap is used: once per cap, and again after it was raised. */
   "budget.warned": z.object({ name: budget.keyof(), used: z.number(), cap: z.number() }),
   ...sliceEvents,
   ...missionEvents,

@@ -3,9 +3,11 @@ import { type EventData, eventData, type EventType } from "./event.ts";
 import { missionStatus } from "../mission/status.ts";
 import { taskStatus } from "../task/status.ts";
 
-/** What goes over the event streams: facts as durable frames, live frames that may be dropped, and what frames them. */
+/**
+ * What the event streams send: durable frames for events, live frames that may be dropped, and snapshot and end frames.
+ */
 
-/** A durable frame: `id` is the position in the whole log, growing, with gaps within one stream. */
+/** A durable frame. `id`: the event's position in the whole log, ascending, with gaps within one stream. */
 const frame = {
   id: z.number().int(),
   taskID: z.string().optional().describe("Absent in a Mission's own facts"),
@@ -18,7 +20,7 @@ const durable = (Object.keys(eventData) as EventType[]).map((type) =>
   z.object({ ...frame, type: z.literal(type), data: eventData[type] }),
 );
 
-/** Live frames have no id, are not in the log and may be dropped for a slow reader. */
+/** Live frames have no id, are not in the log, and may be dropped for a slow reader. */
 const live = [
   z.object({
     type: z.enum(["message.delta", "reasoning.delta"]),
@@ -57,7 +59,7 @@ export const eventPage = z
   .object({ events: z.array(durableFrame), nextAfter: z.number().int() })
   .meta({ id: "EventPage" });
 
-/** Of a Task, or of a Mission's own agent. */
+/** A Task, with the Mission that dispatched it, if any; or a Mission alone, for its own agent. */
 type Whose = { taskID?: string; missionID?: string };
 
 export type LiveFrame = Whose &
@@ -71,7 +73,7 @@ export type LiveFrame = Whose &
     | { type: "tool.output"; sessionID?: string; at: string; data: { callID: string; text: string } }
   );
 
-/** A durable frame as sent, by type. */
+/** A durable frame as sent, by event type. */
 export type Frame = {
   [K in EventType]: Whose & { id: number; type: K; sessionID?: string; at: string; data: EventData[K] };
 }[EventType];

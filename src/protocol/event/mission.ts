@@ -3,7 +3,7 @@ import { modelRef, productPillar, time } from "../field.ts";
 import { budgetShare, planned, squadIDs } from "../mission/status.ts";
 import { squadRef, usage } from "../task/status.ts";
 
-/** Events of a Mission, and of a Task that makes a squad. */
+/** Events of a Mission, and of a Task that produces a squad. */
 
 const sessionID = z.string();
 
@@ -18,7 +18,10 @@ export const missionEvents = {
     productPillar,
     model: modelRef,
   }),
-  /** Somebody woke it, or its time came; what was given replaces what was. The text follows as a message. */
+  /**
+   * A caller woke it, or its time came. The fields that are present replace earlier values. The text follows as a
+   * message.
+   */
   "mission.woken": z.object({
     sessionID,
     by: z.enum(["user", "time"]),
@@ -34,7 +37,7 @@ export const missionEvents = {
     archived: z.boolean().exactOptional(),
   }),
   "mission.aborted": z.object({ sessionID, surface: z.string(), reason: z.string(), cascade: z.boolean() }),
-  /** The agent's word on the whole; it sleeps until it is woken, or until `wakeAt`. */
+  /** The agent considers the Mission finished. It sleeps until it is woken, or until `wakeAt`. */
   "mission.finished": z.object({
     sessionID,
     callID: z.string(),
@@ -42,18 +45,18 @@ export const missionEvents = {
     summary: z.string(),
     wakeAt: time.nullable(),
   }),
-  /** Its agent stopped in the middle of the plan: it is told so, once for each wake. */
+  /** Its agent stopped in the middle of the plan and is reminded of that, once per wake. */
   "mission.reminded": z.object({ sessionID }),
-  /** A cap over the whole tree is reached: nothing more is dispatched or asked until a wake brings a higher one. */
+  /** A cap for the Mission and its Tasks is reached: no more dispatches or model calls until a wake raises it. */
   "mission.paused": z.object({
     sessionID,
     name: z.enum(["maxCostUSD", "maxTokens", "maxSteps", "maxMinutes"]),
     used: z.number(),
     cap: z.number(),
   }),
-  /** The plan, whole; the newest one counts. */
+  /** The complete plan; the newest event counts. */
   "plan.written": z.object({ sessionID, callID: z.string(), phases: z.array(planned) }),
-  /** In the commit that made the Task. */
+  /** In the same commit as the Task's `task.created`. */
   "task.dispatched": z.object({
     sessionID,
     callID: z.string(),
@@ -72,7 +75,7 @@ export const missionEvents = {
       .exactOptional()
       .describe("Names of the files it was given: of wakes, or artifacts of other Tasks"),
   }),
-  /** The Mission wrote to a Task that had ended: it is at work again. */
+  /** The Mission sent a message to a Task that had ended, which works again. */
   "task.reopened": z.object({ sessionID, callID: z.string(), taskID: z.string() }),
   /** Exactly one for each ended attempt of a dispatched Task. */
   "task.ended": z.object({
@@ -89,9 +92,9 @@ export const missionEvents = {
     usage,
     minutes: z.number().exactOptional().describe("That this attempt worked"),
   }),
-  /** A produced squad was found again in the catalog as it was staged: same id, version and digest. */
+  /** A produced squad is in the catalog as it was staged: with the same id, version and digest. */
   "squad.reconciled": z.object({ sessionID, taskID: z.string(), phase: z.string(), squad: squadRef }),
-  /** It was not, and is not used. */
+  /** A produced squad is not in the catalog as it was staged, and is not used. */
   "squad.refused": z.object({
     sessionID,
     taskID: z.string(),
@@ -101,11 +104,11 @@ export const missionEvents = {
   }),
 } as const;
 
-/** Facts of a Task that produces a squad. */
+/** Events of a Task that produces a squad. */
 export const productionEvents = {
-  /** The package stands whole beside the log, under its digest; nothing is installed yet. */
+  /** The complete package is stored outside the log, under its digest; nothing is installed yet. */
   "squad.staged": z.object({ sessionID, callID: z.string(), squad: squadRef, files: z.array(z.string()) }),
-  /** The point of no return: from here on the install is only carried to its end. */
+  /** The point of no return: from here on the installation is only completed. */
   "squad.installing": z.object({ squad: squadRef }),
   "squad.installed": z.object({ squad: squadRef, replaced: z.string().nullable() }),
 } as const;

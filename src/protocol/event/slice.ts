@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { longText } from "../text.ts";
 
-/** Facts about how a squad divides a Task: delivery slices, the sessions that work on them, what reviews say. */
+/** Events about how a squad divides a Task: delivery slices, the sessions that work on them, and their reviews. */
 
 const contract = z.object({
   revision: z.number().int(),
@@ -15,24 +15,27 @@ const weight = z.enum(["blocking", "advisory"]);
 const by = { sessionID: z.string(), callID: z.string() };
 
 export const sliceEvents = {
-  /** A part of the Task with a contract of its own. The first one stands from the beginning: the whole request. */
+  /** A part of the Task with its own contract. The first one exists from the beginning: the whole request. */
   "slice.defined": z.object({
     sliceID: z.string(),
     weight,
     contract,
     ...by,
   }),
-  /** What was found of it under the contract before no longer counts. */
+  /** Evidence and reviews under the previous contract no longer count. */
   "slice.revised": z.object({ sliceID: z.string(), weight, contract, ...by }),
   "slice.ordered": z.object({ sliceIDs: z.array(z.string()), ...by }),
   "slice.dropped": z.object({ sliceID: z.string(), reason: z.string(), ...by }),
-  /** The service accepts it: reviewed, with evidence, its checks green. */
+  /** The service accepts the slice: it is reviewed, has evidence, and its checks passed. */
   "slice.settled": z.object({
     sliceID: z.string(),
     revision: z.number().int(),
     commit: z.string().nullable(),
   }),
-  /** Another agent's session: delegated by a call, or a review by the service. Its brief is all that it knows. */
+  /**
+   * The session of another agent, started by a delegating call, or for a review by the service. It knows only its
+   * brief.
+   */
   "session.started": z.object({
     sessionID: z.string(),
     parentSessionID: z.string(),
@@ -48,7 +51,7 @@ export const sliceEvents = {
       .exactOptional()
       .describe("It works in files of its own, made from this commit of the Task's"),
   }),
-  /** Somebody stops this session, and those that work for it; the rest of the Task goes on. */
+  /** A caller stops this session and those it delegated to; the rest of the Task continues. */
   "session.interrupted": z.object({ sessionID: z.string(), surface: z.string(), reason: z.string() }),
   "session.ended": z.object({
     sessionID: z.string(),
@@ -64,14 +67,14 @@ export const sliceEvents = {
       .exactOptional()
       .describe("What became of the files of its own"),
   }),
-  /** What a reviewer says of a check's criteria; `check.finished` follows. */
+  /** A reviewer's verdict on a check's criteria; `check.finished` follows. */
   "check.judged": z.object({
     checkID: z.string(),
     sessionID: z.string(),
     verdict: z.enum(["accepted", "rejected", "inconclusive"]),
     notes: z.string(),
   }),
-  /** What a session that did not write it says of a slice. */
+  /** The verdict on a slice by a session that did not work on it. */
   "review.finished": z.object({
     reviewID: z.string(),
     sliceID: z.string(),

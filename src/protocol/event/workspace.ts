@@ -2,13 +2,13 @@ import { z } from "zod";
 import { checkSpec } from "../check.ts";
 import { blobRef, sha256 } from "../text.ts";
 
-/** The facts of a Task's files: where it works, what it commits, what its checks say, how it lands. */
+/** Events of a Task's files: its workspace, commits, checks and landing. */
 
 const gitID = z.string().regex(/^[0-9a-f]{40,64}$/);
 
 const indexEntry = z.object({ mode: z.string(), object: gitID });
 
-/** One path of a landing. Hashes are SHA-256 of the bytes on disk (a link's target for links); null = absent. */
+/** One path of a landing. Hashes are SHA-256 of the bytes on disk (for links, of the target); null = absent. */
 const landedPath = z.object({
   path: z.string().describe("Bytes that are not UTF-8 stand as lone surrogates U+DC80–U+DCFF"),
   before: z.object({ mode: z.string(), sha256 }).nullable(),
@@ -25,7 +25,7 @@ const landedPath = z.object({
 
 const omission = z.object({ path: z.string(), reason: z.string() });
 
-/** What the base of a workspace has beyond the commit that the project's branch was at. */
+/** What the base of a workspace contains beyond the commit of the project's branch. */
 const snapshot = z.object({
   head: gitID.describe("The branch's commit. The base itself when nothing was uncommitted, or after a rebase"),
   untracked: z
@@ -34,7 +34,7 @@ const snapshot = z.object({
   omitted: z.array(omission).describe("What stands in the directory and is not in the base, with the reason"),
 });
 
-/** A folder that Git ignores and commands need, and how the Task's commands have it. */
+/** A folder that Git ignores and commands need, and how it is provided to the Task's commands. */
 const given = z.object({
   path: z.string().describe("Relative to the project's top"),
   how: z
@@ -56,9 +56,11 @@ export const workEvents = {
     targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
     snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
   }),
-  /** The project's ignored dependency folders, as the Task's commands have them; again when that changes. */
+  /**
+   * How the project's ignored dependency folders are provided to the Task's commands; recorded again when that changes.
+   */
   "dependencies.given": z.object({ folders: z.array(given) }),
-  /** The operator's `workspace.setup`, before the first command. */
+  /** The operator's `workspace.setup`, which runs before the first command. */
   "setup.started": z.object(setup),
   "setup.finished": z.object({
     ...setup,
@@ -76,10 +78,10 @@ export const workEvents = {
     files: z.number(),
     insertions: z.number(),
     deletions: z.number(),
-    /** Entries left out because they cannot be in a commit, with the reason. */
+    /** Entries left out because they cannot be committed, with the reason. */
     omitted: z.array(omission),
   }),
-  /** The request names no checks: the project's own commands, which tell and do not decide. */
+  /** The project's own commands, for a request that names no checks. Their results are reported and decide nothing. */
   "checks.found": z.object({ checks: z.array(checkSpec) }),
   "check.started": z.object({
     checkID: z.string(),
@@ -106,7 +108,9 @@ export const workEvents = {
       .describe("What defines it and the Task changed: it also ran with that as it was before, and both count"),
     flaky: z.literal(true).exactOptional().describe("It failed, and passed when it was run once more on the same tree"),
   }),
-  /** The same change on the head of the project's branch, without anything uncommitted. The checks run again. */
+  /**
+   * The change was rebased onto the head of the project's branch, without anything uncommitted. The checks run again.
+   */
   "workspace.rebased": z.object({
     baseCommit: gitID,
     baseTree: gitID,
@@ -114,7 +118,7 @@ export const workEvents = {
     tree: gitID,
     left: z.array(z.string()).exactOptional().describe("Changes to what is uncommitted alone: no commit can hold them"),
   }),
-  /** The project changed the same places: the change went back to the agent, on top of a new snapshot. */
+  /** The project changed the same places. The change went back to the agent, on top of a new snapshot. */
   "landing.conflicted": z.object({
     round: z.number(),
     paths: z.array(z.string()),
@@ -132,18 +136,18 @@ export const workEvents = {
     ref: z.string(),
     paths: z.union([z.array(landedPath), z.object({ blob: blobRef })]),
   }),
-  /** The branch moved under the landing before the ref was taken; everything is as before. */
+  /** The branch moved during the landing, before the ref was updated; everything is as before. */
   "landing.withdrawn": z.object({ reason: z.string() }),
   "landing.finished": z.object({
     commit: gitID,
     tree: gitID,
     ref: z.string(),
-    /** Paths that the user had edited in between: their bytes stay, as an edit on top of the commit. */
+    /** Paths that the user edited in the meantime: their bytes stay, as an edit on top of the commit. */
     kept: z.array(z.string()),
-    /** Paths with uncommitted edits of the user's, which the change was merged with. */
+    /** Paths whose uncommitted edits by the user were merged with the change. */
     merged: z.array(z.string()).exactOptional(),
   }),
-  /** What git runs programs by was changed while a command of this Task ran: the Task ends. */
+  /** Files that make git run programs were changed while a command of this Task ran: the Task ends. */
   "git.tampered": z.object({
     files: z.array(
       z.object({

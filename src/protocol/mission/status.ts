@@ -3,7 +3,10 @@ import { activity, productPillar, time } from "../field.ts";
 import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "../task/status.ts";
 import { attachmentRef } from "../text.ts";
 
-/** What the Mission routes take and answer, and a Mission's own facts. Source: interface.md 2.6–2.8, completion.md "Missions". */
+/**
+ * The plan, the status and the list row of a Mission, and the answers of its routes. Source: interface.md 2.6–2.8,
+ * completion.md "Missions".
+ */
 
 export const missionID = z
   .string()
@@ -12,7 +15,7 @@ export const missionID = z
   })
   .describe("1 to 64 lowercase letters, digits, hyphens");
 
-/** Over the Mission's own conversation and all of its Tasks together. */
+/** For the Mission's own conversation and all of its Tasks together. */
 export const missionBudget = z
   .strictObject({
     maxCostUSD: z.number().positive().optional(),
@@ -133,9 +136,9 @@ export const missionAnswered = z
   .object({ missionID: z.string(), askID: z.string(), accepted: z.literal(true), eventID: z.number().int() })
   .meta({ id: "MissionAnswered" });
 
-// ---- facts ---------------------------------------------------------------------------------------------------------
+// ---- events --------------------------------------------------------------------------------------------------------
 
-/** Which phase of which Mission a Task does. In its own first fact. */
+/** The phase and the Mission that a Task works for, as recorded in its `task.created`. */
 export const taskMission = z.object({
   missionID: z.string(),
   sessionID: z.string().describe("The Mission's"),

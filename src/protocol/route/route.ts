@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What one row of the table of routes says, and the pieces that rows share. */
+/** One row of the table of routes, and the pieces that rows share. */
 
 export type Answer = {
   status: 200 | 202 | 204 | 304;
@@ -20,18 +20,20 @@ export type Route = {
   method: "GET" | "POST" | "PATCH" | "DELETE";
   path: `/${string}`;
   summary: string;
-  /** `required`: 400 without one. `accepted`: may be given and is ignored. `filter`: narrows the answer. `optional`: adds to it. */
+  /**
+   * `required`: 400 without one. `accepted`: allowed and ignored. `filter`: narrows the answer. `optional`: adds to it.
+   */
   directory: "required" | "accepted" | "filter" | "optional";
-  /** Path parameters are plain strings: an ill-formed Task id is a 404, not a 400. */
+  /** Path parameters are plain strings: a malformed Task id gives a 404, not a 400. */
   params?: z.ZodObject;
-  /** Strict: unknown query parameters are refused. `directory` is added to every route. */
+  /** Strict: unknown query parameters are rejected. `directory` is added to every route. */
   query?: z.ZodType;
-  /** Further query parameters by prefix, e.g. `metadata.`. */
+  /** Prefix of further query parameters, e.g. `metadata.`. */
   queryPrefix?: string;
   body?: z.ZodType;
   /** An absent body counts as `{}`. */
   bodyOptional?: boolean;
-  /** `large`: limits.largeBodyBytes instead of limits.bodyBytes. */
+  /** `large`: limited by limits.largeBodyBytes instead of limits.bodyBytes. */
   bodySize?: "large";
   answers: readonly Answer[];
 };
@@ -43,7 +45,7 @@ export const json = (schema: z.ZodType, description: string, status: 200 | 202 =
   schema,
 });
 
-/** A query parameter is text; the document shows what the text stands for. */
+/** Overrides the schema in the OpenAPI document: a query parameter is text, the document shows what it stands for. */
 const shownAs = (schema: object) => ({
   override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }): void => {
     for (const key of Object.keys(jsonSchema)) if (key !== "description") delete jsonSchema[key];

@@ -3,7 +3,7 @@ import { eventPage, streamFrame } from "../event/frame.ts";
 import { eventQuery, json, type Route } from "./route.ts";
 import * as service from "../service.ts";
 
-/** What speaks of all Tasks and Missions, and of the service itself. */
+/** Routes about the service itself, and the event stream of all Tasks and Missions. */
 export const serviceRoutes = {
   "event.stream": {
     method: "GET",

@@ -9,8 +9,8 @@ import { webhookRoutes } from "./webhook.ts";
 import { createRequests } from "../task/request.ts";
 
 /**
- * The one table of routes. `http` serves exactly these and parses with these schemas; the OpenAPI document and the
- * typed client are made from the same table. Source: shared/spec/interface.md 4 and completion.md.
+ * The table of all routes. `http` serves exactly these and parses with these schemas; the OpenAPI document and the
+ * typed client are generated from it. Source: shared/spec/interface.md 4 and completion.md.
  */
 export const createRoutes = (limits: Limits = defaultLimits) => {
   const tasks = createRequests(limits);

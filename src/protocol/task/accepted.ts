@@ -2,7 +2,7 @@ import { z } from "zod";
 import { squadRef } from "./status.ts";
 import { activity, lifecycleStatus } from "../field.ts";
 
-/** What the routes that write answer. */
+/** Answers of the routes that change a Task. */
 
 export const taskCreated = z
   .object({

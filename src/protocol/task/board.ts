@@ -2,7 +2,7 @@ import { z } from "zod";
 import { artifact, attachmentInfo, checkState, pendingAsk, taskStatus, topology, usage } from "./status.ts";
 import { time } from "../field.ts";
 
-/** What a Task looks like as a whole: its board, its conversation, pictures of it; and the projects that have Tasks. */
+/** Views of a Task as a whole: its board, its messages, its preview; and the list of projects that have Tasks. */
 
 export const message = z
   .object({

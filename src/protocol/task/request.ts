@@ -3,9 +3,9 @@ import { checkRequest, commandText, localURL, viewport } from "../check.ts";
 import { attachmentRequest, budget, bytes, modelRef, priority, productPillar, text, withinBytes } from "../field.ts";
 import { defaultLimits, type Limits } from "../limit.ts";
 
-/** The Task routes' bodies and answers. Source: shared/spec/interface.md 2.1–2.5, completion.md "Tasks". */
+/** Bodies of the Task routes. Source: shared/spec/interface.md 2.1–2.5, completion.md "Tasks". */
 
-/** An answer stands in one event, so it is bounded by that. */
+/** An answer must fit into one event. */
 const maxAnswer = 16 * 1024;
 
 const metadataOf = (limits: Limits) =>

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { checkKinds, checkSpec, viewport } from "../check.ts";
 import { activity, budget, lifecycleStatus, phase, priority, productPillar, time } from "../field.ts";
 
-/** The status record of a Task, the list row and the whole record. Source: completion.md "Tasks". */
+/** The status record of a Task, its list row, and the parts of both. Source: completion.md "Tasks". */
 
 export const squadRef = z
   .object({ id: z.string(), version: z.string(), digest: z.string(), scope: z.enum(["builtin", "user", "project"]) })
@@ -125,7 +125,7 @@ const goal = z
   })
   .meta({ id: "Goal" });
 
-/** Whose it is: an agent handed it over, a check made it, or a caller asked for a picture. */
+/** Where it comes from: handed over by an agent's call, made by a check, or a picture that a caller requested. */
 export const artifactBy = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("call"), sessionID: z.string(), callID: z.string() }),
   z.object({ kind: z.literal("check"), checkID: z.string(), on: z.enum(["base", "work"]), round: z.number().int() }),
@@ -161,7 +161,7 @@ export const pendingAsk = z
   })
   .meta({ id: "PendingAsk" });
 
-/** What makes a Task one that produces a squad. */
+/** Marks a Task as one that produces a squad. */
 export const production = z
   .object({
     identity: z.literal("squad-sdk"),
