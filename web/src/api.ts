@@ -4,10 +4,10 @@ import type { ErrorBody } from "../../src/protocol/error.ts";
 import type { TaskBoard } from "../../src/protocol/task/board.ts";
 import type { TaskSummary } from "../../src/protocol/task/status.ts";
 
-/** The service, by its own typed client. The browser adds the credentials that it asked for. */
+/** The typed client of the service. The browser adds the credentials that it asked the user for. */
 export const client = createServiceClient({ baseUrl: window.location.origin });
 
-/** What the service says no with; a lost connection stays the browser's own error. */
+/** An error answer of the service. A lost connection stays the browser's own error. */
 export class Refused extends Error {
   readonly body: ErrorBody;
   constructor(body: ErrorBody) {
@@ -18,7 +18,7 @@ export class Refused extends Error {
 
 type Answered = { data?: unknown; error?: unknown };
 
-/** The data, or the service's own words as an error. */
+/** The data of an answer; throws `Refused` for an error answer. */
 export const ask = async <A extends Answered>(call: Promise<A>): Promise<NonNullable<A["data"]>> => {
   const { data, error } = await call;
   if (data !== undefined && data !== null) return data;
@@ -28,7 +28,7 @@ export const ask = async <A extends Answered>(call: Promise<A>): Promise<NonNull
   throw new Error("The service cannot be reached.");
 };
 
-/** Asking again does not help. */
+/** Whether a retry would be pointless. */
 export const isFinal = (error: unknown): boolean => error instanceof Refused && error.body.status < 500;
 
 export const wordsOf = (error: unknown): string => {

@@ -1,6 +1,6 @@
 import type { TaskSummary, Usage } from "../../src/protocol/task/status.ts";
 
-/** How states, times, amounts read. */
+/** How states, times and amounts are written. */
 
 export type State = "need" | "run" | "queue" | "done" | "fail" | "stop";
 
@@ -57,7 +57,7 @@ export const groupWords: Record<Group, string> = {
   done: "Done",
   fail: "Failed",
 };
-/** A cancelled Task stands with those that did not come to their end. */
+/** The group of a Task. A cancelled one is with the failed ones. */
 export const groupOf = (task: Stated): Group => {
   const state = stateOf(task);
   return state === "stop" ? "fail" : state;
@@ -74,7 +74,7 @@ export const duration = (ms: number): string => {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 };
 
-/** For a clock that ticks: no tenths that jump. */
+/** A duration for a ticking clock: whole seconds, so that it does not flicker. */
 export const ticking = (ms: number): string => (ms < 60_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms));
 
 export const ago = (ms: number): string => {
@@ -93,7 +93,7 @@ export const clock = (at: string | number | Date): string =>
 export const moment = (at: string | number): string =>
   new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
 
-/** null = the price is not known, which is not the same as nothing. */
+/** null: the price is unknown, which is not the same as zero. */
 export const cost = ({ costUSD, modelCalls }: Pick<Usage, "costUSD" | "modelCalls">): string => {
   if (costUSD === null) return "unknown";
   if (costUSD === 0) return modelCalls === 0 ? "no cost yet" : "$0";
@@ -101,7 +101,7 @@ export const cost = ({ costUSD, modelCalls }: Pick<Usage, "costUSD" | "modelCall
   return `$${costUSD.toFixed(2)}`;
 };
 
-/** Where nothing beside it says that it is a cost. */
+/** For places where nothing else says that this is a cost. */
 export const costWords = (usage: Pick<Usage, "costUSD" | "modelCalls">): string =>
   usage.costUSD === null ? "cost unknown" : cost(usage);
 
@@ -120,7 +120,7 @@ export const tokens = (value: number): string => {
   return `${(value / 1_000_000).toFixed(2)}M`;
 };
 
-/** The last part of a path, which people know a project by. */
+/** The last part of a path, by which people know a project. */
 export const nameOf = (directory: string): string => directory.replace(/\/+$/, "").split("/").at(-1) || directory;
 
 export const short = (commit: string | null): string => (commit ?? "").slice(0, 10);

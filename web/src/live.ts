@@ -2,8 +2,8 @@ import { useEffect, useRef, useSyncExternalStore } from "react";
 import { openEvents, type StreamFrame } from "../../src/client/event-stream.ts";
 
 /**
- * The event stream, for as long as somebody looks. One stream for each page: a browser opens six connections to a host,
- * over all of its tabs, so a tab that nobody sees gives its own back after a while.
+ * The live connection of the page. There is one event stream per page, closed after a while in a hidden tab, because a
+ * browser opens only six connections to a host over all of its tabs.
  */
 
 export type Connection = { state: "none" | "open" } | { state: "lost"; retryAt: number; since: number };
@@ -15,7 +15,7 @@ const become = (next: Connection): void => {
   for (const listener of listeners) listener();
 };
 
-/** The last moment that the page was known to show what is. */
+/** When the page was last known to be up to date, in milliseconds. */
 let current = Date.now();
 
 const hiddenMs = 60_000;
@@ -31,18 +31,18 @@ export const useConnection = (): Connection =>
 
 export type Follow = {
   url: string;
-  /** Whether there is something to go on from. */
+  /** Whether `after` is known, so that the stream can begin. */
   ready: boolean;
-  /** The id that the page already shows; undefined: from now on. */
+  /** Id of the last event that the page shows; undefined: only new events are wanted. */
   after: number | undefined;
   onFrames(frames: StreamFrame[]): void;
-  /** Whenever a connection stands: what happened before is in whatever is read now. */
+  /** Called whenever a connection is established: whatever is read now includes all earlier events. */
   onOpen?(): void;
-  /** The service refuses to go on from there. */
+  /** The service refuses to continue from there. */
   onRefused?(error: Error): void;
 };
 
-/** Follows a stream and hands over what came in one frame of the screen at once. */
+/** Follows a stream, and passes on all frames that arrived within one animation frame at once. */
 export const useFollow = (follow: Follow): void => {
   const { url, ready } = follow;
   const latest = useRef(follow);

@@ -11,7 +11,7 @@ import { Home } from "./home/home.tsx";
 import type { HomeSearch, TaskSearch } from "./search.ts";
 import { Shell } from "./shell/shell.tsx";
 
-/** The screens. Their addresses begin with /ui, so that none of them is ever one of the interface's. */
+/** The screens. Their addresses begin with /ui, so that none is ever one of the API's. */
 
 const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : typeof value === "number" ? String(value) : undefined;
@@ -29,7 +29,7 @@ const pillar = oneOf<TaskSummary["productPillar"]>("code", "work");
 
 const tab = oneOf("conversation", "changes", "checks", "topology", "events");
 
-/** Absent rather than undefined: what is not set does not stand in the address. */
+/** Leaves out undefined values, so that they do not appear in the address. */
 const given = <T extends object>(values: T): Partial<T> =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
 

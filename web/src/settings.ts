@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** What this browser remembers: the theme, the projects that were used here. Nothing of it is needed. */
+/** What this browser remembers: the theme, and recently used projects. The page works without it. */
 
 export type Theme = "system" | "light" | "dark";
 
@@ -63,6 +63,6 @@ export const rememberProject = (directory: string): void => {
   );
 };
 
-/** What somebody had begun to write. */
+/** The draft of a request. */
 export const readDraft = (): string => get("draft") ?? "";
 export const keepDraft = (text: string): void => set("draft", text);

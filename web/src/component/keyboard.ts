@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react";
 
-/** Keys of a screen. They are silent while somebody writes or a dialog is open, but for those with Ctrl or Cmd. */
+/** Shortcut keys of a screen. While the user types or a dialog is open, only those with Ctrl or Cmd work. */
 export type Keys = Record<string, ((event: KeyboardEvent) => void) | undefined>;
 
 const writes = (target: EventTarget | null): boolean =>
@@ -27,7 +27,7 @@ export const useKeys = (keys: Keys): void => {
   }, []);
 };
 
-/** What the help lists, in its order. */
+/** The shortcuts in the order of the help. */
 export const keyWords: readonly (readonly [string, string])[] = [
   ["?", "This help"],
   ["Ctrl K", "Go anywhere, do anything (Cmd K on a Mac)"],

@@ -1,7 +1,7 @@
 import { type RefObject, useRef } from "react";
 import { useKeys } from "./keyboard.ts";
 
-/** `j` and `k` go along the links that are marked as rows; Enter opens a link by itself. */
+/** `j` and `k` move the focus along the links marked as rows; Enter follows a link natively. */
 export const useRows = (): RefObject<HTMLDivElement | null> => {
   const list = useRef<HTMLDivElement>(null);
   const move = (step: number) => {

@@ -7,11 +7,11 @@ import { Facts } from "./list.tsx";
 
 const widthOf = (cards: number): string => (cards === 0 ? "minmax(9.5rem, 1fr)" : "minmax(0, 2.4fr)");
 
-/** Each column by what it asks of the reader, the first one the most. */
+/** The Tasks in columns, the one that needs the user most first. */
 export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
   const columns = Map.groupBy(tasks, groupOf);
   return (
-    // What is empty needs room for its name alone.
+    // An empty column is only as wide as its name.
     <div
       className="grid grid-cols-1 gap-3 md:grid-cols-2 xl:grid-cols-(--columns)"
       style={

@@ -9,7 +9,7 @@ import { keepDraft, readDraft } from "../settings.ts";
 import { choiceWords, chosenOf, Options, unchosen } from "./options.tsx";
 import { ProjectField } from "./project-field.tsx";
 
-/** Where a Task begins: a project, a request, and what there is to choose about it. */
+/** The form for a new Task: project, request and options. */
 
 export const Composer = ({
   project,

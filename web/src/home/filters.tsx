@@ -57,7 +57,7 @@ export const FilterBar = ({
   useEffect(() => setText(search.q ?? ""), [search.q]);
   useEffect(() => {
     if (late !== (search.q ?? "")) set({ q: late });
-    // Only what was typed moves the address; the address moves the field by itself.
+    // Depends on what was typed alone: when the address changes, it sets the field, not the other way round.
   }, [late]);
   const board = search.view === "board";
   return (

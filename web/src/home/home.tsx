@@ -15,9 +15,9 @@ import { FilterBar } from "./filters.tsx";
 import { TaskList } from "./list.tsx";
 import { NothingFound, Welcome } from "./welcome.tsx";
 
-/** The Tasks of one project, and the place where new ones begin. */
+/** The Tasks of one project, and the form for new ones. */
 
-/** A burst of events asks for the list once. */
+/** A burst of events reloads the list once, after this many milliseconds. */
 const refreshMs = 400;
 
 export const Home = () => {

@@ -9,7 +9,7 @@ import { costWords, count, stateOf } from "../format.ts";
 const checksIcon = ({ total, passed, failed, error }: TaskSummary["checkCounts"]) =>
   failed > 0 ? "failed" : error > 0 ? "error" : passed === total ? "passed" : "pending";
 
-/** What a card says below its title: only what there is. */
+/** The details of a card below its title; only those that exist. */
 export const Facts = ({ task }: { task: TaskSummary }) => {
   const { checkCounts: checks, git, usage } = task;
   const active = task.lifecycleStatus === "active";
@@ -86,7 +86,7 @@ const Rows = ({ tasks, tone }: { tasks: readonly TaskSummary[]; tone: string }) 
   </ul>
 );
 
-/** What waits for the reader comes before the rest. */
+/** The list, with the Tasks that wait for the user first. */
 export const TaskList = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
   const waiting = tasks.filter((task) => stateOf(task) === "need");
   const rest = tasks.filter((task) => stateOf(task) !== "need");

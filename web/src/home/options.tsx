@@ -3,7 +3,7 @@ import type { TaskCreate } from "../../../src/protocol/task/request.ts";
 import { squadsOf } from "../api.ts";
 import { Labelled } from "../component/form/field.tsx";
 
-/** What there is to choose about a Task. Whoever chooses nothing gets what the service is set to. */
+/** The options of a new Task. What is not chosen is up to the service's settings. */
 
 export type Choices = {
   pillar: TaskCreate["productPillar"];
@@ -15,7 +15,7 @@ export type Choices = {
 
 export const unchosen: Choices = { pillar: "code", priority: "normal", squad: "", model: "", checks: "" };
 
-/** As they go over the wire. */
+/** The chosen options as part of a request body. */
 export const chosenOf = ({ pillar, priority, squad, model, checks }: Choices) => {
   const commands = checks
     .split("\n")
@@ -30,7 +30,7 @@ export const chosenOf = ({ pillar, priority, squad, model, checks }: Choices) =>
   };
 };
 
-/** What is not as it would be, in a few words. */
+/** The options that differ from their defaults, in a few words. */
 export const choiceWords = ({ pillar, priority, squad, model, checks }: Choices): string =>
   [
     squad,
@@ -47,7 +47,7 @@ export const Options = ({
   choices,
   onChoose,
 }: {
-  /** Undefined: none that could be asked for its squads. */
+  /** undefined: there is no valid project, whose squads could be listed. */
   project: string | undefined;
   choices: Choices;
   onChoose: (change: Partial<Choices>) => void;

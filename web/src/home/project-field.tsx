@@ -5,7 +5,7 @@ import { projects } from "../api.ts";
 import { recentProjects } from "../settings.ts";
 import { nameOf } from "../format.ts";
 
-/** Which project: typed, taken from those that are known, or the one that the service was started in. */
+/** Chooses the project: typed, picked from the known ones, or the one that the service was started in. */
 
 export const ProjectField = ({
   project,
@@ -20,7 +20,7 @@ export const ProjectField = ({
   const list = useId();
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    // What somebody is typing stands above what the page finds out meanwhile.
+    // Does not overwrite what the user is typing.
     if (document.activeElement !== field.current) setText(project ?? "");
   }, [project]);
   const take = (value: string) => {
@@ -49,7 +49,7 @@ export const ProjectField = ({
           aria-describedby={error === undefined ? undefined : "project-error"}
           onChange={({ target, nativeEvent }) => {
             setText(target.value);
-            // A path that was chosen from the list, not typed.
+            // A path picked from the list instead of typed.
             if (!(nativeEvent instanceof InputEvent) || nativeEvent.inputType === "insertReplacementText")
               take(target.value);
           }}

@@ -4,7 +4,7 @@ import { health } from "../api.ts";
 import { copy } from "../component/layout/toast.tsx";
 import { nameOf } from "../format.ts";
 
-/** The first screen of somebody new: what works as things are, something to try, and the way to more. */
+/** The first screen of a new user: what works already, something to try, and how to get further. */
 
 const forRules = [
   ["run the tests and report", "Runs the project's own tests and says what came of them."],

@@ -6,7 +6,7 @@ import { ask, client, wordsOf } from "../api.ts";
 import { Dialog } from "../component/layout/dialog.tsx";
 import { say } from "../component/layout/toast.tsx";
 
-/** What is asked before a Mission is stopped, renamed or deleted. */
+/** The dialogs to stop, rename and delete a Mission. */
 
 type Props = { mission: MissionStatus; open: boolean; onClose: () => void; onDone: () => void };
 

@@ -14,7 +14,7 @@ import { useProject } from "../project.ts";
 import { count, nameOf } from "../format.ts";
 import { missionState } from "./state.ts";
 
-/** Long goals of a project, and the place where new ones begin. */
+/** The Missions of a project, and the form for new ones. */
 
 const pageSize = 50;
 const refreshMs = 500;

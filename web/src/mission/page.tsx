@@ -19,7 +19,7 @@ import { AbortDialog, RemoveDialog, RenameDialog } from "./actions.tsx";
 import { Plan } from "./plan.tsx";
 import { missionState } from "./state.ts";
 
-/** One Mission: its conversation, its plan, and what all of it has cost. */
+/** One Mission: its conversation, its plan, and its total cost. */
 
 export const MissionPage = () => {
   const { missionID } = useParams({ from: "/ui/mission/$missionID" });
@@ -162,7 +162,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
     url: `/mission/${missionID}/events?directory=${encodeURIComponent(directory)}`,
     last: mission?.lastEventID,
     onFacts: refresh,
-    // What its Tasks do stands on their own pages.
+    // The events of its Tasks are on the Tasks' own pages.
     own: ({ taskID }) => taskID === undefined,
   });
   const read = useCallback(

@@ -18,7 +18,7 @@ import { StateIcon } from "../component/text/state.tsx";
 import { stateOf, stateWord } from "../format.ts";
 import { sharesOf } from "./state.ts";
 
-/** The plan: each phase with what it waits for, who does it, and the Task that is it. */
+/** The plan: each phase with what it waits for, the squad that does it, and its Task. */
 
 const states: Record<MissionPhase["state"], { icon: LucideIcon; tone: string; words: string }> = {
   waiting: { icon: CircleDashed, tone: "text-faint", words: "Waits for others" },

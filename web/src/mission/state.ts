@@ -2,7 +2,7 @@ import type { MissionPhase, MissionStatus, MissionSummary } from "../../../src/p
 import type { Share } from "../component/layout/progress.tsx";
 import type { State } from "../format.ts";
 
-/** How its phases stand; where nothing is planned, its Tasks. */
+/** The progress bar of a Mission: its phases by state, or its Tasks if there is no plan. */
 export const sharesOf = ({ plan, taskCounts }: Pick<MissionStatus, "plan" | "taskCounts">): Share[] => {
   if (plan.length === 0)
     return [
@@ -19,7 +19,9 @@ export const sharesOf = ({ plan, taskCounts }: Pick<MissionStatus, "plan" | "tas
   ];
 };
 
-/** Whether its agent thinks, its Tasks run, or it sleeps; what the reader is asked for comes first. */
+/**
+ * The state of a Mission: whether it needs the user, which comes first, its agent thinks, its Tasks run, or it sleeps.
+ */
 export const missionState = (
   mission: Pick<MissionSummary, "status" | "agentStatus"> &
     Partial<Pick<MissionStatus, "pending" | "aborted" | "error" | "finished">>,

@@ -6,7 +6,7 @@ import { Inline } from "../component/text/inline.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
 import { duration } from "../format.ts";
 
-/** Whether everything is in order, as far as the running service knows; the command looks at the machine too. */
+/** Whether the running service is in order, as far as it knows; the command `doctor` examines the machine as well. */
 
 type Finding = { name: string; state: "good" | "weak" | "bad"; words: string; remedy?: string };
 
@@ -16,7 +16,7 @@ const icons = {
   bad: { icon: CircleX, tone: "text-fail", word: "broken" },
 } as const;
 
-/** Values of the metrics, by name; labels are left in. */
+/** Values of the metrics by name, which includes the labels. */
 const read = (text: string): Map<string, number> =>
   new Map(
     text
@@ -34,7 +34,7 @@ const fetchMetrics = async (signal: AbortSignal): Promise<{ values: Map<string, 
   if (!response.ok) throw new Error(String(response.status));
   const values = read(await response.text());
   const theirs = Date.parse(response.headers.get("date") ?? "");
-  // The header has whole seconds.
+  // The header has whole seconds, so half of one is subtracted.
   return { values, skewMs: Number.isNaN(theirs) ? 0 : (began + Date.now()) / 2 - theirs - 500 };
 };
 

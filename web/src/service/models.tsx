@@ -8,7 +8,7 @@ import { Fact, Screen } from "../component/layout/screen.tsx";
 import { clock } from "../format.ts";
 import { TestButton, TestResult, useTrial } from "./trial.tsx";
 
-/** Which model answers and why, and what else is there. A key is named by where it came from, never shown. */
+/** Which model answers and why, and which others are available. For a key, only its origin is shown. */
 
 type Known = NonNullable<Awaited<ReturnType<typeof client.service.models>>["data"]>;
 type Provider = Known["providers"][number];

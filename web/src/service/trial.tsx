@@ -4,7 +4,7 @@ import type { ModelTrial } from "../../../src/protocol/service.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { cost, count, duration } from "../format.ts";
 
-/** One real call of a model, at the press of a button: whether it answers, how fast, and whether it can use tools. */
+/** Tests a model with one real call: whether it answers, how fast, and whether it can use tools. */
 
 const Result = ({ trial }: { trial: ModelTrial }) => {
   const { failure, firstMs, totalMs, tools, text, usage } = trial;

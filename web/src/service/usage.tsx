@@ -8,7 +8,7 @@ import { Fact, Screen } from "../component/layout/screen.tsx";
 import { useProject } from "../project.ts";
 import { cost, count, nameOf, tokens } from "../format.ts";
 
-/** What the Tasks of a project have used, added up from their own records. */
+/** What the Tasks of a project have used, summed over their own records. */
 
 const most = 2000;
 
@@ -51,7 +51,7 @@ const sumOf = (name: string, tasks: readonly TaskSummary[]): Sum =>
     { name, tasks: 0, calls: 0, input: 0, output: 0, cached: 0, costUSD: 0, unknown: 0 },
   );
 
-/** A sum over what is partly unknown says so. */
+/** A sum with unknown parts says so. */
 const Money = ({ sum: { costUSD, unknown, calls, tasks } }: { sum: Sum }) => {
   if (unknown === tasks && tasks > 0) return <>unknown</>;
   return (
@@ -64,7 +64,7 @@ const Money = ({ sum: { costUSD, unknown, calls, tasks } }: { sum: Sum }) => {
   );
 };
 
-/** What a telephone has no room for. */
+/** Columns that are hidden on a small screen. */
 const minor = new Set(["Calls", "Output"]);
 
 const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {

@@ -15,7 +15,7 @@ type Pages<T> = { pages: T[][] };
 
 const shown = 12;
 
-/** Every word must occur; a match at the beginning comes first. */
+/** Ranks a match: every word must occur; a match at the beginning ranks first. */
 const rank = (text: string, words: readonly string[]): number => {
   const lower = text.toLowerCase();
   if (!words.every((word) => lower.includes(word))) return -1;

@@ -13,7 +13,7 @@ import { useKeys } from "../component/keyboard.ts";
 import { Palette } from "./palette.tsx";
 import { screens } from "./screens.ts";
 
-/** The frame around every screen: where one can go, whether the page is live, what the service works with. */
+/** The frame around every screen: navigation, the state of the live connection, and the model in use. */
 
 const Mark = () => (
   <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true" className="shrink-0">
@@ -99,7 +99,7 @@ const Lost = () => {
   const seconds = lost ? Math.max(0, Math.ceil((connection.retryAt - now) / 1000)) : 0;
   return (
     <>
-      {/* Said once; the seconds are only seen. */}
+      {/* Announced once; the seconds are only visible. */}
       <p role="status" className="sr-only">
         {lost ? `Connection lost. Showing the state of ${clock(connection.since)}.` : ""}
       </p>

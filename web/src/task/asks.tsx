@@ -6,7 +6,7 @@ import { wordsOf } from "../api.ts";
 import { useNow } from "../component/text/time.tsx";
 import { ticking } from "../format.ts";
 
-/** What a Task or a Mission waits for: a permission, or an answer. It goes on by itself when the time is over. */
+/** The asks of a Task or Mission: permissions and questions. When its time is over, an ask is answered by default. */
 
 type Answer = { decision: "allow" | "deny" } | { answer: string };
 type Answering = (askID: string, answer: Answer) => Promise<unknown>;

@@ -11,9 +11,9 @@ import { CheckIcon, checkWord } from "../component/text/state.tsx";
 import { duration, short } from "../format.ts";
 import type { Log } from "./conversation/log.ts";
 
-/** The checks with what they ran, what they said, and how it looked: before the work and after. */
+/** The checks: what each ran, its output, and pictures from before and after the work. */
 
-/** What a check looks at. */
+/** What a check examines. */
 const aboutOf = (spec: CheckSpec): string => {
   if ("run" in spec) return spec.run;
   if ("criteria" in spec) return spec.criteria;
@@ -22,7 +22,7 @@ const aboutOf = (spec: CheckSpec): string => {
 
 const LogOf = ({ taskID, check }: { taskID: string; check: CheckState }) => {
   const { data, error, isPending } = useQuery({
-    // Anew after each run.
+    // The log is new after each run.
     queryKey: ["check-log", taskID, check.id, check.round, check.state],
     queryFn: async ({ signal }) => {
       const text: unknown = await ask(
@@ -60,7 +60,7 @@ const labelOf = ({ by, filename }: Artifact): string => {
 };
 
 const Pictures = ({ taskID, pictures }: { taskID: string; pictures: readonly Artifact[] }) => {
-  // The newest of each sort.
+  // The newest picture of each kind.
   const newest = new Map(pictures.map((picture) => [labelOf(picture), picture]));
   const shown = ["Before", "After", "Difference"].flatMap((label) => {
     const picture = newest.get(label);

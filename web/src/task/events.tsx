@@ -40,7 +40,7 @@ const Row = memo(({ frame, open, onToggle }: { frame: Frame; open: boolean; onTo
   </>
 ));
 
-/** The log as it is: every fact, with its data. */
+/** The complete log: every event with its data. */
 export const Events = ({ log }: { log: Log }) => {
   const every = log.frames();
   const [text, setText] = useState("");
@@ -84,7 +84,7 @@ export const Events = ({ log }: { log: Log }) => {
       return next;
     });
   }, []);
-  // A row that was opened or closed has another height than the one that was kept.
+  // Opening or closing a row changes its height, which is cached.
   useEffect(() => rows.measure(), [opened, rows]);
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -128,7 +128,7 @@ export const Events = ({ log }: { log: Log }) => {
               <div
                 key={key}
                 data-index={index}
-                // Only a row that is open has a height of its own.
+                // Only an open row has to be measured.
                 {...(open ? { ref: rows.measureElement } : {})}
                 className="absolute inset-x-0 border-b border-line"
                 style={{ transform: `translateY(${start}px)`, ...(open ? {} : { height }) }}

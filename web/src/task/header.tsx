@@ -128,7 +128,7 @@ const DeleteDialog = ({ board, open, onClose }: { board: TaskBoard; open: boolea
   );
 };
 
-/** The whole of it is on request: some errors bring a page of advice. */
+/** Longer errors are shortened until opened, because some contain a page of advice. */
 const longError = 220;
 
 const Trouble = ({ task: { error = "", errorInfo, lifecycleStatus } }: { task: TaskBoard["task"] }) => {

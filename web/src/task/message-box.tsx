@@ -7,7 +7,7 @@ import { AttachButton, AttachedList, sentFiles } from "../component/form/attachm
 import { say } from "../component/layout/toast.tsx";
 import { headOf, type Item } from "./conversation/fold.ts";
 
-/** Words for a Task or a Mission, at any time. What has not been read yet is shown until it is. */
+/** A form for messages to a Task or Mission, at any time, with those that no agent has read yet. */
 
 const waitingIn = (items: readonly Item[]): Extract<Item, { kind: "said" }>[] => {
   const found: Extract<Item, { kind: "said" }>[] = [];
@@ -28,12 +28,12 @@ export const MessageBox = ({
   onSend,
 }: {
   label: string;
-  /** What the button says. */
+  /** The label of the button. */
   action: string;
   items: readonly Item[];
-  /** Somebody reads what waits. */
+  /** Whether an agent will read the waiting messages. */
   active: boolean;
-  /** Resolves to what is said of it. */
+  /** Sends the message; resolves to the confirmation to show. */
   onSend: (message: Message) => Promise<string>;
 }) => {
   const [text, setText] = useState("");
@@ -49,7 +49,7 @@ export const MessageBox = ({
   const submit = () => {
     if (text.trim() !== "" && !send.isPending) send.mutate();
   };
-  // The request itself is no message that waits.
+  // The request itself does not count as a waiting message.
   const queued = active ? waitingIn(items).filter((item) => item !== items[0]) : [];
   return (
     <form

@@ -16,7 +16,7 @@ import { useLog } from "./conversation/use-log.ts";
 import { Slices } from "./slices.tsx";
 import { TabBar, TabPanel } from "./tabs.tsx";
 
-/** One Task: the board first, then its events from where the board stood. */
+/** One Task: first its board, then the events that follow it. */
 
 const sent = {
   steered: "Sent: read at the next step",
@@ -94,7 +94,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
   const session = task.sessionInvocationTopology.nodes.find(({ sessionID }) => sessionID === search.session);
   return (
     <div className="flex h-full min-h-0 flex-col">
-      {/* The state is read out as it changes; the log is not. */}
+      {/* Changes of the state are announced to screen readers; the log is not. */}
       <p role="status" className="sr-only">
         {`Task: ${word}`}
       </p>

@@ -5,11 +5,11 @@ import { Aside } from "../component/layout/aside.tsx";
 import { Inline } from "../component/text/inline.tsx";
 import { count, short } from "../format.ts";
 
-/** What is claimed, what is proved, and what the service says of it: three things, kept apart. */
+/** The slices: what agents claim, what evidence there is, and what the service decided, kept apart. */
 
 type Stand = "accepted" | "dropped" | "running" | "finished" | "waiting";
 
-/** A plan of words; the blocks that a request brings stand in the conversation. */
+/** The objective without code blocks, which are in the conversation. */
 const wordsIn = (objective: string): string =>
   objective.replaceAll(/^(`{3,}|~{3,}).*?^\1.*?$|^(`{3,}|~{3,})[^]*$/gms, "").trim();
 
@@ -138,7 +138,7 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
   );
 };
 
-/** So many at first; a plan of hundreds is opened on request. */
+/** How many are shown at first; a plan of hundreds is opened on request. */
 const shown = 40;
 
 export const Slices = ({ task }: { task: TaskStatus }) => {

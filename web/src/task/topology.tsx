@@ -5,7 +5,7 @@ import type { Goal, Topology as Graph } from "../../../src/protocol/task/status.
 import { StateIcon } from "../component/text/state.tsx";
 import { costWords, duration, type State } from "../format.ts";
 
-/** Who called whom. A press opens what that session did. */
+/** Which session called which. A click opens the conversation of that session. */
 
 type Session = Graph["nodes"][number];
 type SessionNode = Node<
@@ -44,11 +44,11 @@ const Card = ({ data: { session, slices, down, onOpen } }: NodeProps<SessionNode
 );
 
 const nodeTypes = { session: Card };
-/** From the middle of a card to the middle of the next one. */
+/** Pixels from the centre of one card to the next. */
 const step = { x: 320, y: 136 };
 const stepDown = { x: 264, y: 168 };
 
-/** Each session right of the one that called it, or below it, in the order of their beginning. */
+/** Places each session right of the one that called it, or below it, in the order in which they started. */
 const place = (nodes: readonly Session[], below: boolean) => {
   const children = Map.groupBy(nodes, ({ parentSessionID }) => parentSessionID ?? "");
   const at = new Map<string, { x: number; y: number }>();

@@ -6,7 +6,7 @@ import { Labelled } from "../component/form/field.tsx";
 import { copy } from "../component/layout/toast.tsx";
 import { nameOf } from "../format.ts";
 
-/** Where to tell of Tasks and Missions; its secret is shown this once. */
+/** The form for a new webhook; its secret is shown only once. */
 
 const types: readonly (readonly [MessageType, string])[] = [
   ["task.started", "a Task begins"],

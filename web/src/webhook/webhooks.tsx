@@ -14,7 +14,7 @@ import { duration, nameOf, type State } from "../format.ts";
 import { Create } from "./create.tsx";
 import { Deliveries, deliveriesOf, lastWords } from "./deliveries.tsx";
 
-/** Who is told of Tasks and Missions, whether that works, and what could not be told. */
+/** The webhooks: who is notified of Tasks and Missions, whether that works, and what could not be delivered. */
 
 type Webhook = NonNullable<Awaited<ReturnType<typeof client.webhook.list>>["data"]>[number];
 

@@ -1,4 +1,4 @@
-/** Files of the reader's, as a request carries them. */
+/** A file of the user's, as a request carries it. */
 export type Attached = { filename: string; mime: string; data: string; bytes: number };
 
 const read = (file: File): Promise<Attached> =>

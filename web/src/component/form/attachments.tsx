@@ -2,7 +2,7 @@ import { Paperclip, X } from "lucide-react";
 import { bytes } from "../../format.ts";
 import { type Attached, readFiles } from "./attachment.ts";
 
-/** Files that go with a request or a message: how they are chosen, and which ones were. */
+/** The files of a request or message: choosing them, and the list of chosen ones. */
 
 const most = 16;
 
@@ -13,7 +13,7 @@ export const addFiles = async ({ files, onFiles }: Props, chosen: FileList | nul
   onFiles([...files, ...read].slice(0, most));
 };
 
-/** What goes over the wire of them. */
+/** The files as part of a request body. */
 export const sentFiles = (files: readonly Attached[]) =>
   files.length === 0 ? {} : { attachments: files.map(({ filename, mime, data }) => ({ filename, mime, data })) };
 

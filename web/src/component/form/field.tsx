@@ -1,6 +1,6 @@
 import { type ReactNode, useId } from "react";
 
-/** A field with its label above it, and a line of help below. */
+/** A form field with its label above and a line of help below. */
 export const Labelled = ({
   label,
   hint,

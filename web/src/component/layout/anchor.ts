@@ -1,10 +1,12 @@
 import type { Virtualizer } from "@tanstack/react-virtual";
 import { useEffect, useState } from "react";
 
-/** How long an element may take to grow to what its rows need. */
+/** How long an element may take, in milliseconds, to grow to the height of its rows. */
 const patienceMs = 1500;
 
-/** For `anchorTo`: only while older rows may come, because each row that is measured then costs more. */
+/**
+ * For the virtualizer's `anchorTo`: "end" only while older rows may arrive, because it makes measuring each row slower.
+ */
 export const useAnchorTo = (loading: boolean): "start" | "end" => {
   const [held, setHeld] = useState(loading);
   useEffect(() => {
@@ -16,8 +18,8 @@ export const useAnchorTo = (loading: boolean): "start" | "end" => {
 };
 
 /**
- * Older rows that come in front do not move what is read: with `anchorTo: "end"` the virtualizer knows where that is by
- * then, and the element is told once it is high enough to be scrolled there. `first` is the key of the first row.
+ * Keeps the rows on screen in place when older rows are inserted above. With `anchorTo: "end"` the virtualizer knows
+ * their new offset; this scrolls the element there once it is high enough. `first`: the key of the first row.
  */
 export const useAnchor = (rows: Virtualizer<HTMLDivElement, Element>, first: number | undefined): void => {
   useEffect(() => {
@@ -27,7 +29,7 @@ export const useAnchor = (rows: Virtualizer<HTMLDivElement, Element>, first: num
     let frame = 0;
     const tell = () => {
       const { scrollElement: element, scrollOffset: offset } = rows;
-      // Somebody else has scrolled it.
+      // The user has scrolled in the meantime.
       if (element === null || offset === null || element.scrollTop !== last) return;
       if (Math.abs(element.scrollTop - offset) > 1) element.scrollTop = offset;
       last = element.scrollTop;

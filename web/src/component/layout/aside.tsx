@@ -2,8 +2,8 @@ import { ChevronDown } from "lucide-react";
 import { type ReactNode, useState } from "react";
 
 /**
- * What stands beside a Task or a Mission: a column where there is room, else a line that opens in the place of the rest.
- * What comes after it gives way by `max-xl:peer-data-[open=true]:hidden`.
+ * A side panel of a Task or Mission: a column on wide screens, otherwise a line that opens in place of the main
+ * content. The element after it hides itself with `max-xl:peer-data-[open=true]:hidden`.
  */
 export const Aside = ({ label, title, children }: { label: string; title: ReactNode; children: ReactNode }) => {
   const [open, setOpen] = useState(false);

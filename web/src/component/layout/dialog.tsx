@@ -1,7 +1,7 @@
 import { X } from "lucide-react";
 import { type ReactNode, useEffect, useId, useRef } from "react";
 
-/** The browser's own modal dialog: it keeps the focus, closes on Escape, and makes the rest of the page inert. */
+/** The browser's modal dialog: it traps the focus, closes on Escape, and makes the rest of the page inert. */
 export const Dialog = ({
   open,
   onClose,
@@ -15,7 +15,7 @@ export const Dialog = ({
   title: string;
   children: ReactNode;
   wide?: boolean;
-  /** Without a title that is seen. */
+  /** The title is for screen readers only. */
   bare?: boolean;
 }) => {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -32,7 +32,7 @@ export const Dialog = ({
       aria-labelledby={heading}
       onClose={onClose}
       onMouseDown={(event) => {
-        // The dialog's own box is all padding-free content: a press on the element itself is one on what lies behind.
+        // The content fills the dialog, so a press on the dialog element itself is one on the backdrop.
         if (event.target === dialog.current) onClose();
       }}
       className={`fixed inset-x-0 top-[12vh] mx-auto my-0 max-h-[76vh] w-[calc(100vw-24px)] overflow-auto rounded-2xl border border-line bg-card p-0 shadow-float open:animate-rise ${wide ? "max-w-2xl" : "max-w-lg"}`}

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { CircleHelp, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 
-/** What stands where there is nothing yet, with what can be done about it. */
+/** A placeholder where there is nothing yet, with what the user can do about it. */
 export const Empty = ({
   title,
   first = false,
@@ -48,7 +48,7 @@ export const Failure = ({ words, onRetry }: { words: string; onRetry?: () => voi
   </div>
 );
 
-/** A screen whose subject is not there. */
+/** A screen whose subject does not exist. */
 export const Gone = ({ what, words, onRetry }: { what: string; words: string; onRetry: () => void }) => (
   <div className="mx-auto flex max-w-2xl flex-col gap-4 px-4 py-10 sm:px-8 sm:py-16">
     <h1 className="text-xl font-semibold tracking-tight">{what}</h1>
@@ -61,7 +61,7 @@ export const Gone = ({ what, words, onRetry }: { what: string; words: string; on
   </div>
 );
 
-/** Grey lines where words will stand. */
+/** Grey lines in place of text that is loading. */
 export const Waiting = ({ lines = 3, label = "Loading" }: { lines?: number; label?: string }) => (
   <div role="status" aria-label={label} className="flex flex-col gap-3 py-2">
     {Array.from({ length: lines }, (_, line) => (

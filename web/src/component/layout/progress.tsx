@@ -1,4 +1,4 @@
-/** How a whole is divided: a bar of parts, each with its colour, and the words for those who do not see it. */
+/** A bar divided into coloured parts, with the same in words for screen readers. */
 export type Share = { words: string; count: number; tone: string };
 
 export const Progress = ({ label, shares }: { label: string; shares: readonly Share[] }) => {

@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect } from "react";
 
-/** A screen with a heading and room around it. */
+/** A screen with a heading and margins. */
 export const Screen = ({
   title,
   about,

@@ -1,6 +1,6 @@
-/** Text in which lines of a difference have their colours, as far as there is one in it. */
+/** A text in which the lines of a diff, if there is one, are coloured. */
 
-/** Longer ones stay plain: each line is an element. */
+/** Texts with more lines stay plain, because each line is an element. */
 const most = 2000;
 
 const toneOf = (line: string): string => {

@@ -1,4 +1,4 @@
-/** A line of the service's own words, in which what is typed stands between backticks. */
+/** A line of the service's own text, in which code is between backticks. */
 export const Inline = ({ text }: { text: string }) => (
   <>
     {text.split(/(`[^`\n]+`)/).map((part, index) =>

@@ -1,9 +1,9 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef } from "react";
 
-/** A text of any length, line by line; only the lines that are seen are there. */
+/** A text of any length; only the visible lines are rendered. */
 const lineHeight = 19;
-/** Longer lines are cut: one of megabytes would be drawn whole. */
+/** Longer lines are cut, because one of megabytes would be rendered as a whole. */
 const longest = 4000;
 
 export const Lines = ({ text, label, fill = false }: { text: string; label: string; fill?: boolean }) => {

@@ -2,8 +2,8 @@ import { lexer, type Token, type Tokens } from "marked";
 import { Fragment, memo, type ReactNode } from "react";
 
 /**
- * Words of agents, which may hold anything. Markdown becomes elements of ours, never markup from a string: HTML in it is
- * shown as the text that it is, pictures of other places are links, and a link goes where only a web address goes.
+ * Markdown of agents, which may contain anything. It is rendered with our own elements, never as an HTML string: HTML
+ * in it is shown as text, external images become links, and links lead to web and mail addresses only.
  */
 
 const safe = (href: string): string | undefined => (/^(?:https?:|mailto:)/i.test(href) ? href : undefined);
@@ -19,7 +19,7 @@ const Anchor = ({ href, children }: { href: string; children: ReactNode }) => {
   );
 };
 
-/** The lexer escapes what stands in plain text; React does so again. */
+/** The lexer escapes plain text, and React would escape it a second time. */
 const plain = (text: string): string =>
   text.replaceAll(
     /&(amp|lt|gt|quot|#39);/g,
@@ -38,15 +38,15 @@ const one = (token: Tokens.Generic): ReactNode => {
     case "paragraph":
       return <p>{inside()}</p>;
     case "heading": {
-      // Headings within a message do not enter the page's own outline above the third level.
+      // Headings within a message start at the third level of the page's outline.
       const Level = token["depth"] <= 2 ? "h3" : "h4";
       return <Level>{inside()}</Level>;
     }
     case "code":
       return (
-        // A region that scrolls is reached by the keyboard.
+        // A scrollable region must be reachable by keyboard.
         <div>
-          {/* The file that a block is for stands behind its language. */}
+          {/* The file name of a code block follows its language. */}
           {/file=/.test(String(token["lang"])) && (
             <p className="mb-1 font-mono text-xs text-soft">{/file=(\S+)/.exec(String(token["lang"]))?.[1]}</p>
           )}
@@ -120,7 +120,7 @@ const one = (token: Tokens.Generic): ReactNode => {
       );
     }
     default:
-      // Text, an escape, HTML: as it stands.
+      // Text, escapes and HTML are shown unchanged.
       return token.type === "html" ? token.raw : inside();
   }
 };

@@ -12,7 +12,7 @@ import {
 import type { CheckState, TaskSummary } from "../../../../src/protocol/task/status.ts";
 import { type State, stateOf, stateWord } from "../../format.ts";
 
-/** States as icon, word and colour together; the colour alone never says anything. */
+/** A state as icon, word and colour together; nothing is conveyed by colour alone. */
 
 const icons: Record<State, LucideIcon> = {
   need: Hand,

@@ -1,7 +1,7 @@
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { ago, duration, moment, ticking } from "../../format.ts";
 
-/** One clock for the whole page, which stands still while nobody reads it. */
+/** One clock for the whole page, stopped while no component uses it. */
 let now = Date.now();
 const listeners = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -27,7 +27,7 @@ export const useNow = (ticks = true): number => {
   return Math.max(ticked, mounted);
 };
 
-/** How long something has taken, or takes by now. */
+/** How long something took, or has taken so far. */
 export const Elapsed = ({ from, to }: { from: string | null; to: string | null }) => {
   const present = useNow(to === null && from !== null);
   if (from === null) return <span>not begun</span>;
@@ -45,7 +45,7 @@ export const Ago = ({ at }: { at: string | number }) => {
   );
 };
 
-/** A value that follows another one at most so often. */
+/** Follows a value once it has not changed for `ms` milliseconds. */
 export const useLate = <T,>(value: T, ms: number): T => {
   const [late, setLate] = useState(value);
   useEffect(() => {

@@ -13,7 +13,7 @@ import { patchesOf } from "./turn-diff.ts";
 
 /** What changed: by the whole Task, in one turn, or between two commits. */
 
-/** Longer files open on request: a table of ten thousand rows is slow to lay out. */
+/** Files with more lines open on request, because a table of ten thousand rows is slow to lay out. */
 const openLines = 600;
 
 const sizeOf = ({ hunks }: FileData) => {

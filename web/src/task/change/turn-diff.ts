@@ -2,8 +2,8 @@ import { formatPatch, structuredPatch } from "diff";
 import type { Turn } from "../conversation/fold.ts";
 
 /**
- * What one turn changed, as far as its calls say it: the arguments of those that write files. What a command wrote stands
- * in the diff of the commit.
+ * What one turn changed, from the arguments of the calls that write files. What commands wrote is only in the commit's
+ * diff.
  */
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);

@@ -1,7 +1,7 @@
 import type { Call } from "./fold.ts";
 import { DiffText } from "../../component/text/diff.tsx";
 
-/** What a call was given, as it reads best: one text as it stands, several by their names, the rest as JSON. */
+/** A call's arguments in their most readable form: a single text unchanged, several by name, anything else as JSON. */
 
 const box = "code max-h-80 overflow-auto rounded-lg bg-sunk p-2.5 whitespace-pre-wrap";
 
@@ -11,7 +11,7 @@ const Text = ({ label, value }: { label: string; value: unknown }) => (
   </pre>
 );
 
-/** Stands in the line of the call already, or in what came of it. */
+/** Whether an argument is already visible in the call's own line, or in its result. */
 const isToldElsewhere = (call: Call, name: string): boolean =>
   name === "path" || (call.tool === "edit" && name === "edits" && call.state === "ok");
 

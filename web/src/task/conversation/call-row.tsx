@@ -6,7 +6,7 @@ import { type Call, isBad } from "./fold.ts";
 import type { Log } from "./log.ts";
 import { type ReadMessage, Whole } from "./long-text.tsx";
 
-/** One call of a turn: what it was about and how it ended; its arguments and its output when it is opened. */
+/** One call of a turn: its subject and outcome; arguments and output when it is opened. */
 
 const telling = [
   "phase",
@@ -24,7 +24,7 @@ const telling = [
   "url",
 ];
 
-/** What a call is about, out of its arguments. */
+/** The subject of a call, from its arguments. */
 const subjectOf = (input: unknown): string => {
   if (typeof input !== "object" || input === null) return "";
   const given = input as Record<string, unknown>;

@@ -5,7 +5,7 @@ import type { AttachmentRef } from "../../../../src/protocol/text.ts";
 import type { LongText } from "../../../../src/protocol/text.ts";
 import type { Frame } from "../../../../src/protocol/event/frame.ts";
 
-/** A Task's log as a conversation: who said what, with the calls of each turn, and the facts between them. */
+/** Folds a log into a conversation: who said what, the calls of each turn, and notable events in between. */
 
 export type Call = {
   callID: string;
@@ -15,7 +15,7 @@ export type Call = {
   output: LongText | null;
   exitCode: number | null;
   durationMs: number | null;
-  /** The event id of the message that it belongs to. */
+  /** Id of the event of the message that it belongs to. */
   eventID: number;
 };
 
@@ -50,21 +50,21 @@ export type Item =
       sessionID: string | undefined;
       tone: Tone;
       words: string;
-      /** The same, so many times one after another. */
+      /** How often the same event occurred in a row. */
       times: number;
-      /** How it all ended. */
+      /** It is the event that ended the Task or Mission. */
       end: boolean;
       detail?: LongText;
     };
 
 export type Turn = Extract<Item, { kind: "turn" }>;
 
-/** Of a failed check's output; the whole of it stands under Checks. */
+/** Lines shown of a failed check's output; all of it is on the Checks tab. */
 const tailLines = 12;
 
 export const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 
-/** A call went wrong: it failed, or its command did. */
+/** Whether a call, or the command it ran, failed. */
 export const isBad = ({ state, exitCode }: Pick<Call, "state" | "exitCode">): boolean =>
   state === "error" || state === "interrupted" || (exitCode !== null && exitCode !== 0);
 
@@ -79,7 +79,7 @@ export const isError = (item: Item): boolean => {
   }
 };
 
-/** Facts that a reader of the conversation wants to come across; the rest stands under Events. */
+/** The tone of an event that belongs in the conversation; undefined for those that are only on the Events tab. */
 const toneOf = (frame: Frame): Tone | undefined => {
   switch (frame.type) {
     case "check.finished":
@@ -141,14 +141,14 @@ const toneOf = (frame: Frame): Tone | undefined => {
   }
 };
 
-/** The words that the service's own timeline has for a fact. A fact that this page is too old for has its type's. */
+/** The text of an event in the service's own timeline; the type of one that this page is too old to know. */
 export const wordsFor = (frame: Frame): string =>
   // oxlint-disable-next-line typescript/no-unnecessary-type-assertion, typescript/no-unnecessary-condition
   (describeEvent(frame as unknown as Recorded) as string | undefined) ?? frame.type;
 
 export const createConversation = () => {
   const items: Item[] = [];
-  /** What was handed out last; nobody sees it change. */
+  /** The array that was handed out last; it is never modified afterwards. */
   let shown: readonly Item[] | undefined;
   const calls = new Map<string, { call: Call; at: number }>();
   let turn = -1;

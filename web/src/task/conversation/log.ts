@@ -3,8 +3,8 @@ import type { Frame } from "../../../../src/protocol/event/frame.ts";
 import { createConversation, type Item } from "./fold.ts";
 
 /**
- * A Task's log as the page holds it: what is there already, read in pages with the newest first, and what comes by the
- * stream. Readers are told once a frame of the screen, however much came.
+ * The log of a Task or Mission as the page holds it: what exists is read in pages, newest first, and new events come by
+ * the stream.
  */
 
 export type Log = {
@@ -12,25 +12,25 @@ export type Log = {
   version: () => number;
   frames(): readonly Frame[];
   items(): readonly Item[];
-  /** What an agent is saying at this moment, by message. */
+  /** The replies that agents are writing at this moment, by message id. */
   saying(): ReadonlyMap<string, Saying>;
   /** What a running call has written so far. */
   output(callID: string): string | undefined;
-  /** Whether older frames are still to come, and whether that failed. */
+  /** Whether older frames are being loaded, or that failed. */
   older(): "loading" | "failed" | "none";
-  /** How many are read by now; older ones come in front all at once. */
+  /** How many frames were read so far; older ones are inserted all at once. */
   read(): number;
   add(frames: readonly StreamFrame[]): void;
-  /** Reads everything up to there. */
+  /** Reads all frames up to this event id. Never rejects; see `older`. */
   load(last: number): Promise<void>;
 };
 
 export type Saying = { sessionID: string; at: string; text: string; reasoning: string };
 
-/** Read first, so that the end of a long log is there at once. */
+/** How many positions are read first, so that the end of a long log appears at once. */
 const tail = 1500;
 const pageSize = 1000;
-/** Of a running call: the end is what is looked at. */
+/** Characters kept of a running call's output; its end is what matters. */
 const outputLength = 32_768;
 
 type Page = (after: number, limit: number) => Promise<{ events: readonly Frame[]; nextAfter: number; more: boolean }>;
@@ -50,7 +50,7 @@ export const createLog = (page: Page): Log => {
     for (const listener of listeners) listener();
   };
 
-  /** Frames in order, each once; what is older than the newest makes everything be folded anew. */
+  /** Keeps frames in order and unique. A frame older than the newest one makes everything be folded again. */
   const put = (more: readonly Frame[]): void => {
     const last = frames.at(-1)?.id ?? -1;
     if (more.every(({ id }) => id > last)) {
@@ -129,7 +129,7 @@ export const createLog = (page: Page): Log => {
         put(newest);
         if (begin > 0) {
           changed();
-          // Put in front at once: each time makes the whole be folded anew.
+          // Inserted all at once, because each insertion folds everything again.
           const rest: Frame[] = [];
           await range(0, begin, (events) => {
             rest.push(...events);

@@ -3,7 +3,7 @@ import type { LongText } from "../../../../src/protocol/text.ts";
 import { wordsOf } from "../../api.ts";
 import { bytes, clock, moment } from "../../format.ts";
 
-/** What the rows of a conversation share. */
+/** Parts that the rows of a conversation share. */
 
 export const At = ({ at }: { at: string }) => (
   <time dateTime={at} title={moment(at)} className="tabular text-xs text-faint">
@@ -11,7 +11,7 @@ export const At = ({ at }: { at: string }) => (
   </time>
 );
 
-/** Texts of more than 16 KiB stand in the log by their beginning; the rest is asked for. */
+/** A text that may be longer than 16 KiB: the log then has only its beginning, and the rest is loaded on request. */
 export const Whole = ({
   text,
   load,
@@ -41,7 +41,7 @@ export const Whole = ({
   );
 };
 
-/** The message of an event with all of its texts. */
+/** Loads the message of an event with its complete texts. */
 export type ReadMessage = (
   eventID: number,
 ) => Promise<{ text: string; calls: { callID: string; output: string | null }[] }>;

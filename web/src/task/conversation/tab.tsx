@@ -11,7 +11,7 @@ import { Row, SayingRow } from "./row.tsx";
 import type { Log } from "./log.ts";
 import type { ReadMessage } from "./long-text.tsx";
 
-/** The conversation, as long as it may be: only what is seen is there. */
+/** The conversation, of any length: only the visible rows are rendered. */
 
 const textOf = (item: Item): string => {
   switch (item.kind) {
@@ -73,7 +73,7 @@ export const Conversation = ({
   );
   const [follow, setFollow] = useState(active);
   const [folded, setFolded] = useState(false);
-  /** Turns and calls that stand otherwise than the rest. */
+  /** Turns and calls that are not folded like the others. */
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const [text, setText] = useState("");
   const late = useLate(text.trim().toLowerCase(), 150);
@@ -87,7 +87,7 @@ export const Conversation = ({
     getScrollElement: () => scroller.current,
     estimateSize: () => 96,
     overscan: 6,
-    // Older turns that come in front do not move what is being read, nor the end.
+    // Keeps the row that is being read, and the end, in place when older turns are inserted above.
     anchorTo,
     scrollEndThreshold: 8,
     getItemKey: (index) => items[index]?.id ?? `saying-${saying[index - items.length]?.[0]}`,
@@ -98,8 +98,8 @@ export const Conversation = ({
     if (follow && total > 0) rows.scrollToIndex(total - 1, { align: "end" });
   }, [follow, total, said, rows]);
   useEffect(() => setFollow(active), [active]);
-  // A settled Task is opened at its end, where its result stands.
   useAnchor(rows, items[0]?.id);
+  // A conversation opens at its end, where the result is.
   const begun = useRef(false);
   useEffect(() => {
     if (begun.current || items.length === 0) return;
@@ -120,7 +120,7 @@ export const Conversation = ({
   useEffect(() => {
     if (found[0] !== undefined) show(found[0]);
     else setAt(-1);
-    // A new word begins at its first place; what comes later does not move the reader.
+    // A new search term begins at its first match; later matches do not scroll.
   }, [late]);
   const step = (by: number) => {
     if (found.length === 0) return;

@@ -6,9 +6,9 @@ import { headOf, isBad, type Turn } from "./fold.ts";
 import type { Log } from "./log.ts";
 import { At, type ReadMessage, Whole } from "./long-text.tsx";
 
-/** One turn of an agent: its words, and its calls below them. */
+/** One turn of an agent: its text, with its calls below. */
 
-/** Calls of one turn that are shown before the rest is asked for. */
+/** How many calls of a turn are shown at first; the others on request. */
 const callsShown = 8;
 
 export const TurnRow = ({

@@ -3,19 +3,18 @@ import type { Frame } from "../../../../src/protocol/event/frame.ts";
 import { useFollow } from "../../live.ts";
 import { createLog, type Log } from "./log.ts";
 
-/** The log of a Task or a Mission: what there was up to the state that is shown, and then what comes. */
-
-/** A burst of events asks for the state once. */
+/** A burst of events reloads the state once, after this many milliseconds. */
 const refreshMs = 350;
 
+/** The log of a Task or a Mission: the events up to the state that is shown, and then new ones as they come. */
 export const useLog = (of: {
   page: (after: number, limit: number) => Promise<{ events: readonly Frame[]; nextAfter: number }>;
   url: string;
-  /** The newest event of the state that is shown; undefined: not known yet. */
+  /** Newest event of the state that is shown; undefined: not known yet. */
   last: number | undefined;
-  /** Something happened: the state is another one. */
+  /** Called when new events arrived, so that the state is outdated. */
   onFacts: () => void;
-  /** Which facts belong to it. */
+  /** Which frames belong to it; all by default. */
   own?: (frame: { taskID?: string }) => boolean;
 }): Log => {
   const { page, url, last, onFacts, own = () => true } = of;
