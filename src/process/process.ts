@@ -16,7 +16,7 @@ export interface Processes {
   run(taskID: string, command: Command, place?: SandboxPlace): Promise<CommandResult>;
 
   /**
-   * Starts a program to exchange messages with, in the folder `root` and in a sandbox of its own. It runs until it
+   * Starts a program to exchange messages with, in the folder `root` and in a separate sandbox. It runs until it
    * exits, is killed, or its signal aborts. Without `place` its sandbox shows `root` alone.
    */
   startInteractive(

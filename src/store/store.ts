@@ -166,7 +166,7 @@ export type Due = { at: Date; rank: number };
 /** Proof of a claim, checked within the commit. */
 export type Fence = { stream: StreamID; epoch: number };
 
-/** An answer to store under an idempotency key. `bodyHash` tells a retry from another request with the same key. */
+/** An answer to store under an idempotency key. `bodyHash` distinguishes a retry from another request. */
 export type IdempotencyRecord = {
   scope: string;
   key: string;
@@ -243,7 +243,7 @@ export type TaskStats = Record<LifecycleStatus, number>;
 export type DueStream = {
   stream: StreamID;
   due: Due;
-  /** Increases each time the stream's due time is set, so that a new due time can be told from the same one. */
+  /** Increases each time the stream's due time is set, which distinguishes a new due time from an unchanged one. */
   seq: number;
 };
 
