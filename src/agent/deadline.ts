@@ -2,11 +2,14 @@ import { budgetWarnings, timeLeft } from "../domain/session/budget.ts";
 import { messageOf } from "../error.ts";
 import type { SessionContext } from "./session.ts";
 
-/** The longest wait of a timer. */
+/** The longest delay that `setTimeout` accepts, in milliseconds. */
 const longest = 2 ** 31 - 1;
 const tryAgainMs = 1_000;
 
-/** Lets an agent work until the Task's time is used up. What is under way then is cut, and `next` ends the Task. */
+/**
+ * Lets an agent work until the Task's time (`maxMinutes`) is used up. Work that is under way then is aborted, and
+ * `next` ends the Task.
+ */
 export const withinTime = async (turn: SessionContext, work: (signal: AbortSignal) => Promise<void>): Promise<void> => {
   await using time = watchTime(turn);
   try {
@@ -18,8 +21,9 @@ export const withinTime = async (turn: SessionContext, work: (signal: AbortSigna
 };
 
 /**
- * Keeps an eye on `maxMinutes` while a model or a command is busy: warns in time, and aborts the signal (which also
- * follows the run's) when the time is used up. A budget that was raised meanwhile counts.
+ * Watches `maxMinutes` while a model or a command is busy: records a warning in time, and aborts its signal (which also
+ * follows the run's signal) when the time is used up. It reads the Task again each time, so a budget that was raised
+ * meanwhile counts.
  */
 const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSignal } => {
   const over = new AbortController();
@@ -33,7 +37,7 @@ const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSigna
     timer = setTimeout(
       () => {
         looking = look().catch((error: unknown) => {
-          // The claim is lost, which the work itself finds out; or the store cannot write just now.
+          // Either the claim is lost, which the work itself finds out, or the store cannot write at the moment.
           turn.log.debug({ error: messageOf(error) }, "the time was not looked at");
           arm(tryAgainMs);
         });
@@ -43,7 +47,7 @@ const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSigna
   };
 
   const look = async (): Promise<void> => {
-    // Brings in what others changed, such as the budget.
+    // An empty commit folds in what others changed, such as the budget.
     await turn.record([]);
     const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
     if (warnings.length > 0) await turn.record(warnings);
@@ -52,7 +56,7 @@ const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSigna
     else arm(Math.min(warning, end));
   };
 
-  // A warning that is due already is given before the next request.
+  // The loop records a warning that is already due before its next request, so only the end needs a timer then.
   const { warning, end } = left();
   arm(warning <= 0 ? end : Math.min(warning, end));
   return {

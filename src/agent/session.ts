@@ -13,9 +13,12 @@ import type { Store } from "../store/store.ts";
 import type { BackgroundCommands, Tool, ToolContext, ToolResult } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
-/** `AgentSession`: all that an agent works with in one session; types only. */
-
-/** What an agent works with. Facts go out by `record`, bound to the claim, so none waits for another. */
+/**
+ * Everything that an agent works with in one session.
+ *
+ * `record` and `defer` commit through the claim of the run that made the session, so a session cannot outlive its run:
+ * once the claim is lost they reject, and the agent stops. All waits end when `signal` aborts.
+ */
 export type AgentSession = {
   agent: AgentSpec;
   sessionID: string;
@@ -23,52 +26,62 @@ export type AgentSession = {
   tools: ReadonlyMap<string, Tool>;
   specs: readonly ToolSpec[];
   facts: Facts;
-  /** Those that it may delegate to. */
+  /** Agents that it may delegate to; empty when it may not. */
   teammates: readonly Teammate[];
-  /** All that it is told beside its conversation, instead of the handbook with the Task's standing facts. */
+  /** The complete system prompt, replacing the one that `systemOf` builds from a Task. Missions set it. */
   system?: string;
   limits: Limits;
-  /** What the tools may do. */
+  /** Permission rules that apply to every call. */
   rules: PermissionRules;
   store: Store;
   log: Log;
   signal: AbortSignal;
   chat: Conversation;
-  /** Of the Task, or of the Mission. */
+  /** The stream of the Task or of the Mission. */
   stream: StreamID;
-  /** The fold, always at the newest recorded event. */
+  /** The fold of the stream, including every event this run has recorded or read. */
   state: () => StreamState;
-  /** The same as a Task's, for what only a Task has; a Mission has none of it and throws. */
+  /** The same fold as a Task's. Throws in a Mission's session, which has no Task. */
   task: () => TaskState;
   /**
-   * Commits facts under the claim and folds them in, with whatever others appended in between. With `decidedAt` only when
-   * nothing came in since that version.
+   * Commits events through the claim, and folds in these and whatever others appended in between. With `decidedAt`,
+   * nothing is committed when other events came in after that version; they are folded in all the same, and the caller
+   * decides again. An empty list only folds in what is new.
    */
   record: (events: readonly DomainEvent[], decidedAt?: number) => Promise<void>;
-  /** Whether the Task still wants this agent to go on; false also when its end is asked for. */
+  /** Whether the agent should continue; false also once the Task's end has been requested. */
   wanted: () => boolean;
-  /** The user asked for a summary and an end: no more tools. */
+  /** The user asked for a summary and an end: the reply's calls are not run. */
   last: boolean;
-  /** Made while the model answers first; a tool waits for it. */
+  /** The workspace, created while the model answers its first request; tools wait for it. */
   workspace: () => Promise<Workspace>;
-  /** What the agent left running; ended before anything else is done with its work. */
+  /** Commands that the agent left running. They are ended before anything else is done with its work. */
   background: BackgroundCommands;
-  /** How pages may be fetched; undefined: not at all. */
+  /** Options for fetching web pages; undefined: web access is off. */
   web: OutboundOptions | undefined;
-  /** The right to load this machine. */
+  /**
+   * Waits for one of the machine's slots; dispose the result to free it. Rejects when `signal` (default: the
+   * session's) aborts.
+   */
   slot: (signal?: AbortSignal) => Promise<Disposable>;
+  /** Publishes a frame to live readers; it is not stored. `id`: the message or call that it belongs to. */
   live: (type: LiveFrame["type"], id: string, text: string) => void;
+  /** Waits for `ms` milliseconds. Rejects when `signal` (default: the session's) aborts. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
-  /** What the `delegate` tool does. */
+  /**
+   * Runs a teammate for the call `callID` and resolves to the call's result. The session is identified by its call, so
+   * a call that runs again after a crash continues the same session. Aborting `cut` means that the Task's time is used
+   * up.
+   */
   delegate: (callID: string, work: DelegatedWork, cut: AbortSignal) => Promise<ToolResult>;
-  /** Another model to ask instead of this one, if the operator listed one that can be asked now. */
+  /** Another model that the operator listed and that can be asked now; undefined when there is none. */
   fallbackModel: () => Promise<ModelRef | undefined>;
-  /** Ends the run until then, unless something came in meanwhile. */
+  /** Commits `event` and ends the run until the due time `until`, unless something came in meanwhile. */
   defer: (event: DomainEvent, until: Date) => Promise<void>;
   now: () => Date;
 };
 
-/** What is shared with agents that bring a model and tools of their own. */
+/** The part that external agents use as well; they bring their own model and tools. */
 export type SessionContext = Omit<AgentSession, "model" | "tools" | "specs" | "delegate">;
 
 export type DelegatedWork = Parameters<ToolContext["delegate"]>[0];

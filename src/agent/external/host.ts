@@ -18,11 +18,12 @@ import type { SessionContext } from "../session.ts";
 import { type ExternalPermissions, within } from "./permission.ts";
 
 /**
- * What an external agent may ask of us: files of the workspace, commands in its sandbox, and leave. Everything goes
- * the same way as for our own agents, and what is refused is refused to it in the protocol's words.
+ * Serves what an external agent asks of its client: files of the workspace, commands in the sandbox, and permissions.
+ * Its requests pass the same rules as the calls of Sortie's own agents; a refusal is an error of the Agent Client
+ * Protocol.
  */
 
-/** Largest file read or written for an agent at once, bytes. */
+/** Largest file that is read or written for an agent in one request, in bytes. */
 const maxFile = 8 * 1024 * 1024;
 
 const maxTerminals = 8;
@@ -31,7 +32,7 @@ const terminalBytes = 256 * 1024;
 
 type Terminal = {
   done: Promise<CommandResult>;
-  /** Set once it has ended. */
+  /** Set once the command has ended. */
   ran: CommandResult | undefined;
   tail: ReturnType<typeof createBoundedOutput>;
   stop: AbortController;
@@ -42,13 +43,16 @@ export const serveHost = (
   turn: SessionContext,
   workspace: Workspace,
   leave: ExternalPermissions,
-  /** Puts the intent of a call on record; its id in our log. */
+  /** Records the intent of a call (once) and resolves to the call's id in the event log. */
   begin: (call: ToolCallUpdate) => Promise<string>,
 ): ClientApp => {
   const terminals = new Map<string, Terminal>();
   let serial = 0;
 
-  /** Agents speak in absolute paths, of the tree as they see it. */
+  /**
+   * Agents send absolute paths of the tree they see, which is the worktree or the user's directory. Returns the path
+   * relative to it; throws for a path outside of both.
+   */
   const inside = (path: string): string => {
     const inner = within(path, [workspace.root, turn.task().directory]);
     if (!isAbsolute(inner)) return inner;
@@ -140,7 +144,10 @@ export const serveHost = (
     });
 };
 
-/** Its own name for what was decided; "once" where there is a choice, so that the next call is asked for again. */
+/**
+ * The id of the agent's option for a decision. "Once" is preferred to "always", so that the agent asks again for its
+ * next call.
+ */
 const optionFor = (options: readonly PermissionOption[], decision: "allow" | "deny"): string | undefined => {
   const wanted = decision === "allow" ? ["allow_once", "allow_always"] : ["reject_once", "reject_always"];
   for (const kind of wanted) {
@@ -162,7 +169,10 @@ const refusing = async <T>(work: Promise<T>): Promise<T> => {
 const statusOf = ({ exitCode, ended }: CommandResult) =>
   exitCode === null ? { signal: ended === "exit" ? "unknown" : "SIGKILL" } : { exitCode };
 
-/** What a shell is given to run is what the rules are about. */
+/**
+ * The command that the permission rules match: for `sh -c <script>` the script, otherwise the program with its
+ * arguments.
+ */
 const shellText = ([program = "", ...args]: readonly string[]): string =>
   /(^|\/)(ba|da|z)?sh$/.test(program) && args.length === 2 && /^-l?c$/.test(args[0] ?? "")
     ? (args[1] ?? "")

@@ -8,8 +8,8 @@ import type { SessionContext } from "../session.ts";
 import { checkPermission } from "../permission/permit.ts";
 
 /**
- * The rules, asked by an external agent. Its calls are seen as those of our tools: an edit is about the files it
- * names, an execution about its command. While somebody is asked, the agent waits with its process.
+ * Permission rules for an external agent. Its calls are mapped to those of the built-in tools: an edit to the files it
+ * names, an execution to its command. While an ask is open, the agent waits and its process stays alive.
  */
 
 const pollMs = 300;
@@ -17,14 +17,20 @@ const pollMs = 300;
 type Asked = Pick<RequestPermissionRequest["toolCall"], "kind" | "title" | "rawInput" | "locations">;
 
 export type ExternalPermissions = {
-  /** For a call whose intent is on record under this id. */
+  /**
+   * Decides about the call whose intent is recorded under `callID`. Resolves once a rule, an answer or the ask's
+   * timeout has decided.
+   */
   ask(callID: string, call: Asked): Promise<"allow" | "deny">;
-  /** For what the agent has done by us without a word before; the rule that forbids it, or wants to be asked. */
+  /**
+   * For requests that the agent makes without asking for permission first. Returns the rule that denies the request, or
+   * that requires an ask; undefined when it is allowed.
+   */
   forbids(request: PermissionRequest): string | undefined;
 };
 
 export const createExternalPermissions = (turn: SessionContext, roots: readonly string[]): ExternalPermissions => {
-  /** Calls that somebody allowed: what the agent has done by us meanwhile is part of them. */
+  /** Calls that were allowed: requests that the agent makes while such a call is open count as part of it. */
   const granted = new Set<string>();
   return {
     async ask(callID, call) {
@@ -89,7 +95,10 @@ const requestOf = (call: Asked, roots: readonly string[]): PermissionRequest => 
   }
 };
 
-/** A path as the rules name it; one outside of the project stays as it is. */
+/**
+ * A path relative to the root it is in, which is the form that rules match; a path outside of all roots is returned
+ * unchanged.
+ */
 export const within = (path: string, roots: readonly string[]): string => {
   for (const root of roots) {
     const inner = relative(root, path);

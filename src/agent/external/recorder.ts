@@ -10,27 +10,27 @@ import { truncateMiddle } from "../../tool/result.ts";
 import type { SessionContext } from "../session.ts";
 
 /**
- * What an external agent reports, as the facts of our own log: what it says up to a call is a reply, each call has its
- * intent and its end. Calls that begin while others are open belong to the same reply.
+ * Translates what an external agent reports into events: its text up to a call becomes a reply, each call becomes a
+ * `tool.started` and a `tool.finished`. Calls that begin while others are open belong to the same reply.
  */
 
-/** A call as far as the agent has described it. */
+/** A call as far as the agent has described it; updates arrive in parts. */
 type Call = {
   title: string;
   tool: string;
   input: unknown;
   content: ToolCallContent[];
   rawOutput: unknown;
-  /** Set once its intent is on record. */
+  /** Set once the call's intent is recorded; `at` is a `performance.now()` time. */
   begun?: { callID: string; at: number };
   ended: boolean;
 };
 
 type EventRecorder = {
   take(update: SessionUpdate): Promise<void>;
-  /** The call is about to happen: its intent goes on record now. The id it has in our log. */
+  /** Records the intent of a call that is about to happen, once. Resolves to the call's id in the event log. */
   begin(toolCallID: string, about: Described): Promise<string>;
-  /** The agent's turn is over: calls without an end get one, then its last words. */
+  /** Ends the agent's turn: records `interrupted` for calls that have no result, then the last reply. */
   finish(stop: PromptResponse | TurnFailure): Promise<void>;
 };
 
@@ -43,7 +43,7 @@ type Described = {
   rawOutput?: unknown;
 };
 
-/** The longest text of one reply that is kept, characters. */
+/** Longest text of one reply that is kept, in characters. */
 const maxText = 1024 * 1024;
 
 export const createEventRecorder = (turn: SessionContext, read: number): EventRecorder => {
@@ -111,7 +111,7 @@ export const createEventRecorder = (turn: SessionContext, read: number): EventRe
         sessionID: turn.sessionID,
         tool: call.tool,
         input: await keepInput(turn.store.blobs, { title: call.title, input: call.input ?? null }),
-        // Not ours to run again, whatever it does.
+        // Unknown effects keep the service from ever repeating the call after a crash.
         effect: "unknown",
       },
     };
@@ -138,7 +138,7 @@ export const createEventRecorder = (turn: SessionContext, read: number): EventRe
         },
       },
     ]);
-    // What the call held is not needed any more; a long turn has thousands of them.
+    // Content is not needed after this, and a long turn has thousands of calls.
     call.content = [];
     call.input = undefined;
     call.rawOutput = undefined;
@@ -169,7 +169,7 @@ export const createEventRecorder = (turn: SessionContext, read: number): EventRe
           else callOf(toolCallId, update);
           return;
         }
-        // What only an editor shows.
+        // Updates that only an editor displays.
         case "user_message_chunk":
         case "plan":
         case "available_commands_update":
@@ -232,7 +232,7 @@ const exitCodeOf = (raw: unknown): number | null => {
   return typeof code === "number" ? code : null;
 };
 
-/** Agents that count tokens say so in `_meta.usage`; the protocol has no stable place for it yet. */
+/** Adds tokens that the agent reports in `_meta.usage`; the protocol has no stable field for them yet. */
 const counted = (sum: ModelUsage, meta: Record<string, unknown> | null | undefined): ModelUsage => {
   const usage = meta?.["usage"];
   if (typeof usage !== "object" || usage === null) return sum;

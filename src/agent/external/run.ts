@@ -26,25 +26,25 @@ import { createEventRecorder } from "./recorder.ts";
 import { transcriptOf } from "./transcript.ts";
 
 /**
- * An agent that is a program of its own, spoken to in the Agent Client Protocol. It has its model, its loop and its
- * tools; ours are the workspace it works in, the facts of what it does, the leave it asks for, and its end. It lives
- * for one turn of the Task: while checks run, nothing may touch the tree.
+ * An agent that is a program of its own, driven over the Agent Client Protocol. It brings its model, loop and tools;
+ * Sortie provides the workspace, records its events, decides about permissions and ends it. The process lives for one
+ * turn of the Task, because nothing may change the tree while checks run.
  */
 
 export type ExternalAgent = {
   name: string;
   /** Run by bash in the workspace. */
   command: string;
-  /** What it gets of the service's environment, by name and value. */
+  /** Environment variables passed on to the agent, by name and value. */
   env: Readonly<Record<string, string>>;
-  /** Where it keeps its settings and sessions; undefined: a folder of the Task's own. */
+  /** Folder for its settings and sessions; undefined: a folder that belongs to the Task. */
   home: string | undefined;
   network: boolean;
-  /** The session mode that is chosen, when the agent has it. */
+  /** Session mode to select if the agent offers it. */
   mode: string;
 };
 
-/** Longest wait for the start of the agent, and for its answer to a cancel. */
+/** Longest wait for the agent's start, and for its reaction to a cancel, in milliseconds. */
 const startMs = 60_000;
 const cancelMs = 10_000;
 
@@ -61,7 +61,10 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
   let read = turn.state().version;
   const hasNews = () => turn.chat.unread.some(({ version, message }) => version > read && !isService(message));
   let scribe = createEventRecorder(turn, read);
-  /** Facts in the order they came; the first that cannot be written ends the turn. */
+  /**
+   * Serializes the recording of events in the order they arrive. The first one that cannot be written is kept in `lost`
+   * and ends the turn.
+   */
   let facts = Promise.resolve();
   let lost: { error: unknown } | undefined;
   const note = (work: () => Promise<unknown>): Promise<void> => {
@@ -78,7 +81,7 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
     return facts;
   };
 
-  /** Updates that came before an answer may be handed out after it. */
+  /** Resolves when all updates are recorded. Updates that were sent before a response may be dispatched after it. */
   const settled = async (): Promise<void> => {
     for (let seen: Promise<void> | undefined; seen !== facts; ) {
       seen = facts;
@@ -143,12 +146,17 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
   }
 };
 
-/** No call is under way: the place where a Task may want something else. */
+/** No call is under way, so the turn can be interrupted here when the Task has other work for the agent. */
 const isBetween = (turn: SessionContext): boolean => turn.state().open.length === 0;
 
-type Opened = { sessionID: string; takesImages: boolean /** It knows nothing of the Task yet. */; fresh: boolean };
+type Opened = {
+  sessionID: string;
+  takesImages: boolean;
+  /** The agent has not been given anything of the Task yet. */
+  fresh: boolean;
+};
 
-/** The session of an earlier turn where the agent still has it, else a new one. */
+/** Resumes the session of an earlier turn if the agent still has it, otherwise opens a new one and records its id. */
 const openSession = async (
   line: ClientContext,
   turn: SessionContext,
@@ -186,7 +194,10 @@ const openSession = async (
 const aboutOf = ({ agentInfo }: InitializeResponse): string =>
   agentInfo == null ? "" : `${agentInfo.name} ${agentInfo.version}`.slice(0, 100);
 
-/** What the agent has not read: at first the handbook and the whole story, later the new messages. */
+/**
+ * The content that the agent has not read: for a new session the instructions and the conversation so far, later only
+ * the new messages.
+ */
 const contentOf = async (turn: SessionContext, takesImages: boolean, fresh: boolean): Promise<ContentBlock[]> => {
   const { chat, store } = turn;
   const all = await promptOf(chat, store.blobs, turn.last);

@@ -1,6 +1,9 @@
 import type { PromptMessage } from "../../model/model.ts";
 
-/** A conversation as one text, for an agent that has to take over in the middle. The newest is kept where it is long. */
+/**
+ * Renders a conversation as one text, for an agent that takes over in the middle. When it is too long, the oldest
+ * messages are left out.
+ */
 
 const maxTranscript = 48_000;
 const maxPart = 4_000;

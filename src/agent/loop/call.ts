@@ -11,15 +11,21 @@ import type { AgentSession } from "../session.ts";
 import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
 
 /**
- * The calls of one reply. Each result is recorded as its call ends; calls that only read run side by side, one that
- * may change files waits for all before it, and what follows waits for it. A call that waits for an answer is left
- * open, the others go on.
+ * Runs the calls of one reply. Each result is recorded as its call ends. Calls that only read run concurrently; a call
+ * that may change files waits for all calls before it, and later calls wait for it. A call that waits for an answer
+ * stays open and does not hold up the others.
  */
 
-/** `given`: the arguments as the model gave them, where they are at hand; a secret in them is not in the record. */
+/**
+ * `given`: the arguments as the model sent them, if still in memory; secrets in them are redacted in the recorded
+ * input.
+ */
 type Call = AssistantMessage["calls"][number] & { given?: unknown };
 
-/** `cut` ends calls in good order when the Task's time is used up: each is told as interrupted. */
+/**
+ * Aborting `cut` means that the Task's time is used up: running calls end and are recorded as interrupted. Rejects
+ * after all calls have ended.
+ */
 export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut = turn.signal): Promise<void> => {
   const ends: Promise<void>[] = [];
   let changed: Promise<unknown> = Promise.resolve();
@@ -31,7 +37,7 @@ export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut =
     ends.push(end);
     if (!reads) changed = end;
   }
-  // All of them, also when one fails: whoever comes next must not meet a call that still runs.
+  // Wait for all calls, also when one fails: the caller must not continue while a call still runs.
   const failed = (await Promise.allSettled(ends)).find((end) => end.status === "rejected");
   if (failed !== undefined) throw failed.reason;
 };
@@ -48,7 +54,7 @@ const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, c
     await turn.record([interruptedCall(turn.sessionID, call, outOfTime)]);
     return;
   }
-  // As it will be read again: what is compared with earlier results, and what counts against the bound.
+  // Redact first, because comparing with earlier results and the length limit both apply to the text as it is stored.
   const clean = turn.store.redact(result.output);
   const output = clean + noted(turn, call, { ...result, output: clean });
   await turn.record([
@@ -68,7 +74,7 @@ const nothing: Disposable = { [Symbol.dispose]() {} };
 
 const outOfTime = "The Task's time (maxMinutes) was used up.";
 
-/** Tells the model when it goes in circles; the brake ends the Task when it does not listen. */
+/** A note for the model when it repeats itself; if it does not stop, `stopReason` ends the Task. */
 const noted = (turn: AgentSession, { callID }: Call, result: ToolResult): string => {
   const open = turn.state().open.filter(({ sessionID }) => sessionID === turn.sessionID);
   const mark = open.find((call) => call.callID === callID)?.hash;
@@ -81,7 +87,7 @@ const attempt = async (
   call: Call,
   tool: Tool | undefined,
   cut: AbortSignal,
-): Promise<{ /** undefined: cut. */ result: ToolResult | undefined; sandbox: boolean }> => {
+): Promise<{ /** undefined: ended by `cut`. */ result: ToolResult | undefined; sandbox: boolean }> => {
   const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
   if (tool === undefined)
     return failed(`There is no tool "${call.tool}". Available: ${[...turn.tools.keys()].join(", ")}.`);
@@ -96,7 +102,7 @@ const attempt = async (
   const workspace = await turn.workspace();
   const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
-  // What only writes to our log loads nothing; and what is delegated takes its own places.
+  // Tools that only write to the log need no slot, and delegated work takes its own slots.
   const free = tool.effect === "log" ? nothing : turn.slot(cut);
   using slot = await Promise.resolve(free).catch((error: unknown) => {
     turn.signal.throwIfAborted();
@@ -132,13 +138,13 @@ const attempt = async (
   return { result, sandbox: tool.name === "shell" };
 };
 
-/** The whole text behind an earlier result of this Task. */
+/** The full text behind the shortened result of an earlier call in this conversation; undefined when there is none. */
 const keptOutput = async ({ chat, store }: AgentSession, callID: string): Promise<string | undefined> => {
   const ref = chat.outputs.get(callID);
   return ref === undefined ? undefined : (await store.blobs.get(ref.sha256))?.toString("utf8");
 };
 
-/** Arguments that were no JSON arrive as `{ "$invalid": why }` from the loop. */
+/** Marks arguments that were not valid JSON: the loop passes `{ "$invalid": reason }` instead. */
 export const markInvalid = (why: string) => ({ $invalid: why });
 const invalidInput = (input: unknown): string | undefined =>
   typeof input === "object" && input !== null && "$invalid" in input ? String(input.$invalid) : undefined;
@@ -152,7 +158,7 @@ const finished = (
   data: { callID: call.callID, sessionID: turn.sessionID, tool: call.tool, ...result },
 });
 
-/** The end of a call that a dead run left open and that must not be repeated by us. */
+/** The result of a call that a dead run left open and that must not be repeated. */
 export const interruptedCall = (sessionID: string, call: Call, state: string): DomainEvent =>
   finished({ sessionID }, call, {
     outcome: "interrupted",

@@ -7,27 +7,28 @@ import type { AgentSession } from "../session.ts";
 import type { createPrompts } from "../prompt/message.ts";
 
 /**
- * Shortens a conversation that is too long for its model: the older turns are replaced by a summary that the same
- * model writes, or, where it cannot, by themselves without their long outputs. One fact; the log keeps everything.
+ * Shortens a conversation that is too long for its model. Older turns are replaced by a summary that the same model
+ * writes or, if that fails, by an outline of the turns without their outputs. This is one event; the log keeps all
+ * turns.
  */
 
 type Shortening = {
   system: string;
   prompts: ReturnType<typeof createPrompts>;
-  /** Characters of the handbook and the tools. */
+  /** Characters of the system prompt and the tool definitions. */
   overhead: number;
   signal: AbortSignal;
-  /** The provider found it too long: its window is smaller than we think. */
+  /** The provider rejected the conversation as too long, so its window is smaller than `model.window` says. */
   forced: boolean;
 };
 
-/** Of the window: the longest summary. */
+/** Longest summary, as a share of the window and in characters; the smaller one applies. */
 const summaryShare = 0.1;
 const longestSummary = 40_000;
-/** In a forced one, the results are cut to this for the model that summarises. */
+/** When forced, each tool result is cut to this many characters for the model that summarises. */
 const forcedResult = 1_000;
 
-/** False: there is nothing to shorten. */
+/** Resolves to false when there is nothing to shorten. */
 export const compact = async (turn: AgentSession, shortening: Shortening): Promise<boolean> => {
   const { chat, model, sessionID } = turn;
   const { prompts, overhead, forced } = shortening;
@@ -63,7 +64,7 @@ export const compact = async (turn: AgentSession, shortening: Shortening): Promi
   return true;
 };
 
-/** What the model makes of the turns that go; no text: it failed, or called tools instead. */
+/** Has the model summarise the turns that are removed. `text` is undefined when it failed or called tools instead. */
 const summarise = async (
   turn: AgentSession,
   { system, signal, forced }: Shortening,
@@ -72,7 +73,7 @@ const summarise = async (
 ): Promise<{ text: string | undefined; usage: ModelUsage }> => {
   const question = instructions(kept.length > 1, turn.chat.note !== null);
   const reply = await turn.model.reply({
-    // The same beginning as every request before, so that a provider that keeps prefixes reads it from there.
+    // The same prefix as in every request before, so that providers can serve it from their prompt cache.
     system,
     tools: turn.specs,
     messages: [
@@ -95,7 +96,7 @@ const summarise = async (
 
 const isSummary = ({ text, calls }: ModelReply): boolean => calls.length === 0 && text.trim().length >= 40;
 
-/** The turns without their outputs, the newest where not all have room. */
+/** The removed turns without tool outputs, at most `most` characters; the oldest lines are dropped first. */
 const outline = (messages: readonly PromptMessage[], most: number): string => {
   const outcomes = new Map(
     messages

@@ -3,8 +3,9 @@ import type { ModelFailure } from "../../model/model.ts";
 import type { AgentSession } from "../session.ts";
 
 /**
- * A model call failed: it is made again, another model is asked, the Task waits outside of the run, or the turn fails.
- * True: ask again at once. False: this turn is over, and the Task's facts say what is next.
+ * Handles a failed model call: retries it, switches to another model, defers the Task until a quota resets, or records
+ * the failed reply that `end` makes. Resolves to true when the caller should ask again at once, and to false when this
+ * turn is over; the recorded events then say what happens next.
  */
 export const afterFailure = async (
   turn: AgentSession,
@@ -51,7 +52,7 @@ export const afterFailure = async (
 
 const after = (turn: AgentSession, ms: number): Date => new Date(turn.now().getTime() + ms);
 
-/** Calls in all, the first included. */
+/** Attempts in all, including the first. */
 export const retryAttempts = 6;
 
 const base = 1_000;
@@ -59,23 +60,23 @@ const base = 1_000;
 const cap = 60_000;
 
 export type RetryDecision =
-  /** The same model again, after a wait; `attempt` is the number of that call. */
+  /** Ask the same model again after a wait; `attempt` is the number of that attempt. */
   | { kind: "again"; delayMs: number; attempt: number }
-  /** Another model that the operator listed. */
+  /** Ask another model that the operator listed. */
   | { kind: "elsewhere" }
-  /** The provider named a time far off. */
+  /** The provider asked for a wait longer than `patienceMs`. */
   | { kind: "later"; delayMs: number }
   | { kind: "fail" };
 
 export type Circumstances = {
-  /** There is another model to ask. */
+  /** Another model is available. */
   standIn: boolean;
-  /** Longest wait within a run; for a longer one the Task gives its place to others until then. */
+  /** Longest wait within a run, in milliseconds; for a longer one the Task frees its place until then. */
   patienceMs: number;
   random: () => number;
 };
 
-/** After call number `attempt` (from 1) failed. */
+/** Decides what follows after attempt number `attempt` (from 1) failed. */
 export const decideRetry = (
   failed: ModelFailure,
   attempt: number,
@@ -91,8 +92,9 @@ export const decideRetry = (
 };
 
 /**
- * Milliseconds before the next call; undefined = give up. Exponential with full jitter, so that many Tasks that failed
- * together do not come back together; what the provider asked wins, with a little on top for the same reason.
+ * Milliseconds before the next attempt; undefined means give up. Exponential backoff with full jitter, so that many
+ * Tasks that failed together do not retry together. A delay that the provider asked for takes precedence, with a little
+ * jitter added for the same reason.
  */
 const retryDelay = (failed: ModelFailure, attempt: number, random: () => number): number | undefined => {
   if (attempt >= retryAttempts) return undefined;

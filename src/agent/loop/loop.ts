@@ -13,8 +13,8 @@ import { compact } from "./compaction.ts";
 import { afterFailure } from "./failure.ts";
 
 /**
- * Runs one agent until it asks for no more tools, or until the Task wants something else (a cap, a cancel). Each turn:
- * a request, its reply with the calls it starts in one commit, their results.
+ * Runs one agent until it calls no more tools or the Task no longer wants it to continue (a limit, a cancel). Each turn
+ * is a request, one commit with the reply and the intents of its calls, then the results.
  */
 export const runAgent = (turn: AgentSession): Promise<void> => withinTime(turn, (signal) => runTurns(turn, signal));
 
@@ -23,7 +23,7 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
   const overhead = system.length + JSON.stringify(turn.specs).length;
   const prompts = createPrompts(turn.store.blobs, turn.model.window, !isMission(turn.stream));
   const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
-  /** The provider found the conversation too long, and it was shortened since. */
+  /** The provider rejected the conversation as too long, and it has been compacted since. */
   let shortened = false;
   while (turn.wanted()) {
     const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
@@ -35,7 +35,8 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     const reply = await turn.model.reply({
       system,
       messages: await prompts.next(turn.chat, turn.last),
-      // Also in the last turn: providers refuse a history of calls without them. What it calls then is not run.
+      // Also in the last turn, because providers reject a history with calls when no tools are sent. Calls in that
+      // reply are not run.
       tools: turn.specs,
       facts: turn.facts,
       task: turn.stream,
@@ -74,7 +75,7 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
 const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown =>
   call?.invalid === undefined ? call?.input : markInvalid(call.invalid);
 
-/** The reply and the intent of each of its calls: one commit, before any effect. */
+/** The reply and the intent of each of its calls; committed together, before any effect. */
 const replyEvents = async (
   turn: AgentSession,
   messageID: string,

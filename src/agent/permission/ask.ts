@@ -4,14 +4,22 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { type AskOutcome, WaitsForAnswer } from "../../tool/tool.ts";
 import type { SessionContext } from "../session.ts";
 
-/** Asks for a call. The call that runs again after its answer finds it here, so nothing is asked twice. */
+/**
+ * Asks the user on behalf of a call. A call that runs again after its answer finds the answer in the fold, so nothing
+ * is asked twice.
+ */
 
 type Question = Pick<EventData["ask.opened"], "kind" | "prompt" | "options" | "default">;
 
-/** The newest ask of each turn's reply: one after another, so that none slips by the limit. */
+/**
+ * The newest ask of each session. Asks are opened one after another, so that concurrent calls cannot exceed the limit.
+ */
 const last = new WeakMap<SessionContext, Promise<unknown>>();
 
-/** Rejects with Waits when the ask is open now. `facts` are committed with its opening. */
+/**
+ * Resolves to the answer, or to a refusal when the Task's limit of asks is reached. Rejects with `WaitsForAnswer` while
+ * the ask is open; `facts` are committed together with its opening.
+ */
 export const ask = (
   turn: SessionContext,
   callID: string,

@@ -8,11 +8,14 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { ask } from "./ask.ts";
 import type { SessionContext, AgentSession } from "../session.ts";
 
-/** The one place where rules meet calls, before anything is done. Every decision but plain permission is a fact. */
+/**
+ * The one place where permission rules are applied to calls, before they have any effect. Every decision is recorded,
+ * except an allow that no rule made.
+ */
 
 type Decided = EventData["permission.decided"];
 
-/** For a call of one of our tools. */
+/** Decides about a call of a built-in tool; resolves and rejects as `checkPermission` does. */
 export const permit = (
   turn: AgentSession,
   callID: string,
@@ -22,7 +25,10 @@ export const permit = (
 ): Promise<ToolResult | undefined> =>
   checkPermission(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, inside) }, JSON.stringify(input));
 
-/** undefined: go. Else the refusal that the model reads. Rejects with Waits while somebody is asked. */
+/**
+ * Resolves to undefined when the call may run, otherwise to the refusal that the model reads. Rejects with
+ * `WaitsForAnswer` while an ask is open. `text` holds the arguments and is searched for secrets.
+ */
 export const checkPermission = async (
   turn: SessionContext,
   callID: string,
@@ -31,7 +37,7 @@ export const checkPermission = async (
 ): Promise<ToolResult | undefined> => {
   const { tool } = request;
   const verdict = decide(turn.rules, request);
-  // Asked under rules that have changed since: the answer counts all the same, unless the new ones forbid it.
+  // An ask opened under rules that have changed since: its answer still counts, unless the new rules deny the call.
   const wasAsked = turn.state().asks.some((open) => open.callID === callID && open.kind === "permission");
   if (verdict.rule === null && !wasAsked) return undefined;
   const { rule, origin, subject } =
@@ -70,7 +76,7 @@ export const checkPermission = async (
   const answer = await ask(turn, callID, question, [decided("ask", "rule")]);
   if ("refused" in answer) return denied(answer.refused, "rule");
   if (answer.decision === "allow") {
-    // What is begun is never begun again: the fact stands before the effect.
+    // Record the permission before the effect, so that a call that was started is never started again.
     await turn.record([decided("allow", answer.by)]);
     return undefined;
   }
@@ -91,14 +97,14 @@ const whose = {
   default: "A rule of the service",
 };
 
-/** The way to the web under the rules: where a redirect leads is decided on like the first address. */
+/** Web access under the permission rules: the target of a redirect is decided on like the first address. */
 export const restrictWeb = (
   { web, rules }: Pick<AgentSession, "web" | "rules">,
   tool: Tool,
   input: unknown,
 ): AgentSession["web"] => {
   if (web === undefined) return undefined;
-  // What the call names was decided on as a whole, or asked about.
+  // Hosts that the call names were decided on (or asked about) with the call.
   const named = new Set(subjectsOf(tool, input, (path) => path).flatMap((one) => ("host" in one ? [one.host] : [])));
   return {
     ...web,
@@ -112,10 +118,13 @@ export const restrictWeb = (
   };
 };
 
-/** A workspace whose files are under the rules one by one, also where a tool finds them itself (search, mv, rm). */
+/**
+ * A workspace whose files are checked against the rules one by one, including files that a tool finds itself (search,
+ * mv, rm).
+ */
 export const restrictFiles = (turn: AgentSession, workspace: Workspace, tool: Tool, input: unknown): Workspace => {
   if (!turn.rules.some(isAboutFiles)) return workspace;
-  // What the call names was decided on as a whole; a permission that was asked for holds for just that.
+  // Paths that the call names were decided on with the call; a permission that was asked for covers exactly those.
   const named = new Set(
     subjectsOf(tool, input, workspace.files.inside).flatMap((subject) => ("path" in subject ? [subject.path] : [])),
   );
@@ -132,7 +141,7 @@ const guarded = (files: Files, rules: PermissionRules, tool: string, named: Read
       .split("/")
       .filter((part) => part !== "" && part !== ".")
       .join("/");
-  /** The rule that is against it. */
+  /** The rule that forbids access to the file, or requires an ask; undefined when access is allowed. */
   const against = (kind: "read" | "write", name: string): string | undefined => {
     if (named.has(name)) return undefined;
     const verdict = decide(rules, { tool, subjects: [{ kind, path: name }] });

@@ -2,9 +2,10 @@ import type { PermissionSubject } from "../../domain/permission/rule.ts";
 import type { Tool } from "../../tool/tool.ts";
 
 /**
- * What a call is about, for the permission rules: read from the names of its arguments, so that a new tool is under
- * the rules without a word. `path`, `paths`, `from`, `to` and the files of a `patch` are files, read by tools without
- * an effect on them and written by all others; `command` is the shell's, `action` Git's, `url` a host.
+ * What a call is about, for the permission rules. It is derived from the names of the arguments, so that new tools fall
+ * under the rules without extra code: `path`, `paths`, `from`, `to` and the files of a `patch` are files, read by tools
+ * without an effect on files and written by all others; `command` belongs to the shell, `action` to Git, `url` is a
+ * host.
  */
 export const subjectsOf = (
   tool: Pick<Tool, "name" | "effect">,
@@ -31,13 +32,13 @@ export const subjectsOf = (
   return subjects.length === 0 ? [{ kind: "other" }] : subjects;
 };
 
-/** As rules name it. The dot that a name may end in makes no other host. */
+/** The host of a URL as rules name it. A trailing dot is removed, because it does not make another host. */
 export const hostOf = (url: string): string => {
   const host = URL.parse(url)?.hostname ?? url;
   return host.endsWith(".") ? host.slice(0, -1) : host;
 };
 
-/** Of the git tool, which changes files in other actions. */
+/** Actions of the git tool that do not change files; its other actions do. */
 const readingActions = new Set(["status", "diff", "log", "grep", "show", "blame", "add", "commit"]);
 
 const shellOf = (command: string): PermissionSubject => ({ kind: "shell", command });
@@ -53,14 +54,14 @@ const editsOf = (edits: unknown): string[] =>
       })
     : [];
 
-/** The files that a diff, or a patch in the form `*** Update File: path`, names. */
+/** The files named by a diff, or by a patch of the form `*** Update File: path`. */
 const filesOf = (patch: string): string[] =>
   patch.split("\n").flatMap((line) => {
     const named =
       /^(?:\+\+\+ |--- |rename (?:from|to) |copy (?:from|to) |\*\*\* [A-Z][a-z]+ (?:File|to): )([^\t\r]+)/.exec(line);
     const name = named?.[1]?.trim();
     if (name === undefined || name === "/dev/null") return [];
-    // Git's `a/` and `b/` may be part of the path as well: both are asked about.
+    // Git's `a/` and `b/` prefixes may also be real folders, so both readings are subjects.
     return /^[ab]\//.test(name) ? [name, name.slice(2)] : [name];
   });
 

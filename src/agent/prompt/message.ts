@@ -7,28 +7,31 @@ import type { Blobs } from "../../store/store.ts";
 import { truncateMiddle } from "../../tool/result.ts";
 
 /**
- * What the model reads: the agent's handbook with the Task's standing facts, then the conversation with its long
- * texts loaded. Nothing in it changes from turn to turn but the end, so that providers can keep the prefix.
+ * Builds what the model reads: the conversation with its long texts loaded from blobs. From turn to turn only the end
+ * changes, so that providers can cache the prefix.
  */
 
 const wrapUp =
   "The user asks you to stop here. Call no tools. Say in a few sentences what is done, what is not, and what state the files are in.";
 
-/** The messages of the next request. `last`: the user wants an end, so the agent is told to summarise. */
+/**
+ * The messages of the next request. `last`: the user wants the session to end, so a request for a final summary is
+ * appended.
+ */
 export const promptOf = (chat: Conversation, blobs: Blobs, last: boolean): Promise<PromptMessage[]> =>
   createPrompts(blobs).next(chat, last);
 
-/** What a conversation may keep in memory of its files; larger ones are read again for each request. */
+/** Messages whose attachments exceed this many bytes are not cached; they are read again for each request. */
 const filesBytes = 1024 * 1024;
 
-/** Of the window: the results of one turn together. */
+/** Largest share of the window that the results of one turn may take together. */
 const resultsShare = 0.4;
 
 const shortestResult = 400;
 
 /**
- * Loads each message once; a conversation grows at its end only. `window`: tokens that the model can hold. `filed`: what
- * is attached stands in a working directory, too.
+ * Loads each message once; a conversation only grows at its end. `window`: tokens that the model can hold. `filed`:
+ * attachments are also in the working directory, so messages name their paths.
  */
 export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY, filed = true) => {
   const loaded = new WeakMap<ChatMessage, PromptMessage>();
@@ -41,7 +44,8 @@ export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY, f
     if (!large) loaded.set(message, prompt);
     return prompt;
   };
-  // Nearly all are there: a promise for each message of a long conversation is more work than its turn.
+  // Nearly all messages are cached: creating a promise for each one of a long conversation would cost more than the
+  // turn.
   const all = async (messages: readonly ChatMessage[]): Promise<PromptMessage[]> => {
     const missing = messages.filter((message) => !loaded.has(message));
     const fresh = new Map(

@@ -1,6 +1,9 @@
 import type { TaskState } from "../../domain/state/task.ts";
 
-/** What the trade asks for beyond any squad's handbook, by the Task's pillar. Short: it is sent with every request. */
+/**
+ * General guidance by the Task's pillar, in addition to the squad's instructions. Short, because it is sent with every
+ * request.
+ */
 export const pillars: Readonly<Record<TaskState["productPillar"], string>> = {
   code: `Repository work: the result is a change to the project.
 - A defect: see it fail first, in a test where the project has tests.

@@ -2,13 +2,19 @@ import { relative } from "node:path";
 import { truncateMiddle } from "../../tool/result.ts";
 import type { Files } from "../../workspace/file/files.ts";
 
-/** The project's conventions for agents: the nearest `AGENTS.md` (else `CLAUDE.md`), from the root up to the top. */
+/**
+ * Finds the project's conventions for agents: the nearest `AGENTS.md` (otherwise `CLAUDE.md`), searched from the
+ * project's root up to the repository's top.
+ */
 
 const names = ["AGENTS.md", "CLAUDE.md"];
 const maxBytes = 1024 * 1024;
 const maxChars = 16 * 1024;
 
-/** `top`: the repository's, which the root is, or lies in. */
+/**
+ * `top`: files of the repository, which `root` is or lies in. Resolves to undefined when there is no such file or only
+ * empty ones.
+ */
 export const readGuide = async (root: Files, top: Files): Promise<{ path: string; text: string } | undefined> => {
   const prefix = relative(top.root, root.root);
   const parts = prefix === "" || prefix.startsWith("..") ? [] : prefix.split("/");

@@ -6,7 +6,10 @@ import { markForeign } from "../../tool/result.ts";
 import type { Teammate } from "../session.ts";
 import { pillars } from "./pillar.ts";
 
-/** The system prompt. */
+/**
+ * The system prompt of a Task's agent: instructions, teammates, what is known of the Task and its project, skills,
+ * conventions.
+ */
 
 export const systemOf = (
   agent: AgentSpec,
@@ -53,7 +56,7 @@ const aimOf = (check: CheckSpec): string =>
     ? `judged by somebody else, from diff and evidence: ${check.criteria}`
     : `\`${aboutOf(check)}\`${wantOf(check)}`;
 
-/** What the name of a check does not say of it. */
+/** What a check requires beyond what its name says. */
 const wantOf = (check: RunCheck): string => {
   if (check.kind === "file")
     return check.exists
