@@ -4,8 +4,9 @@ import { messageOf } from "../error.ts";
 export const searchMs = 2000;
 
 /**
- * Whether a caller's regular expression is found in a text, within a time: some take longer than anybody lives, and
- * would stop the whole service. So it is tried in a thread that can be ended. A string says why there is no answer.
+ * Whether a caller's regular expression matches a text. Some expressions backtrack practically forever and would block
+ * the whole service, so it runs in a thread that can be terminated. Resolves to a string when there is no answer within
+ * the time; it says why.
  */
 export const matchesPattern = (pattern: string, text: string, timeoutMs = searchMs): Promise<boolean | string> =>
   new Promise((resolve) => {

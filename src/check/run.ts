@@ -5,7 +5,10 @@ import { runCommandCheck } from "./kind/command.ts";
 import { runFileCheck } from "./kind/file.ts";
 import { runHttpCheck } from "./kind/http.ts";
 
-/** Runs a check where its files are, by its kind. One that fails or cannot run is a result, not an error. */
+/**
+ * Runs a check of any kind in the given place. A check that fails or cannot run is a result, not an error; rejects when
+ * the signal aborts.
+ */
 
 export const runCheck = async (
   check: RunCheck,

@@ -3,12 +3,13 @@ import type { CommandResult } from "../process/process.ts";
 import { shellQuote } from "../shell-quote.ts";
 import type { CheckEnvironment } from "../workspace/workspace.ts";
 
-/** What checks of every kind need to run a command of the project. */
+/** Helpers for checks that run the project's commands. */
 
+/** The absolute path of a check's `cwd`. */
 export const folderOf = ({ root }: CheckEnvironment, cwd: string | undefined): string =>
   cwd === undefined ? root : join(root, cwd);
 
-/** What a shell says of a command that is not there; undefined: it did not end for that. */
+/** Why a command failed if its program does not exist, with a remedy; undefined for any other end. */
 export const missingProgram = (ran: CommandResult): string | undefined => {
   if (ran.ended !== "exit" || ran.exitCode !== 127) return undefined;
   const line = ran.output.slice(-1000).trimEnd().split("\n").at(-1) ?? "";
@@ -18,7 +19,7 @@ export const missingProgram = (ran: CommandResult): string | undefined => {
   return `exit 127, ${name} was not found: install it in the project or on this machine, on the PATH that the service was started with`;
 };
 
-/** The project's tools first: local packages of Node and Python, then what the service finds. */
+/** A line of shell that puts the project's local tools (Node, Python) before the service's PATH. */
 export const toolPath = (root: string, folder = ""): string => {
   const cwd = join(root, folder);
   const folders = [join(cwd, "node_modules/.bin"), join(root, "node_modules/.bin"), join(root, ".venv/bin")];

@@ -1,18 +1,21 @@
 import type { Readable, Writable } from "node:stream";
 
 /**
- * The DevTools protocol over a browser's pipe: JSON with a zero byte behind each message. A pipe and no socket, because the
- * browser runs in a network of its own, which nothing of ours reaches.
+ * A client of the DevTools protocol over a browser's pipe: JSON messages, each followed by a zero byte. It uses a pipe
+ * and not a socket because the browser runs in its own network namespace, which the service cannot reach.
  */
 
 export interface DevTools {
-  /** Rejects when the browser refuses, or is gone. `session`: of a page; absent: the browser's own. */
+  /**
+   * Resolves to the command's result. Rejects with the browser's error message, or with `BrowserGone`. `session`: a
+   * page's session id; absent: the browser itself.
+   */
   send: (method: string, params?: object, session?: string) => Promise<Record<string, unknown>>;
-  /** Hears what the browser says by itself. */
+  /** Sets the one listener for events of this method. */
   on: (method: string, listener: (params: Record<string, unknown>) => void) => void;
 }
 
-/** The browser ended, or said what is no message. */
+/** The browser ended, or sent something that is not a protocol message. */
 export class BrowserGone extends Error {}
 
 type Message = {
@@ -23,7 +26,7 @@ type Message = {
   error?: { message?: string };
 };
 
-/** Of one message: a screenshot in base64, several times over. */
+/** Largest message in bytes: several times the size of a screenshot in base64. */
 const maxMessage = 96 * 1024 * 1024;
 
 export const openDevTools = ({ stdin, stdout }: { stdin: Writable; stdout: Readable }): DevTools => {

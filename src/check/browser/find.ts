@@ -3,7 +3,7 @@ import { findProgram } from "../../process/sandbox/sandbox.ts";
 
 const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 
-/** The operator's browser, else the first one on PATH; undefined: none is there. */
+/** The path of the operator's browser, otherwise of the first one on PATH; undefined when there is none. */
 export const findBrowser = (named: string | undefined, path: string): string | undefined => {
   if (named !== undefined) return existsSync(named) ? named : undefined;
   for (const name of names) {

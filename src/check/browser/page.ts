@@ -2,26 +2,27 @@ import { setTimeout as pause } from "node:timers/promises";
 import { messageOf } from "../../error.ts";
 import type { DevTools } from "./devtools.ts";
 
-/** One page of a browser: opened until it answers, brought to rest, and photographed. */
+/** One page of a browser: loaded until it answers, brought to rest and photographed. */
 
 export type PageRequest = { url: string; viewport: { width: number; height: number }; waitFor?: string | undefined };
 
 export type PagePicture = {
-  /** `failed`: the page's own fault. */
+  /** `failed`: why the page could not be photographed; the fault is the page's or its server's. */
   shot: { png: Buffer } | { failed: string };
-  /** What its scripts threw, a line each. */
+  /** Exceptions that the page's scripts threw, one string each. */
   errors: string[];
 };
 
-/** A server that is still starting says one of these. */
+/** Network errors of a server that is still starting. */
 const notYet = /ERR_(CONNECTION_|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED|ADDRESS_UNREACHABLE)/;
 const busy = new Set([502, 503, 504]);
 const againMs = 100;
 const maxErrors = 20;
 
 /**
- * `at` hears what is waited for, so that whoever ends it can say what did not come; `ended` says why no server will
- * answer any more. Rejects when the browser is gone.
+ * Loads a page and takes its screenshot. It has no time limit of its own: the caller ends the browser. `at` is called
+ * with what is being waited for, so that the caller can say what did not happen; `ended` returns why no server will
+ * answer any more, or undefined while one may. Rejects when the browser is gone.
  */
 export const capturePage = async (
   { send, on }: DevTools,
@@ -55,7 +56,7 @@ export const capturePage = async (
     return (result as { value?: unknown }).value;
   };
   const until = async (expression: string) => {
-    // A page that goes on to another one takes the question with it.
+    // A navigation of the page destroys the context that evaluates the expression, so ask again.
     while ((await ask(expression).catch((error: unknown) => isMoving(error))) !== true) await pause(againMs);
   };
 
@@ -90,7 +91,10 @@ const isMoving = (error: unknown): false => {
   throw error;
 };
 
-/** What moves stands still, and what is still to be drawn is drawn. A style sheet of ours no policy of the page forbids. */
+/**
+ * Stops animations and waits for fonts and two frames. A constructed style sheet is not subject to the page's content
+ * security policy.
+ */
 const atRest = `(async () => {
   const still = new CSSStyleSheet();
   still.replaceSync("*, *::before, *::after { animation: none !important; transition: none !important; caret-color: transparent !important; scroll-behavior: auto !important; }");
@@ -101,7 +105,7 @@ const atRest = `(async () => {
 
 const tries = 10;
 
-/** The picture once two in a row are the same; of a page that never rests, the last one. */
+/** The screenshot once two in a row are equal; for a page that never comes to rest, the last one. */
 const photograph = async (page: (method: string, params?: object) => Promise<Record<string, unknown>>) => {
   let before = "";
   for (let count = 0; ; count += 1) {

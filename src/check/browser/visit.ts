@@ -11,8 +11,8 @@ import { openDevTools } from "./devtools.ts";
 import { capturePage, type PagePicture, type PageRequest } from "./page.ts";
 
 /**
- * A server and a browser beside it, started together and ended together: in one sandbox, and so in one network, which
- * nothing else is in where the sandbox has one of its own. The browser is the machine's; none is ever downloaded.
+ * Runs a server and a browser in one sandbox, and so in one network, which is isolated where the sandbox has its own;
+ * they are started and ended together. The browser is the machine's; none is ever downloaded.
  */
 
 export type Visit = PageRequest & {
@@ -22,16 +22,19 @@ export type Visit = PageRequest & {
 };
 
 export type Visited = {
-  /** `error`: no fault of the page's. */
-  shot: { png: Buffer } | { failed: string /** Its time was over. */; late?: true } | { error: string };
-  /** What the server wrote last, and what the page's scripts threw. */
+  /** `failed`: the page's or its server's fault. `error`: the visit could not be made. */
+  shot: { png: Buffer } | { failed: string /** The timeout was reached. */; late?: true } | { error: string };
+  /** The server's last output, and the exceptions that the page's scripts threw. */
   log: string;
 };
 
 export const noBrowser =
   "Expected Chromium on this machine, got none. Install it (Debian, Ubuntu: `apt-get install chromium`), or name one as `browser` in config.jsonc, and restart the service";
 
-/** A server that goes into the background ends its command; it may answer a moment later. */
+/**
+ * Milliseconds to wait after the start command ended: a server that daemonizes ends its command and may answer a moment
+ * later.
+ */
 const graceMs = 1000;
 
 const leaveMs = 2000;
@@ -95,7 +98,7 @@ const logOf = (stderr: string, mark: string, seen?: PagePicture): string => {
   return [server, thrown].filter((part) => part !== "").join("\n");
 };
 
-/** The same on every machine, and nothing asked of the world outside. */
+/** Makes rendering equal on all machines, and keeps the browser from connecting to anything but loopback. */
 const flags = [
   "--headless",
   "--remote-debugging-pipe",
@@ -116,7 +119,10 @@ const flags = [
   "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.*, EXCLUDE [::1]",
 ];
 
-/** Ends itself with all it started once the browser has: also when nobody is left who could end it. */
+/**
+ * The script kills its process group once the browser has ended, so that nothing is left running even if the service
+ * died.
+ */
 const script = (
   { start, cwd, url }: Visit,
   root: string,

@@ -5,7 +5,7 @@ import type { CheckOptions, CheckResult } from "../check.ts";
 import { matchesPattern } from "../pattern.ts";
 import { folderOf, lastLines, missingProgram, toolPath } from "../shell.ts";
 
-/** A command, whose exit decides. */
+/** A check that runs a command; its exit code decides and, if set, a pattern on its stdout. */
 
 export const runCommandCheck = async (
   check: CommandCheck,

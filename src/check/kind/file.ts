@@ -4,9 +4,9 @@ import type { CheckEnvironment } from "../../workspace/workspace.ts";
 import type { CheckOptions, CheckResult } from "../check.ts";
 import { matchesPattern, searchMs } from "../pattern.ts";
 
-/** Whether a file is there, and whether a text stands in it. Nothing is started. */
+/** A check that a file exists, and that a pattern matches its text. It starts no process. */
 
-/** A larger file is not searched. */
+/** Largest file that is searched, in bytes. */
 const maxSearched = 16 * 1024 * 1024;
 
 export const runFileCheck = async (
@@ -46,7 +46,7 @@ const judge = async (
     (error: unknown) => {
       if (!(error instanceof FileRefused)) throw error;
       if (error.kind === "missing") return undefined;
-      // A folder is there as well as a file; and without a pattern nothing is read.
+      // A folder satisfies `exists` as a file does; without a pattern nothing is read, so the size does not matter.
       if (matches === undefined && (error.kind === "too-big" || error.kind === "not-a-file")) return "";
       throw error;
     },

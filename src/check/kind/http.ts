@@ -8,17 +8,17 @@ import { matchesPattern } from "../pattern.ts";
 import { connectCommand, portOf, portLock, portTaken, portTakenRemedy } from "../port.ts";
 
 /**
- * A server is started, asked once it answers, and ended with all that it started. Server and probe run in a sandbox of
- * their own, so in a network of their own where the sandbox has none; so the probe is bash, which is in every sandbox.
+ * A check that starts a server, sends one GET request once it answers, and ends all that it started. Server and probe
+ * run in one sandbox, and so in one network; the probe is written in bash because every sandbox has it.
  */
 
-/** Of an answer, bytes that are read at most. */
+/** At most this many bytes of an answer are read. */
 const maxAnswer = 1024 * 1024;
-/** How long a body may take that has begun and does not end. */
+/** Longest wait for the end of a body that has begun, in milliseconds. */
 const bodyMs = 10_000;
-/** Between two tries at a server that closed the connection without a word. */
+/** Pause before asking a server again that closed the connection without an answer, in milliseconds. */
 const againMs = 100;
-/** Characters of the answer in the log. */
+/** Characters of the answer in the output. */
 const shownAnswer = 2000;
 
 type Answer = { status: number; body: string; text: string };
@@ -73,12 +73,15 @@ export const runHttpCheck = async (
   return { state, exitCode: null, durationMs, output, tail: lastLines(output), reason, final: ran.ended === "timeout" };
 };
 
-/** Whoever answers there already is not the server that is asked about. */
+/** Fails if something already answers at the address, because that would be tested in place of the server. */
 const guard = (url: URL, start: string): string =>
   `if (${connectCommand(url)}); then echo ${shellQuote(`${url.host} ${portTaken}`)}; exit 1; fi
 echo ${shellQuote(`$ ${start}`)}`;
 
-/** undefined: the connection was closed without an answer, or nobody wants one any more. */
+/**
+ * undefined: the connection was closed without an answer, or the signal aborted. "unable": this bash cannot open
+ * connections.
+ */
 const ask = async (
   url: URL,
   place: CheckEnvironment,
@@ -87,7 +90,7 @@ const ask = async (
   const whole = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   let seen = "";
-  // HTTP/1.0: the answer is not cut into chunks, and ends with the connection.
+  // HTTP/1.0: the answer has no chunks and ends with the connection.
   const request = `GET ${url.pathname}${url.search} HTTP/1.0\r\nHost: ${url.host}\r\nAccept: */*\r\nUser-Agent: sortie\r\nConnection: close\r\n\r\n`;
   const ran = await place.run({
     ...common,
@@ -115,7 +118,7 @@ const answerOf = (text: string): Answer | undefined => {
   return status === undefined || end < 0 ? undefined : { status: Number(status), body: text.slice(end + 4), text };
 };
 
-/** The announced length has come: a server that keeps the connection open need not be waited for. */
+/** The announced length has arrived, so there is no need to wait for a server that keeps the connection open. */
 const isWhole = (text: string): boolean => {
   const end = text.indexOf("\r\n\r\n");
   const length = end < 0 ? undefined : /\r\ncontent-length: *(\d{1,12})\r\n/i.exec(text.slice(0, end + 2))?.[1];

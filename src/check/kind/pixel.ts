@@ -3,10 +3,10 @@ import pixelmatch from "pixelmatch";
 import { PNG } from "pngjs";
 import { messageOf } from "../../error.ts";
 
-/** Two PNG images compared pixel by pixel, in a thread, so that the service answers meanwhile. */
+/** Compares two PNG images pixel by pixel. This runs in a thread, so that it does not block the service. */
 
 export type PixelComparison =
-  | { kind: "same size"; different: number; total: number /** The image of the difference. */; diff: Uint8Array }
+  | { kind: "same size"; different: number; total: number /** A PNG that shows the difference. */; diff: Uint8Array }
   | { kind: "other size"; got: string; expected: string }
   | { kind: "unreadable"; why: string };
 

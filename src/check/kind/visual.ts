@@ -5,7 +5,10 @@ import type { CheckOptions, CheckResult } from "../check.ts";
 import { lastLines } from "../shell.ts";
 import { compare } from "./pixel.ts";
 
-/** A page as a browser shows it, compared with a picture of how it should look; without one it is evidence. */
+/**
+ * A check that takes a page's screenshot and compares it with a baseline; without a baseline it passes once the page
+ * has loaded, and the screenshot is evidence.
+ */
 
 type Verdict = Pick<CheckResult, "state" | "reason"> & { told: string; pictures: Kept[] };
 type Kept = NonNullable<CheckResult["artifacts"]>[number];

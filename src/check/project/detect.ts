@@ -2,15 +2,18 @@ import type { Facts } from "../../model/model.ts";
 import type { Entry, Files } from "../../workspace/file/files.ts";
 
 /**
- * What a project is, from its files alone: languages, package managers, its own commands, what stands where. Bounded,
- * and no process is started. Where several manifests name a command, the last in `detectors` wins.
+ * Detects what a project is from its files alone: languages, package managers, commands, layout. Bounded, and it starts
+ * no process. Where several manifests define a command, the last entry of `detectors` wins.
  */
 
 type Commands = Facts["detected"];
 type Found = { language?: string; manager?: string; commands: Commands };
 export type Detected = { detected: Commands; project: NonNullable<Facts["project"]> };
 
-/** The names at the project's root, and those at the repository's top, where a workspace's lockfile is. */
+/**
+ * `names`: entries at the project's root. `lockfiles`: these and the entries at the repository's top, where a
+ * workspace's lockfile is.
+ */
 type Look = { names: ReadonlySet<string>; lockfiles: ReadonlySet<string>; text: (path: string) => Promise<string> };
 
 const kinds = ["test", "build", "lint", "typecheck"] as const;
@@ -71,7 +74,7 @@ const layoutOf = (root: readonly Entry[]): string => {
   return shown.slice(0, shownEntries).join(" ").slice(0, 1000) + (rest > 0 ? ` … ${rest} more` : "");
 };
 
-/** A language and its extensions. */
+/** A language followed by its extensions. */
 const languages =
   "TypeScript ts tsx,JavaScript js mjs cjs jsx,Python py,Go go,Rust rs,Java java,Kotlin kt,Ruby rb,PHP php,Elixir ex exs,C c h,C++ cpp cc hpp,C# cs,Swift swift,Scala scala,Shell sh,SQL sql,HTML html,CSS css";
 const extensions = new Map(
@@ -185,7 +188,7 @@ const fromPackage = async ({ names, lockfiles, text }: Look): Promise<Found[]> =
     const script = [kind, ...(kind === "typecheck" ? ["type-check", "check-types"] : [])].find(
       (name) => scripts[name] !== undefined && !/no test specified/.test(scripts[name]),
     );
-    // `bun test` is another runner than the script.
+    // `bun test` is Bun's own test runner, not the script.
     if (script !== undefined)
       commands[kind] = script === "test" && manager !== "bun" ? `${manager} test` : `${manager} run ${script}`;
   }

@@ -3,19 +3,19 @@ import type { BaseFiles, FileOverride } from "../../workspace/workspace.ts";
 import { commandsIn, isOfCheck, makeIn, packageIn, recipesOf, scriptIn, scriptsOf } from "./script.ts";
 
 /**
- * The files that say what a check's command does, where the work changed them: scripts it names, the package.json
- * scripts and the Makefile targets it calls. With those from before laid over the tree the check cannot be made to pass
- * by changing what it is. What it is about (sources, tests, data) is the work's to change.
+ * Finds the files that define what a check's command does and that the work changed: scripts that the command names,
+ * package.json scripts and Makefile targets that it calls. Running the check with their earlier versions keeps the work
+ * from passing by redefining the check. What the check tests (sources, tests, data) is for the work to change.
  */
 
 export type Redefined = {
-  /** To be laid over the tree. */
+  /** The earlier versions, to be written over the tree. */
   laid: FileOverride[];
-  /** What they are, for people: `package.json (scripts.test)`. */
+  /** What was changed, for people: `package.json (scripts.test)`. */
   names: string[];
 };
 
-/** A script that calls a script that calls … */
+/** How deep scripts that call scripts are followed. */
 const maxDepth = 5;
 
 const makefiles = ["GNUmakefile", "makefile", "Makefile"];
@@ -23,7 +23,7 @@ const makefiles = ["GNUmakefile", "makefile", "Makefile"];
 export const findRedefined = async (command: string, cwd: string, before: BaseFiles): Promise<Redefined> => {
   const laid = new Map<string, FileOverride>();
   const names = new Set<string>();
-  /** Scripts of a package.json to be put back. */
+  /** Scripts to restore, by the path of their package.json. */
   const scripts = new Map<string, Record<string, string>>();
 
   const visit = async (text: string, from: string, depth: number): Promise<void> => {
@@ -84,7 +84,7 @@ export const findRedefined = async (command: string, cwd: string, before: BaseFi
   return { laid: [...laid.values()], names: [...names] };
 };
 
-/** The file of this folder, or of one above it. */
+/** The file in this folder, otherwise in the nearest folder above. */
 const nearest = async (from: string, files: readonly string[], before: BaseFiles): Promise<string | undefined> => {
   for (let folder = posix.normalize(from); ; folder = posix.dirname(folder)) {
     if (folder.startsWith("..")) return undefined;
@@ -96,7 +96,9 @@ const nearest = async (from: string, files: readonly string[], before: BaseFiles
   }
 };
 
-/** The package as it is now, with these scripts as they were. */
+/**
+ * The current package.json with these scripts restored; the whole earlier file when the current one is not valid JSON.
+ */
 const packageWith = async (path: string, kept: Record<string, string>, before: BaseFiles): Promise<FileOverride> => {
   const whole = async (): Promise<FileOverride> => {
     const was = await before.changed(path);

@@ -1,16 +1,19 @@
 import { posix } from "node:path";
 
-/** What a shell command calls, read without running it: good enough for how checks are written, and linear. */
+/**
+ * Reads what a shell command calls, without running it. A heuristic that covers how checks are usually written, in
+ * linear time.
+ */
 
 export type Called = { words: string[]; folder: string };
 
-/** Words before the command itself. */
+/** Words that may precede the command itself. */
 const wrappers = new Set(["exec", "env", "time", "command", "nice", "nohup", "sudo", "!", "then", "do", "if", "else"]);
 const shells = new Set(["sh", "bash", "dash", "zsh", "ksh", "source", "."]);
 const runtimes = new Set(["node", "python", "python3", "ruby", "perl", "php", "deno", "tsx", "ts-node", "bun"]);
 const managers = new Set(["npm", "pnpm", "yarn", "bun"]);
 
-/** The simple commands of a line or a script, each with the folder that a `cd` before it leads to. */
+/** The simple commands of a line or a script, each with its folder after the `cd` commands before it. */
 export const commandsIn = (text: string, from: string): Called[] => {
   let folder = from;
   return text.split(/[;&|\n()]/).flatMap((part) => {
@@ -45,8 +48,8 @@ const ownWords = ["check", "verify", "validate", "lint", "assert", "smoke", "acc
 const scriptFolders = new Set(["scripts", "script", "ci", ".ci", "tools", "hack", ".github"]);
 
 /**
- * Whether a script named by a check is the check's own, and not what is checked: its name says so, or its folder is one
- * for scripts. Files of tests are written by whoever does the work.
+ * Whether a script that a check names is part of the check and not of what is tested: by its name, or because it is in
+ * a folder for scripts. Test files are not part of it, because the one who does the work writes them.
  */
 export const isOfCheck = (path: string): boolean => {
   const name = posix.basename(path).toLowerCase();
@@ -66,7 +69,7 @@ export const isOfCheck = (path: string): boolean => {
   );
 };
 
-/** The package.json script that a package manager is told to run, and the folder it is told to look in. */
+/** The package.json script that a package manager runs, and the folder it looks in. */
 export const packageIn = ([first = "", ...rest]: readonly string[]): { name: string; folder: string } | undefined => {
   if (!managers.has(first)) return undefined;
   let folder = ".";
@@ -99,7 +102,7 @@ export const scriptsOf = (manifest: string): Record<string, string> => {
   }
 };
 
-/** The targets that make is told to bring up to date. */
+/** The targets that make is called with, and the folder. */
 export const makeIn = ([first = "", ...rest]: readonly string[]): { targets: string[]; folder: string } | undefined => {
   if (first !== "make" && first !== "gmake") return undefined;
   const at = rest.findIndex((word) => word === "-C" || word === "--directory");
@@ -110,7 +113,7 @@ export const makeIn = ([first = "", ...rest]: readonly string[]): { targets: str
   return { targets, folder };
 };
 
-/** Rules of these targets and of what they need, as text; without targets, of the first one. */
+/** Rules of these targets and of their prerequisites, as text; without targets, of the first one. */
 export const recipesOf = (makefile: string, targets: readonly string[]): string[] => {
   const rules = new Map<string, { text: string; needs: string[] }>();
   let open: string[] = [];
@@ -130,7 +133,7 @@ export const recipesOf = (makefile: string, targets: readonly string[]): string[
     } else if (line.startsWith("\t"))
       for (const name of open) {
         const rule = rules.get(name);
-        // Signs for make itself: do not show it, go on when it fails.
+        // Prefixes for make itself: do not echo, ignore errors, run always.
         if (rule !== undefined) rule.text += `${line.slice(1).replace(/^[@+-]+/, "")}\n`;
       }
     else if (line.trim() !== "" && !line.startsWith("#")) open = [];
