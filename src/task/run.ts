@@ -19,79 +19,115 @@ import type { Store } from "../store/store.ts";
 import type { BackgroundCommands } from "../tool/tool.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
 
-/** The port of a run: what its steps share; types only. */
-
+/** What a run of a Task needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
 export type RunDeps = {
   store: Store;
   workspaces: Workspaces;
   processes: Processes;
   squads: Squads;
-  /** Installs what a production made. */
+  /** Installs the package that a Task with a production staged. */
   manager: Pick<Manager, "install" | "validate">;
   models: {
+    /** Rejects with a `ServiceError` when the model is not configured or cannot be called. */
     load(ref: ModelRef): Promise<Model>;
-    /** What to ask instead of a model, without those that were tried; undefined: nothing that can be asked now. */
+    /** Another model to ask, none of those `tried`; undefined when none can be asked now. */
     fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   };
-  /** The operator's external agents by name. */
+  /** The operator's external agents, by name. */
   externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
-  /** What the operator has run in every new worktree. */
+  /** The command to run in every new worktree; undefined: none. */
   setup: Setup | undefined;
-  /** Chromium for checks that look at a page, looked for anew each time. */
+  /** The browser for visual checks. It is looked up at each call, so that installing one needs no restart. */
   browser: () => Browser;
-  /** How agents may fetch pages; undefined: not at all. */
+  /** Options for fetching web pages; undefined: web access is off. */
   web: OutboundOptions | undefined;
   limits: Limits;
-  /** The operator's rules; a project's own are in the Task's fold. */
+  /** The operator's rules; the project's rules are in the Task's fold. */
   permissions: RuleTexts;
+  /** The sandbox tier of this service, recorded with each run. */
   sandbox: EventData["run.started"]["sandbox"];
+  /** This service's id, under which it claims streams. */
   worker: string;
-  /** Hears every fact this service recorded, for the metrics. */
+  /** Called with every event that this service recorded, for the metrics. */
   recorded: (events: readonly Recorded[]) => void;
   log: Log;
   now: () => Date;
 };
 
-/** What the steps of one run share. */
+/**
+ * One run of a Task under a claim, shared by its steps.
+ *
+ * A run holds nothing that the log does not: whoever claims the Task after a crash folds its log and runs the next
+ * step. Everything here ends with the run.
+ */
 export type Run = RunDeps & {
+  /** The Task's id. */
   stream: StreamID;
+  /** Aborts when the service stops or the claim is lost; each step then rejects. */
   signal: AbortSignal;
+  /** The fold, including every event that the run has recorded or read. */
   state: () => TaskState;
   /** The Orchestrator's conversation. */
   chat: Conversation;
+  /** The conversations of all sessions. */
   chats: Conversations;
-  /** False: others came in between; ask `next` again. */
+  /**
+   * Commits events through the claim and folds them in, together with what others appended. Resolves to false when
+   * `decidedAt` was given and other events came in after it: nothing was committed, so ask `next` again. Rejects with
+   * `ClaimLost`.
+   */
   record: CommitEvents;
-  /** The Task's workspace, made or opened once. */
+  /** The Task's workspace; the first call creates or opens it, later ones resolve to the same. */
   workspace: () => Promise<Workspace>;
-  /** Resolves when no workspace is being made; what is made after the end would be nobody's. */
+  /** Resolves when no workspace is being created, so that none appears after the run's end. Never rejects. */
   workspaceMade: () => Promise<void>;
-  /** Drops the workspace, so that the next use makes it anew. */
+  /** Drops the workspace, so that the next use opens it again. */
   forgetWorkspace: () => void;
-  /** The files that its checks run on. */
+  /** The files that the Task's checks run on. */
   checkout: RunCheckout;
-  /** The project's landing turn, held from the first landing attempt until the agent is asked again, or the run ends. */
+  /**
+   * Waits for the project's landing turn, which one Task holds at a time. It is held until the agents work again or the
+   * run ends; later calls resolve at once.
+   */
   landingTurn: () => Promise<void>;
+  /** Gives the landing turn up; does nothing when it is not held. */
   leaveLandingTurn: () => void;
+  /**
+   * Waits for one of the machine's slots, by the Task's rank; dispose the result to free it. Rejects when `signal`
+   * (default: the run's) aborts.
+   */
   slot: (signal?: AbortSignal) => Promise<Disposable>;
-  /** The agent's commands that go on between its calls. */
+  /** Commands of the agent that keep running between its calls; they end with the turn. */
   background: BackgroundCommands;
 };
 
+/** The files that a run's checks use: created for the first check, reused for later commits, removed with the run. */
 export interface RunCheckout extends AsyncDisposable {
-  /** undefined: the Task works in place, and so do its checks. */
+  /**
+   * The files of a commit. undefined for null, that is when the Task works in place: its checks run in the user's
+   * directory.
+   */
   at(commit: string | null): Promise<Checkout | undefined>;
-  /** The operator's setup, once, before the first check that runs a command; its failure, for every check. */
+  /**
+   * Runs the operator's setup once per run, before the first check that runs a command. Resolves to the failure, as the
+   * result of every check, or to undefined when it passed or there is none.
+   */
   setUp(): Promise<CheckResult | undefined>;
 }
 
-/** The conversations that are open in a run; each is opened with its first use, and follows the log from there. */
+/** Conversations that are open in a run; each is read from the log at its first use and updated with later events. */
 export type Conversations = {
+  /** The conversation of a session, always the same object while it is open. */
   of(sessionID: string): Promise<Conversation>;
+  /** Applies a recorded event to the open conversations that it belongs to. */
   follow(event: Recorded): void;
+  /** Forgets a conversation; the Orchestrator's stays open. */
   close(sessionID: string): void;
 };
 
-/** From the operator's configuration alone: a project cannot name one. */
+/**
+ * The operator's command for new worktrees. It comes from the service's configuration only; a project cannot set one.
+ * `network`: whether the command may use the network.
+ */
 export type Setup = { run: string; network: boolean };

@@ -10,7 +10,7 @@ import { createUpdate } from "./operation/update.ts";
 import { createReads } from "./query/read.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
 
-/** Operations and queries behind the port `tasks.ts`. */
+/** Composes the operations and queries behind the port `tasks.ts`. */
 export const createTasks = (deps: TasksDeps): Tasks => {
   const reads = createReads(deps);
   const accept = createChange(deps, reads.state);

@@ -30,35 +30,66 @@ import type { Squads } from "../squad/squad.ts";
 import type { Fence, ListQuery, Store, Write } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
-/** The port that HTTP and Missions call; types only. */
-
-/** A finished ZIP in a temporary file; disposing removes it. */
-export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filename: string };
-
 /**
- * What the service does with Tasks; HTTP and Missions call these. Refusals reject with ServiceError and have
- * written nothing. `directory` is the caller's text, not yet checked; a Task of another project is
- * `directory_mismatch`.
+ * Operations and queries on Tasks; the HTTP handlers, MCP and Missions call these.
+ *
+ * All methods reject with a `ServiceError` when they refuse, and have then written nothing. An unknown id is
+ * `task_not_found`. Each operation is one commit: after a crash it has happened completely or not at all.
+ *
+ * `directory` is the caller's text, not yet checked: `directory_invalid` or `directory_not_allowed` when it cannot be
+ * used, `directory_mismatch` when the Task belongs to another project.
+ *
+ * `once` makes an operation idempotent: the answer is stored in the commit of the effect, and a repeated request
+ * resolves to it with `replayed: true`. The same key with another body is `idempotency_key_reused`.
  */
 export interface Tasks {
-  /** `origin`: dispatched by a Mission; rejects with Overtaken when that has moved on. */
+  /**
+   * Creates a Task and makes it due. Refuses with `invalid_request`, `squad_not_available`, `squad_changed`,
+   * `model_not_found`, `model_not_configured`, `disk_low`, or `queue_full` when `limits.waiting` Tasks wait.
+   *
+   * `origin`: a Mission dispatches the Task; both logs are written in the same commit. Rejects with `MissionMovedOn`
+   * when the Mission's log changed or its claim was lost.
+   */
   create(
     directory: string,
     body: TaskCreate,
     once?: IdempotencyKey,
     origin?: MissionDispatch,
   ): Promise<Accepted<TaskCreated>>;
-  /** Of the whole project, whichever of its worktrees or subfolders the directory is. */
+  /**
+   * Tasks of the whole project, whichever of its worktrees or subfolders `directory` is. Queued Tasks have their place
+   * in the queue.
+   */
   list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]>;
+  /** The status with the request's full text, attachments and checks. */
   get(taskID: string): Promise<TaskDetail>;
+  /** What the Task is doing, its checks, slices, usage and, while queued, its place. */
   status(taskID: string): Promise<TaskStatus>;
+  /** The status with slices by column, and the newest messages and events. */
   board(taskID: string): Promise<TaskBoard>;
+  /**
+   * Messages, oldest first: at most `limit` after the message whose `eventID` is `after` (0: from the start).
+   * `nextAfter` is null on the last page.
+   */
   messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage>;
+  /**
+   * The change of the Task against its base, or `between` two of its commits, as a Git patch; "" while there is no
+   * workspace. A commit that is not the Task's is `route_not_found`.
+   */
   diff(taskID: string, between?: CommitRange): Promise<string>;
+  /**
+   * The full output of a check's last run, on the work or otherwise on the base; `route_not_found` when there is none.
+   */
   checkLog(taskID: string, checkID: string): Promise<Buffer>;
+  /** An artifact with its bytes; `route_not_found` when the Task has none of this id or its bytes are gone. */
   artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }>;
+  /** Whether `capture` is possible now, and the captures taken so far. */
   preview(directory: string, taskID: string): Promise<Preview>;
-  /** A picture of what the Task has made, as an artifact; a caller who leaves ends it. */
+  /**
+   * Takes a screenshot of a page that the ended Task's server serves, and stores it as an artifact. Refuses with
+   * `preview_not_available`, `task_active`, `rate_limited`, or `preview_failed` when the page could not be
+   * photographed. Aborting `signal` ends it: nothing is stored.
+   */
   capture(
     directory: string,
     taskID: string,
@@ -66,14 +97,27 @@ export interface Tasks {
     once: IdempotencyKey | undefined,
     signal: AbortSignal,
   ): Promise<Accepted<CaptureAccepted>>;
+  /**
+   * Adds an instruction. An active Task reads it before its next step; `onBusy` says whether it waits for the end of the
+   * current work (`queue`), interrupts it (`interrupt`), or is refused with `task_busy` (`reject`). A Task that has
+   * ended is restarted in its conversation.
+   */
   message(
     directory: string,
     taskID: string,
     body: TaskMessage,
     once?: IdempotencyKey,
   ): Promise<Accepted<MessageAccepted>>;
+  /**
+   * Ends the Task. `mode: "stop"` aborts what is under way. While the Task is active the answer has status 202 and the
+   * run completes the cancel. Refuses with `task_settled` when the Task has ended otherwise; waits up to five seconds
+   * for a landing under way.
+   */
   cancel(directory: string, taskID: string, body: TaskCancel, once?: IdempotencyKey): Promise<Accepted<CancelAccepted>>;
-  /** Answers what the Task waits for; of two answers the first stands, the other is refused as `ask_closed`. */
+  /**
+   * Answers an open ask. When two answers race, the first one counts and the other is refused with `ask_closed`; the
+   * wrong kind of answer is `invalid_request`.
+   */
   answer(
     directory: string,
     taskID: string,
@@ -81,7 +125,10 @@ export interface Tasks {
     body: TaskAnswer,
     once?: IdempotencyKey,
   ): Promise<Accepted<AnswerAccepted>>;
-  /** Stops one delegated session and those that work for it; the Task goes on. */
+  /**
+   * Stops one delegated session and those that work for it; the Task continues. Refuses with `session_not_found`, with
+   * `session_ended`, and with `invalid_request` for the Orchestrator's session.
+   */
   interrupt(
     directory: string,
     taskID: string,
@@ -89,32 +136,34 @@ export interface Tasks {
     body: SessionInterrupt,
     once?: IdempotencyKey,
   ): Promise<Accepted<InterruptAccepted>>;
+  /**
+   * Changes title, priority, budget, or whether the Task is archived; absent fields stay. Resolves to the new status.
+   */
   update(directory: string, taskID: string, patch: TaskPatch): Promise<TaskStatus>;
+  /**
+   * Deletes an ended Task: log, worktree, branch; `task_active` otherwise. Once the log is gone the Task is gone; a
+   * worktree that a crash left is removed later (`workspace/retention.ts`).
+   */
   remove(directory: string, taskID: string): Promise<void>;
+  /**
+   * Builds the Task's project archive; dispose the result to remove the file. Refuses with `not_a_git_worktree`, and
+   * with `rate_limited` when `limits.archives` are open.
+   */
   archive(directory: string, taskID: string, signal: AbortSignal): Promise<ArchiveFile>;
-  /** The service stops: what still works for callers is ended. */
+  /** The service stops: ends captures that are under way. */
   stop(): void;
 }
 
-export type TasksDeps = {
-  store: Store;
-  engine: Engine;
-  workspaces: Workspaces;
-  squads: Squads;
-  /** The model of a new Task; refuses one that cannot be called. */
-  resolveModel: (ref: string | undefined) => ModelRef;
-  archive: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
-  /** Refuses new Tasks while the disk is nearly full. */
-  checkDisk: () => Promise<void>;
-  /** Where a callback goes, and how much of it everybody may see; refuses what may not be told. */
-  callback: (url: string) => { url: string; shown: string };
-  defaults: { squad: string; landing: "commit" | "branch" };
-  limits: Limits;
-  captures: CapturesDeps;
-  log: Log;
-  now: () => Date;
-};
+/** The answer to an operation. `replayed`: the key was used before, and this is its first answer. */
+export type Accepted<T> = { status: 200 | 202; body: T; replayed: boolean };
 
+/**
+ * A request's idempotency key. The answer is stored in the commit of the effect. `bodyHash`: hash of the request's
+ * body.
+ */
+export type IdempotencyKey = { scope: string; key: string; bodyHash: string };
+
+/** The answer to `create`. `task_id` repeats `taskID`. */
 export type TaskCreated = {
   task_id: string;
   taskID: string;
@@ -122,26 +171,32 @@ export type TaskCreated = {
   squad: { id: string; version: string; digest: string };
 };
 
-/** A Task that a Mission dispatches: it stands in the Mission's log in the same commit, or not at all. */
+/** Two commits of one Task, as its `tree.committed` events have them. */
+export type CommitRange = { from: string; to: string };
+
+/** A finished ZIP in a temporary file; disposing removes the file. `bytes`: its size. `filename`: the name to offer. */
+export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filename: string };
+
+/** A Task that a Mission dispatches. The Mission's log records it in the same commit. */
 export type MissionDispatch = {
   mission: TaskMission;
   production: z.infer<typeof production> | undefined;
-  /** The revision that the catalog must still have: what was recommended, or reconciled. */
+  /** The squad revision that the catalog must still have; `squad_changed` otherwise. undefined: any. */
   expected: Pick<SquadRef, "version" | "digest"> | undefined;
-  /** The model that its caller named, for a squad that brings none. */
+  /** The model that the Mission's caller named, for a squad that names none. */
   model: ModelRef | undefined;
-  /** Files that came to the Mission, and go to this Task too. */
+  /** Files that were sent to the Mission and are passed on to this Task. */
   attachments: readonly AttachmentRef[];
-  /** What the squad is told beside the request, by the Mission. */
+  /** A message from the Mission to the squad, in addition to the request. */
   handover: string | undefined;
-  /** What goes into the Mission's log, at the version that it was decided at and under its claim. */
+  /** The events for the Mission's log, with the version they were decided at and the Mission's claim. */
   also: (task: { taskID: string; title: string; squad: SquadRef }) => {
     append: Write["appends"][number];
     fence: Fence;
   };
 };
 
-/** The Mission's log has moved on, or another handler has it: decide again. */
+/** The Mission's log changed (`version`) or another worker has its claim (`fence`); nothing was written. */
 export class MissionMovedOn extends Error {
   readonly reason: "version" | "fence";
   constructor(reason: "version" | "fence") {
@@ -150,18 +205,33 @@ export class MissionMovedOn extends Error {
   }
 }
 
-/** The idempotency key of a request: the answer is stored in the commit of the effect. */
-export type IdempotencyKey = { scope: string; key: string; bodyHash: string };
+/** What `createTasks` (`service.ts`) composes the port from. */
+export type TasksDeps = {
+  store: Store;
+  engine: Engine;
+  workspaces: Workspaces;
+  squads: Squads;
+  /** The model of a new Task: the one named, or the default. Throws when it cannot be called. */
+  resolveModel: (ref: string | undefined) => ModelRef;
+  archive: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
+  /** Rejects with `disk_low` while the disk is nearly full. */
+  checkDisk: () => Promise<void>;
+  /**
+   * Where a callback is sent, and the part of the address that may be shown. Throws for an address that must not be
+   * called.
+   */
+  callback: (url: string) => { url: string; shown: string };
+  defaults: { squad: string; landing: "commit" | "branch" };
+  limits: Limits;
+  captures: CapturesDeps;
+  log: Log;
+  now: () => Date;
+};
 
-/** `replayed`: the key stood already, this is its first answer. */
-export type Accepted<T> = { status: 200 | 202; body: T; replayed: boolean };
-
+/** What captures need of the service. */
 export type CapturesDeps = {
   browser: () => Browser;
   slots: Slots;
   /** Commands share this machine's network. */
   network: boolean;
 };
-
-/** Two commits of a Task. */
-export type CommitRange = { from: string; to: string };

@@ -3,9 +3,7 @@ import type { TaskState } from "../domain/state/task.ts";
 import { dueNow } from "../engine/due.ts";
 import type { Due } from "../store/store.ts";
 
-/** A Task that ends makes its Mission due, in the same commit. */
-
-/** A Task that ends wakes its Mission: due in the same commit, so that no crash comes in between. */
+/** A Task that ends makes its Mission due in the same commit, so that a crash cannot separate the two. */
 export const missionWake = (
   { mission }: TaskState,
   events: readonly DomainEvent[],

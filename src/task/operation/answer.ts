@@ -5,7 +5,7 @@ import type { AnswerAccepted } from "../../protocol/task/accepted.ts";
 import type { Change } from "./change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 
-/** A caller's answer to what a Task waits for. Of two the first stands. */
+/** Answers an open ask of a Task. When two answers race, the first one counts. */
 export const createAnswer =
   ({ store, now }: Pick<TasksDeps, "store" | "now">, { own, change }: Change): Tasks["answer"] =>
   async (directory, taskID, askID, body, once) => {
@@ -31,7 +31,7 @@ export const createAnswer =
     });
   };
 
-/** Why an ask takes no answer: how it was closed, or that the Task never asked it. */
+/** The error for an ask that takes no answer: how it was closed, or that the Task never opened it. */
 const closed = async (store: TasksDeps["store"], taskID: string, askID: string): Promise<ServiceError> => {
   const asks = await store.read(taskID, { types: ["ask.opened", "ask.answered"] });
   const of = asks.filter((event) => "askID" in event.data && event.data.askID === askID);

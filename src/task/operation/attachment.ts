@@ -2,9 +2,7 @@ import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import type { Blobs } from "../../store/store.ts";
 
-/** Attachments as blobs. */
-
-/** Attachments as blobs, named by their hash. */
+/** Stores attachments as blobs, named by their hash. */
 export const keepAttachments = (
   blobs: Blobs,
   attachments: NonNullable<TaskCreate["attachments"]>,

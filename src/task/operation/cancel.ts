@@ -7,7 +7,7 @@ import type { CancelAccepted } from "../../protocol/task/accepted.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import type { Change } from "./change.ts";
 
-/** Cancels a Task; one that is landing or has ended is refused with what it ended as. */
+/** Cancels a Task. A Task that is landing or has ended is refused with the state it ended in. */
 export const createCancel =
   (
     { now }: Pick<TasksDeps, "now">,
@@ -46,7 +46,7 @@ export const createCancel =
             status: ends ? 200 : 202,
             body: accepted(ends ? "cancelled" : "active"),
             events: decision.events,
-            // Whoever waited for an answer is to hear of it too.
+            // A waiting run has to close its open asks, so the Task becomes due.
             ...(ends
               ? { due: null }
               : decision.stops || openAsks(state).length > 0
@@ -59,7 +59,7 @@ export const createCancel =
     });
   };
 
-/** A landing under way ends within moments; the answer names what it ended as. */
+/** Waits up to five seconds for a landing to end, so that the refusal can name the final state. */
 const landed = async (stateOf: (taskID: string) => Promise<TaskState>, taskID: string): Promise<TaskState> => {
   for (let tries = 0; tries < 100; tries++) {
     const state = await stateOf(taskID);

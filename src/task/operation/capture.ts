@@ -13,15 +13,15 @@ import { workOf } from "../workspace/retention.ts";
 import type { Change } from "./change.ts";
 
 /**
- * Pictures of what a Task has made, on request. There is no server that goes on: each picture starts one as the Task's
- * first check that has one does, in the Task's sandbox, and ends it. Only while nobody works on the Task, for a server may
- * write what it likes; what it leaves is put back before anybody works again.
+ * Screenshots of what a Task has made, on request. No server is kept running: each screenshot starts one as the Task's
+ * first check with a server does, in the Task's sandbox, and ends it. Only inactive Tasks can be captured, because a
+ * server may write anything; the files it changed are restored before agents work again.
  */
 
 export interface Captures {
   preview(state: TaskState): Preview;
   take: Tasks["capture"];
-  /** Ends what is under way for a Task, or for all of them. */
+  /** Ends the capture under way for a Task, or for all Tasks. */
   stop(taskID?: string): void;
 }
 
@@ -34,7 +34,7 @@ export const createCaptures = (
 ): Captures => {
   const open = new Map<string, AbortController>();
 
-  /** Why there can be no picture now. */
+  /** Whether a capture can be taken now, and if not, why. */
   const stateOf = (state: TaskState): Preview["state"] => {
     if (serverOf(state) === undefined) return "none";
     if (browser().program === undefined) return "unavailable";
@@ -56,7 +56,7 @@ export const createCaptures = (
       visit(where, workspace, browser(), until),
     );
     if (visited !== undefined && "png" in visited.shot) return visited.shot.png;
-    // A run that began meanwhile ends the processes of its Task.
+    // A run that began in the meantime ends the processes of its Task.
     if (visited === undefined || !(await idle())) throw atWork(taskID);
     const { shot, log } = visited;
     const why = "failed" in shot ? shot.failed : "error" in shot ? shot.error : "";
@@ -137,12 +137,12 @@ export const createCaptures = (
   };
 };
 
-/** Captures at once; each is a browser. */
+/** Captures at a time; each one starts a browser. */
 const most = 2;
 
 const usual = { width: 1280, height: 720 };
 
-/** The server of the first check that looks at a page, else of the first that asks one. */
+/** The server of the first check of the kind `visual`, otherwise of the first of the kind `http`. */
 const serverOf = ({ checks }: TaskState): Visit | undefined => {
   const found = checks.find(({ kind }) => kind === "visual") ?? checks.find(({ kind }) => kind === "http");
   if (found?.kind !== "visual" && found?.kind !== "http") return undefined;
@@ -150,7 +150,7 @@ const serverOf = ({ checks }: TaskState): Visit | undefined => {
   return { start, cwd, env, url, viewport: usual };
 };
 
-/** Ended in the middle of its work: nothing says what the files should be again. */
+/** The Task ended with changes that are not committed, so the files could not be restored after a capture. */
 const isUncommitted = ({ workspace, touched }: TaskState): boolean => workspace?.kind === "worktree" && touched;
 
 const unavailable = (why: string): ServiceError => new ServiceError("preview_not_available", `${why}.`);

@@ -9,7 +9,7 @@ import type { Accepted, IdempotencyKey } from "../tasks.ts";
 import { missionWake } from "../wake-mission.ts";
 import { idempotencyRecord, replay } from "./idempotency.ts";
 
-/** How a caller's wish about a Task becomes facts and an answer, once for each idempotency key. */
+/** Turns a caller's change of a Task into events and an answer, once for each idempotency key. */
 
 export type Decision<T> = {
   status: 200 | 202;
@@ -34,7 +34,10 @@ export const createChange = (
   { store, engine, workspaces, now }: { store: Store; engine: Engine; workspaces: Workspaces; now: () => Date },
   stateOf: (taskID: string) => Promise<TaskState>,
 ) => {
-  /** The Task, if it belongs to the caller's project. */
+  /**
+   * Resolves to the Task if it belongs to the project of `directory`; rejects with `task_not_found` or
+   * `directory_mismatch`.
+   */
   const ownedTask = async (directory: string, taskID: string): Promise<TaskState> => {
     const { project } = await workspaces.inspect(directory);
     const state = await stateOf(taskID);
@@ -45,7 +48,7 @@ export const createChange = (
     );
   };
 
-  /** Commits what `decide` makes of the newest state, again when somebody else was quicker. */
+  /** Commits what `decide` returns for the newest state. When another commit came first, it folds and decides again. */
   const change = async <T>(
     taskID: string,
     once: IdempotencyKey | undefined,

@@ -3,9 +3,10 @@ import { aboutOf, checkRequest, type CheckSpec, checkSpec } from "../../protocol
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import { viewportOf } from "./visual-baseline.ts";
 
-/** Checks with every default. */
-
-/** Checks with every default; a bare string is a command. Ids are the caller's, else `check-1`, `check-2`, … */
+/**
+ * Fills in the defaults of a request's checks; a bare string is a command. Ids are the caller's, otherwise `check-1`,
+ * `check-2`, …
+ */
 export const checkSpecs = (checks: NonNullable<TaskCreate["checks"]>): CheckSpec[] => {
   const seen = new Set<string>();
   return checks.map((check, index) => {

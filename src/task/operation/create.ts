@@ -13,7 +13,10 @@ import { checkSpecs, invalidField } from "./check-spec.ts";
 import { idempotencyRecord, replay } from "./idempotency.ts";
 import { withBaselines } from "./visual-baseline.ts";
 
-/** A new Task: what the request leaves open is filled in, what cannot be is refused, and one commit makes it stand. */
+/**
+ * Creates a Task: fills in what the request leaves open, refuses what cannot be carried out, and writes everything in
+ * one commit.
+ */
 
 export const createTask =
   (deps: TasksDeps): Tasks["create"] =>
@@ -130,7 +133,7 @@ const checkRevision = (squad: SquadRef, { version, digest }: Pick<SquadRef, "ver
   );
 };
 
-/** Where the Task works and where its result goes. */
+/** Where the Task works and where its result lands. */
 const placeOf = (
   project: Project,
   body: TaskCreate,
@@ -149,7 +152,7 @@ const placeOf = (
   return { isolation: "directory", landing: "none" };
 };
 
-/** An external agent brings its model; every other Task needs one that can be called. */
+/** The model of the Task: an external agent brings its own; every other Task needs one that can be called. */
 const modelFor = (
   { runtime, model }: AgentSpec,
   wanted: string | undefined,

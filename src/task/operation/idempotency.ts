@@ -2,9 +2,12 @@ import { ServiceError } from "../../error.ts";
 import type { IdempotencyRecord } from "../../store/store.ts";
 import type { Accepted, IdempotencyKey } from "../tasks.ts";
 
-/** The idempotency key, its answer, and its replay. */
+/** Idempotency keys of operations: the record that is committed with the effect, and the replay of a stored answer. */
 
-/** The key with its answer; `positionAs` lets the store name the event that does not stand yet. */
+/**
+ * The key with its answer. `positioned`: the store fills in `eventID`, because the event's position is not known before
+ * the commit.
+ */
 export const idempotencyRecord = (
   once: IdempotencyKey,
   status: number,

@@ -8,7 +8,7 @@ import type { InterruptAccepted } from "../../protocol/task/accepted.ts";
 import type { Change } from "./change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 
-/** A message that interrupts cuts everything that was delegated. */
+/** A message that interrupts stops all delegated sessions. */
 export const interruptAll = ({ sessions }: TaskState, surface: string): DomainEvent[] =>
   sessions
     .filter(({ callID, end, interrupted }) => callID !== null && end === null && interrupted === null)
@@ -17,7 +17,10 @@ export const interruptAll = ({ sessions }: TaskState, surface: string): DomainEv
       data: { sessionID, surface, reason: "a message came in" },
     }));
 
-/** A caller has one delegated session stopped: a fact, which the run hears of and acts on (`session/interruption.ts`). */
+/**
+ * Stops one delegated session. This only records an event; the run follows the log and acts on it
+ * (`session/interruption.ts`).
+ */
 export const createInterrupt =
   ({ now }: Pick<TasksDeps, "now">, { own, change }: Change): Tasks["interrupt"] =>
   async (directory, taskID, sessionID, { surface = "api", reason = "" }, once) => {
@@ -46,7 +49,7 @@ export const createInterrupt =
           session.interrupted === null
             ? [{ type: "session.interrupted", data: { sessionID, surface, reason } }, ...endAsks(asks, "end")]
             : [],
-        // Nobody moves a Task that waits.
+        // A Task that waits has no run to act on the event, so it becomes due.
         ...(openAsks(state).length > 0 || state.deferred !== null ? { due: dueNow(now(), state.priority) } : {}),
       };
     });

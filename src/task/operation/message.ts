@@ -12,7 +12,9 @@ import { keepAttachments } from "./attachment.ts";
 import type { Change } from "./change.ts";
 import { interruptAll } from "./interrupt.ts";
 
-/** Adds an instruction to a Task; one that has ended is taken up again. `restarted` hears of that. */
+/**
+ * Adds an instruction to a Task; one that has ended is restarted. `restarted` is called after a restart was committed.
+ */
 export const createMessage =
   (
     { store, now }: Pick<TasksDeps, "store" | "now">,
@@ -53,7 +55,8 @@ export const createMessage =
             type: "message.received",
             data: { messageID, sessionID, source: body.source, text, attachments, disposition },
           },
-          // Whoever delegated reads it only when what it waits for has ended.
+          // The delegating agent reads the message only once the calls it waits for have ended, so those are
+          // interrupted.
           ...(interrupt ? interruptAll(state, body.source) : []),
           ...ended,
         ],

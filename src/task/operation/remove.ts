@@ -3,7 +3,7 @@ import { ServiceError } from "../../error.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import type { Change } from "./change.ts";
 
-/** Deletes a Task that has ended: its log, its worktree and branch. `removed` hears of it once the log is gone. */
+/** Deletes an ended Task: its log, worktree and branch. `removed` is called once the log is gone. */
 export const createRemove =
   (
     { store, engine, workspaces }: Pick<TasksDeps, "store" | "engine" | "workspaces">,
@@ -17,10 +17,10 @@ export const createRemove =
         throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
       await store.orphans.leave(taskID);
       workspaces.markForRemoval(taskID);
-      // A message that came in between restarted it; then it is not inactive any more.
+      // False: a message came in between and restarted the Task, so look at it again.
       if (await store.erase(taskID, state.version)) break;
     }
-    // Its last run may still be at its end, with the files open.
+    // The Task's last run may still be finishing, with files open.
     removed(taskID);
     await engine.interrupt(taskID);
     await workspaces.remove(taskID);

@@ -6,8 +6,8 @@ import type { Blobs } from "../../store/store.ts";
 import { createFiles, FileRefused } from "../../workspace/file/files.ts";
 
 /**
- * What the pages of visual checks should look like: kept with the Task as it is created, so that nobody who works on it
- * can change what the work is compared with.
+ * Baseline images of visual checks. They are stored with the Task when it is created, so that no agent can change what
+ * its work is compared with.
  */
 
 type From = {
@@ -19,7 +19,9 @@ type From = {
 
 const usual = { width: 1280, height: 720 };
 
-/** `given`: as requested, in the order of the specs. */
+/**
+ * Stores the baseline of each visual check that names one. `given`: the checks as requested, in the order of `specs`.
+ */
 export const withBaselines = (
   specs: readonly CheckSpec[],
   given: NonNullable<TaskCreate["checks"]>,
@@ -76,7 +78,7 @@ const withBaseline = async (
   return { ...spec, viewport, against: { name, ...kept } };
 };
 
-/** Of a PNG, without reading the rest. */
+/** The size of a PNG, read from its header; undefined for anything else. */
 const sizeOf = (bytes: Buffer): { width: number; height: number } | undefined =>
   bytes.length > 24 && bytes.toString("latin1", 0, 8) === "\x89PNG\r\n\x1a\n"
     ? { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) }

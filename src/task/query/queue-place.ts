@@ -1,9 +1,12 @@
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
-/** Where queued Tasks stand: no fact of theirs, so it is asked for by whoever shows them, for all of them at once. */
+/**
+ * Places of queued Tasks in the queue. They are no part of a Task's fold, so whoever shows Tasks asks for all of them
+ * at once.
+ */
 
-/** `wait`: what the Task itself says that it waits for. */
+/** `wait`: what the Task itself is known to wait for. */
 const queueOf = (wait: TaskStatus["queue"], place: QueuePlace | undefined, now: Date): TaskStatus["queue"] => {
   if (wait !== null) return { ...wait, position: (place?.ahead ?? 0) + 1 };
   if (place === undefined) return null;

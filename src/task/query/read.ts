@@ -16,7 +16,7 @@ import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
 import { withQueuePlaces } from "./queue-place.ts";
 
-/** What may be asked about Tasks. Nothing here writes. */
+/** Queries on Tasks; nothing here writes. */
 
 export type ReadsDeps = { store: Store; workspaces: Workspaces; now: () => Date };
 
@@ -24,7 +24,10 @@ const boardMessages = 50;
 
 const boardTimeline = 50;
 
-/** The messages of a Task, or of a Mission, page by page. */
+/**
+ * The messages of a Task or a Mission, one page at a time, oldest first. `after`: the `eventID` of the last message
+ * already read. `nextAfter` is null on the last page.
+ */
 export const messagesIn = async (
   store: Pick<Store, "read" | "blobs">,
   stream: string,
@@ -56,7 +59,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
     return found;
   };
 
-  /** What the Task began from and what it committed, round by round. */
+  /** The commits that the Task began from and made, in all rounds. */
   const commitsOf = async (taskID: string): Promise<ReadonlySet<string>> => {
     const events = await store.read(taskID, { types: ["workspace.prepared", "workspace.rebased", "tree.committed"] });
     return new Set(

@@ -12,9 +12,12 @@ import type { TaskState } from "../../domain/state/task.ts";
 import type { Store } from "../../store/store.ts";
 import type { Conversations } from "../run.ts";
 
-/** What the sessions of a Task, or of a Mission, have said, as far as somebody goes on with it. */
+/** Opens conversations of sessions of a Task or a Mission, to the extent that they are continued. */
 
-/** The conversation of a session up to the fold's version. Of what its newest summary replaces, only messages are read. */
+/**
+ * The conversation of a session up to the fold's version. Of the turns that its newest compaction replaces, only
+ * messages are read.
+ */
 export const openConversation = async (
   store: Store,
   stream: StreamID,
@@ -35,7 +38,10 @@ export const openConversation = async (
   return chat;
 };
 
-/** Summaries are long, and of many only one counts: all are read only where the Task's newest is another session's. */
+/**
+ * Compactions are long and only the newest of a session counts, so all of them are read only when the stream's newest
+ * belongs to another session.
+ */
 const newestSummary = async (store: Store, stream: string, isOurs: (event: Recorded) => boolean) => {
   const types = ["conversation.compacted"] as const;
   const newest = await store.read(stream, { types, last: true, limit: 1 });
@@ -50,7 +56,7 @@ export const createConversations = (store: Store, state: () => TaskState, root: 
     async of(sessionID) {
       const known = open.get(sessionID);
       if (known !== undefined) return known;
-      // Facts of other sessions may come in meanwhile; of this one none can before it is open.
+      // Events of other sessions may be recorded meanwhile; events of this session only after its conversation is open.
       const chat = await openConversation(store, state().taskID, state(), sessionID);
       open.set(sessionID, chat);
       return chat;

@@ -15,17 +15,17 @@ import type { Run } from "../run.ts";
 import { commitTree } from "../workspace/commit.ts";
 
 /**
- * A call that has another agent work. Its session is found by the call, so that a run after a kill goes on with it and
- * starts none twice. Several that may change files at once each work in files of their own, which are merged into the
- * Task's one after another; a conflict goes back to whoever delegated.
+ * The `delegate` call. The session is identified by its call, so that a run after a crash continues it and never starts
+ * a second one. Agents that may change files at the same time work in forks of the worktree, which are merged into it
+ * one after another; a conflict is reported to the agent that delegated.
  */
 
 type Work = DelegatedWork & { callID: string };
 
-/** Whom it may give work to, and what lets a session go on until its last word. */
+/** The squad whose agents can be delegated to, and the runner of their sessions. */
 type Team = { squad: Squad; runSession(sessionID: string): Promise<unknown> };
 
-/** Sessions of one Task at most. */
+/** Most sessions of one Task. */
 const most = 64;
 
 export const delegate = async (run: Run, team: Team, parent: SessionContext, work: Work): Promise<ToolResult> => {
@@ -42,17 +42,17 @@ export const delegate = async (run: Run, team: Team, parent: SessionContext, wor
   return resultOf(ended, await lastWord(run, sessionID), work.callID);
 };
 
-/** Lets it work to its end, and says so. */
+/** Runs the session to its end and records the end. */
 const carryOut = async (run: Run, team: Team, { sessionID, agent, fork }: Session): Promise<void> => {
-  // In the Task's own files those that may change them take turns; with files of their own, only to join them.
+  // Agents that may change the Task's own files take turns; an agent with a fork takes its turn only for the merge.
   using _files = mayWrite(team, agent) && fork === null ? await inTurn(run) : nothing;
   const ended = await team.runSession(sessionID).then(
     () => endOf(run, sessionID),
     (error: unknown) => cannot(run, error),
   );
-  // It waits for an answer, or for a quota: the call stays open with it.
+  // The session waits for an answer or a quota, so its call stays open.
   if (ended === undefined) throw new WaitsForAnswer();
-  // Until it is a fact that they are joined: the next one begins from what is committed.
+  // Held until the merge is recorded, because the next one starts from what is committed.
   using _joining = fork === null ? nothing : await inTurn(run);
   const joined = fork === null ? undefined : await join(run, agent, fork);
   const told = joined && {
@@ -83,7 +83,7 @@ const refusal = (run: Run, team: Team, { agent }: SessionContext, work: Work): s
 const begin = async (run: Run, team: Team, parent: SessionContext, work: Work): Promise<string> => {
   const sessionID = newID("ses");
   const forked = mayWrite(team, work.agent) && isOneOfSeveral(run, parent.sessionID);
-  // The tree that it begins from is committed before anybody else goes on in it.
+  // Commit the tree that the fork starts from before another agent changes it.
   using _files = forked ? await inTurn(run) : nothing;
   const from = forked ? await treeNow(run) : undefined;
   const agent = team.squad.agents.find(({ name }) => name === work.agent);
@@ -102,7 +102,7 @@ const begin = async (run: Run, team: Team, parent: SessionContext, work: Work): 
   return sessionID;
 };
 
-/** The contracts too: they are what it is judged by. */
+/** The brief with the contracts of its slices, because the work is judged by them. */
 const briefOf = (run: Run, { brief, slices: ids = [] }: Work): string => {
   const given = run.state().slices.filter(({ sliceID }) => ids.includes(sliceID));
   if (given.length === 0) return brief;
@@ -113,13 +113,16 @@ const briefOf = (run: Run, { brief, slices: ids = [] }: Work): string => {
   return `${brief}\n\n# What you deliver, and how it will be judged\n\n${contracts.join("\n\n")}`;
 };
 
-/** Calls of the same reply delegate too. A setup of the operator's takes too long to be run for each. */
+/**
+ * Whether other calls of the same reply delegate too. With a setup command the answer is no, because running it in
+ * every fork takes too long.
+ */
 const isOneOfSeveral = (run: Run, sessionID: string): boolean =>
   run.setup === undefined &&
   run.state().workspace?.kind === "worktree" &&
   run.state().open.filter((call) => call.tool === "delegate" && call.sessionID === sessionID).length > 1;
 
-/** The Task's tree as it stands, as a commit; none where there is no worktree. */
+/** The Task's current tree as a commit; undefined without a worktree. */
 const treeNow = async (run: Run): Promise<{ commit: string; tree: string } | undefined> => {
   await run.workspace();
   if (run.state().touched) await commitTree(run);
@@ -131,8 +134,8 @@ const treeNow = async (run: Run): Promise<{ commit: string; tree: string } | und
 };
 
 /**
- * Its change in the Task's files. Begun again after a kill it puts them back first: nobody else has changed them, and
- * the files of its own stand until the end is on record.
+ * Merges the fork's change into the Task's files. A merge that a crash interrupted first restores these files: no agent
+ * has changed them since, and the fork is kept until the end is recorded.
  */
 const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>): Promise<ForkMerge> => {
   const tip = await treeNow(run);
@@ -147,7 +150,10 @@ const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>)
   );
 };
 
-/** It could not even be asked, for want of a model for instance: that is its end, and whoever delegated goes on. */
+/**
+ * The session could not run at all, for example because its model is not configured. That is recorded as its end, and
+ * the agent that delegated continues.
+ */
 const cannot = (run: Run, error: unknown): End => {
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || error instanceof WaitsForAnswer) throw error;
@@ -173,7 +179,10 @@ const endOf = (run: Run, sessionID: string): End | undefined => {
 const lastWord = async (run: Run, sessionID: string): Promise<string> =>
   loadText(run.store.blobs, lastWordOf(await run.chats.of(sessionID)));
 
-/** From its end alone, so that it is the same when the service died between that and the call's. */
+/**
+ * Built from the recorded end alone, so that the result is the same if the service died between the session's end and
+ * the call's.
+ */
 const resultOf = ({ end, fork }: Session, said: string, callID: string): ToolResult => {
   if (end === null) throw new Error("Expected a session that has ended, got one that works.");
   const { outcome, reason, joined } = end;
@@ -192,7 +201,7 @@ const writers = new Set(["write", "edit", "apply_patch", "shell", "git", "proces
 const mayWrite = (team: Team, agent: string): boolean =>
   team.squad.agents.find(({ name }) => name === agent)?.tools.some((tool) => writers.has(tool)) ?? false;
 
-/** Whoever has the Task's files to itself last, by run. */
+/** The last holder of the Task's own files, by run. */
 const last = new WeakMap<Run, Promise<void>>();
 
 const inTurn = async (run: Run): Promise<Disposable> => {

@@ -1,10 +1,16 @@
 import { interruptOf } from "../../domain/session/session.ts";
 import type { Run } from "../run.ts";
 
-/** Sessions that can be stopped while the rest of the Task goes on: a run hears of it also in the middle of a command. */
+/**
+ * Sessions that can be stopped while the rest of the Task continues. A run notices an interruption even in the middle
+ * of a command.
+ */
 
 export interface Interruptions {
-  /** Work of a session, under a signal that also follows its interruption; that alone is no error of the work. */
+  /**
+   * Runs `work` with a signal that also aborts when the session is interrupted; an abort for that reason is not an
+   * error.
+   */
   within(sessionID: string, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
 }
 
@@ -18,7 +24,7 @@ export const createInterruptions = (run: Run): Interruptions => {
   const listen = async (signal: AbortSignal): Promise<void> => {
     const filter = { stream: run.stream, types: ["session.interrupted"] as const };
     for await (const event of run.store.follow(run.state().position, signal, filter)) {
-      // Brings in what others wrote; a claim that is lost the work finds out itself.
+      // Folds in what others wrote. A lost claim is noticed by the work itself.
       if (event.version > run.state().version) await run.record([]);
       stopThose();
     }

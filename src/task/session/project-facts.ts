@@ -7,8 +7,8 @@ import { createFiles, type Files } from "../../workspace/file/files.ts";
 import type { Run } from "../run.ts";
 
 /**
- * What is found out about a Task's project when a run begins. Read in the user's directory, which the Task's tree was
- * made from and which its own work does not change before it lands: so the next run tells the agent the same.
+ * What is known of a Task's project when a run begins. It is read in the user's directory, which the Task's work does
+ * not change before it lands, so that the next run gives the agents the same facts.
  */
 export const factsOf = async (run: Run): Promise<Facts> => {
   const { checks, directory, productPillar: pillar } = run.state();

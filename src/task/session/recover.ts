@@ -6,9 +6,10 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
 /**
- * Calls of a session that an earlier run left open. Those that read, write only to our log, or have waited for an answer
- * since they began, run; what may have changed files is not repeated by us: the model is told so, with the state the
- * files are in. Without `turn` they are an external agent's, and none is ours to run.
+ * Ends calls of a session that an earlier run left open. Calls that only read, that only write to the log, or that have
+ * waited for an answer since they began are run. Calls that may have changed files are not repeated: the model is told
+ * that they were interrupted, and the state of the files. Without `turn` the calls are an external agent's, and none of
+ * them is run.
  */
 export const recover = async (
   run: Run,

@@ -22,19 +22,22 @@ import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
 import { createToolset, type Toolset } from "./toolset.ts";
 
-/** The agents of a run: what each session works with, and how it is moved. */
+/** Runs the sessions of one run of a Task. */
 
 export type SessionRunner = {
   squad: Squad;
-  /** What the Task does next, as its squad and its model can. */
+  /** What the Task does next, given its squad and model. */
   nextStep(): Step;
-  /** Whether this Task's model may try again. */
+  /** Whether this Task's model may be asked to try again. */
   retries(): boolean;
-  /** Lets the Orchestrator work until it asks for no more, or until the Task wants something else. */
+  /**
+   * Runs the Orchestrator until it makes no more calls or the Task wants something else. `last`: it is asked for a
+   * final summary.
+   */
   orchestrate(last: boolean): Promise<void>;
-  /** Ends what an earlier run left open in the Orchestrator's session. */
+  /** Ends the calls that an earlier run left open in the Orchestrator's session. */
   recoverOrchestrator(): Promise<void>;
-  /** Lets another agent's session go on until its last word, or until it can do nothing more now. */
+  /** Runs another agent's session until its last reply, or until it waits for something. */
   runSession(sessionID: string): Promise<Conversation>;
 };
 
@@ -42,7 +45,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const squad = await run.squads.load(run.state().squad);
   const { orchestrator, agents } = squad;
   const external = externalOf(run, orchestrator);
-  // A model that cannot be called now fails the turn that needs it, not a cancel or a landing.
+  // A model that cannot be loaded fails only the turn that needs it, not a cancel or a landing.
   const loadModel = async (): Promise<Model | Error | undefined> =>
     external === undefined ? run.models.load(run.state().model).catch((error: unknown) => error as Error) : undefined;
   let model = await loadModel();
@@ -129,7 +132,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
           const turn = { ...turnOf(own, await run.models.load(ref as ModelRef), equipment), signal };
           if (isOpen() && interruptOf(run.state(), sessionID) === null) await recover(run, own, () => turn);
           if (goesOn()) await runAgent(session().purpose === "review" ? asReview(turn) : turn);
-          // Another model goes on with it.
+          // The session's model was switched: continue with the new one.
           if (session().model === ref || !goesOn()) return;
         }
       });
@@ -140,10 +143,12 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   return crew;
 };
 
-/** A reviewer sees what it was given: nothing of the project beside it. */
+/** A reviewer sees only its brief and nothing else of the project. */
 const asReview = (turn: AgentSession): AgentSession => ({ ...turn, system: turn.agent.instructions });
 
-/** It has not said its last word, waits for nothing, and nobody wants the Task to end or to wait. */
+/**
+ * Whether the session should continue: it has not given its last reply, waits for nothing, and the Task is to go on.
+ */
 const isUnderWay = (run: Run, { sessionID, sliceIDs, judged: said, purpose, reply, end }: Session): boolean => {
   const { lifecycle, cancel, deferred, open, slices } = run.state();
   if (interruptOf(run.state(), sessionID) !== null) return false;
@@ -157,7 +162,10 @@ const isUnderWay = (run: Run, { sessionID, sliceIDs, judged: said, purpose, repl
   return !judged && (reply === null || reply.finish === "calls" || reply.finish === "length");
 };
 
-/** The program that runs this agent; undefined: we do. One that the operator took away fails its Tasks by name. */
+/**
+ * The external program that runs this agent; undefined: the built-in loop does. Throws when the operator has removed
+ * that agent.
+ */
 const externalOf = (run: Run, { runtime }: AgentSpec): ExternalAgent | undefined => {
   if (runtime === undefined) return undefined;
   const name = runtime.slice("acp:".length);

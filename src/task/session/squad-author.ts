@@ -11,11 +11,11 @@ import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 
 /**
- * The tool that writes a squad, given to the Orchestrator of a production Task and to nobody else. It stages a package
- * beside the log, whole and judged; nothing is installed before the Task lands.
+ * The tool that writes a squad, available only to the Orchestrator of a Task with a production. It validates the whole
+ * package and stages it as a blob; nothing is installed before the Task lands.
  */
 
-/** A Task that makes a squad looks at the project and writes a package: no files, no commands, nobody else. */
+/** The agent that writes a squad: it may read the project, but has no commands, no file changes and no teammates. */
 export const authorAgent = (orchestrator: AgentSpec): AgentSpec => ({
   ...orchestrator,
   instructions: makerHandbook,
@@ -107,7 +107,9 @@ const createAuthorTool = (
   },
 });
 
-/** What is against a package as it would be installed; the same is asked again before it is. */
+/**
+ * Problems of a package that would prevent installing it. Checked when it is staged, and again before it is installed.
+ */
 export const packageProblems = async (
   files: readonly PackageFile[],
   production: NonNullable<TaskState["production"]>,

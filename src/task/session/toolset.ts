@@ -10,7 +10,7 @@ import type { Tool } from "../../tool/tool.ts";
 import { withAttachments } from "../workspace/attachment.ts";
 import type { Run } from "../run.ts";
 
-/** What every session of a run works with: its agent's tools, and the run's means in the shape that the loop wants. */
+/** What each session of a run works with: its agent's tools, and the run's functions as an `AgentSession`. */
 
 export type Toolset = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSpec[] };
 
@@ -19,7 +19,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
 
   const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Toolset => {
     const tools = [...selectTools(names, { web: run.web !== undefined, skills }), ...more];
-    // Where there are no skills, nothing is said of them.
+    // When there are no skills, the `skill` tool is not shown to the model.
     const some = skills.length + (facts.project?.skills?.length ?? 0) > 0;
     const told = tools.filter(({ name }) => name !== "skill" || some);
     return { tools: new Map(tools.map((tool) => [tool.name, tool])), specs: toolSpecs(told) };
@@ -52,8 +52,8 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     async defer(event, until) {
       const due = { at: until, rank: dueNow(until, run.state().priority).rank };
       const { input } = run.state();
-      // Facts of our own may come in between (the workspace is made meanwhile); only what somebody said, or a wish to
-      // end, is a reason to ask the model again first.
+      // The run's own events may come in between (the workspace is created meanwhile). Only new input or a cancel is a
+      // reason not to defer and to ask the model first.
       while (!(await run.record([event], { decidedAt: run.state().version, due })))
         if (run.state().input !== input || run.state().cancel !== null) return;
     },

@@ -6,7 +6,7 @@ import type { Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withTamperGuard } from "../workspace/open.ts";
 
-/** One check from its first try to the result that counts. */
+/** One check, from its first attempt to the result that counts. */
 
 export type Result = CheckResult & { flaky: boolean; redefined: string[] };
 
@@ -22,7 +22,7 @@ export const resultOf = async (
   return result.state === "passed" ? checkWithOriginal(run, spec, checkout, result) : result;
 };
 
-/** A red check runs once more on the same files: whether its word can be relied on is shown. */
+/** Runs a failed check once more on the same files, to find out whether its result is reliable. */
 const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result): Promise<Result> => {
   const own = run.state().ownChecks.some(({ id }) => id === spec.id);
   if (first.state !== "failed" || first.final || own) return first;
@@ -32,7 +32,7 @@ const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result
   return { ...second, output, durationMs: first.durationMs + second.durationMs, flaky: true, redefined: [] };
 };
 
-/** Where the work changed what says how the check is run, it has to pass with that as it was before, too. */
+/** Where the work changed the files that define the check, it must pass with their earlier versions, too. */
 const checkWithOriginal = async (run: Run, spec: RunCheck, checkout: Checkout, green: Result): Promise<Result> => {
   const command = spec.kind === "file" ? undefined : "run" in spec ? spec.run : spec.start;
   const base = run.state().workspace?.baseCommit;

@@ -9,13 +9,13 @@ import type { Run } from "../run.ts";
 import { type Result, resultOf } from "./check-result.ts";
 import { messageFromService } from "./message.ts";
 
-/** Checks, run by the service: on the base before the work, and on the tree that will land. */
+/** Runs checks: on the base before the work, and on the tree that will land. */
 
 export const baseline = (run: Run, checks: readonly RunCheck[]): Promise<void> => runAll(run, checks, "base");
 
 export const check = (run: Run, checks: readonly RunCheck[]): Promise<void> => runAll(run, checks, "work");
 
-/** Of one Task's checks, as many run at the same time. */
+/** Checks of one Task that run concurrently when each has its own files. */
 const atOnce = 4;
 
 const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work"): Promise<void> => {
@@ -29,7 +29,7 @@ const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work"
       const about = { checkID: spec.id, on, round: run.state().round, ...subject };
       await run.record([{ type: "check.started", data: about }]);
       await finish(run, about, await resultOf(run, spec, checkout, on));
-      // Somebody spoke meanwhile: the agent reads it first, and the rest runs on what comes of it.
+      // A message came in: the agent reads it first, and the remaining checks run on the result.
       if (on === "work" && run.state().input > (run.state().reply?.read ?? 0)) queue.length = 0;
     }
   };
@@ -54,7 +54,7 @@ const finish = async (run: Run, about: About, result: Result): Promise<void> => 
   ]);
 };
 
-/** What a check shows, as facts; beyond the limit it is not kept. */
+/** A check's files as artifact events; those beyond `limits.pictures` are dropped. */
 const kept = async (
   run: Run,
   shown: NonNullable<CheckResult["artifacts"]>,
@@ -69,7 +69,7 @@ const kept = async (
   );
 };
 
-/** The commit and tree a result is about; null where the Task works in place. */
+/** The commit and tree that a result is bound to; null where the Task works in place. */
 export const subjectOf = (state: TaskState, on: "base" | "work"): { commit: string | null; tree: string | null } => {
   const { workspace, tree } = state;
   if (workspace?.kind !== "worktree") return { commit: null, tree: null };
@@ -78,7 +78,7 @@ export const subjectOf = (state: TaskState, on: "base" | "work"): { commit: stri
     : { commit: workspace.baseCommit, tree: workspace.baseTree };
 };
 
-/** Failed checks go back to the agent, with the end of their output. */
+/** Reports failed checks to the agent, with the end of their output. */
 export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<void> => {
   const state = run.state();
   const parts = failed.map((result) => {

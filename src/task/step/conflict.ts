@@ -7,15 +7,21 @@ import { keepSnapshot } from "../workspace/open.ts";
 import { namedPaths } from "./branch-command.ts";
 import { messageFromService } from "./message.ts";
 
-/** A conflict with the project goes back to the agent, with both sides. */
+/** Reports a conflict with the project to the agent, with both sides in the files. */
 
 export type Conflict = {
-  /** The branch has other commits; the user's files have other edits; markers of an earlier round still stand. */
+  /**
+   * `moved`: the branch has other commits. `edited`: the user's files have uncommitted edits. `unresolved`: conflict
+   * markers of an earlier round are left.
+   */
   kind: "moved" | "edited" | "unresolved";
   paths: string[];
 };
 
-/** Paths that are in the way and that no agent could see; then nothing was done. */
+/**
+ * Resolves to paths that are in the way and that Git does not show; then nothing was changed. Otherwise to an empty
+ * list.
+ */
 export const returnConflict = async (run: Run, workspace: Workspace, conflict: Conflict): Promise<string[]> => {
   const { tree, landingRound, workspace: prepared } = run.state();
   const round = landingRound + 1;
@@ -38,7 +44,7 @@ export const returnConflict = async (run: Run, workspace: Workspace, conflict: C
   return [];
 };
 
-/** Not judged: the files have changed already, and the fact must not be lost. */
+/** Recorded without `decidedAt`: the files have changed already, so the event must not be lost. */
 const record = async (run: Run, data: EventData["landing.conflicted"], text: string): Promise<void> => {
   await run.record([{ type: "landing.conflicted", data }, await messageFromService(run, "landing", text)]);
 };

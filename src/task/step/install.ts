@@ -6,8 +6,9 @@ import type { Run } from "../run.ts";
 import { settle } from "./settle.ts";
 
 /**
- * The landing of a Task that makes a squad: what it staged is judged once more and installed in the project, whole or
- * not at all. From `squad.installing` on it is only carried to its end; what stands already is found standing.
+ * Installs the squad that a Task staged, as its landing. It is validated once more and installed whole or not at all.
+ * After `squad.installing` the installation is only carried to its end: repeating it after a crash finds what is
+ * already installed.
  */
 export const install = async (run: Run, manager: Pick<Manager, "install" | "validate">): Promise<void> => {
   const { staged, production, installed, directory, version } = run.state();
@@ -28,7 +29,7 @@ export const install = async (run: Run, manager: Pick<Manager, "install" | "vali
   if (files === undefined) return fail("text_lost", "its staged package is gone from the data folder.");
   const problems = await packageProblems(files, production, { redact: run.store.redact, validate: manager.validate });
   if (problems.length > 0) return fail("squad_invalid", `${problems.join("; ")}.`);
-  // At the version it was decided at, so that no cancel or message falls in between.
+  // Committed at the version it was decided at, so that no cancel or message can come in between.
   if (
     run.state().installing === null &&
     !(await run.record([{ type: "squad.installing", data: { squad } }], { decidedAt: version }))

@@ -10,9 +10,9 @@ import { messageFor } from "../workspace/commit.ts";
 import { cherryPickCommand, namedPaths, takeBranchCommand } from "./branch-command.ts";
 
 /**
- * The checked tree enters the project. First the change alone: on the branch's head, without what the user had not
- * committed, and the checks run on that. `landing.started` is the point of no return; from there on only forward.
- * `retries`: whether this Task's model may solve a conflict.
+ * Lands the checked tree in the project. If the work contains what the user had not committed, the change alone is
+ * first put on the branch's head, and the checks run on that. `landing.started` is the point of no return: after it, a
+ * run only completes the landing. `retries`: whether this Task's model may resolve a conflict.
  */
 export const land = async (run: Run, retries: boolean): Promise<void> => {
   const workspace = await run.workspace();
@@ -82,7 +82,10 @@ const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boo
   }
 };
 
-/** Somebody commits each time before the checks are through: the Task says so instead of following for ever. */
+/**
+ * The branch received new commits each time before the checks had passed: the Task fails instead of following it
+ * forever.
+ */
 const outrun = (run: Run, { prepared: { branch, targetRef } }: Workspace): Promise<void> =>
   fail(run, {
     code: "landing_refused",
@@ -115,7 +118,7 @@ const refused = async (
   }
 };
 
-/** A conflict goes back to the agent, or ends the Task with the commands that take its work. */
+/** Reports a conflict to the agent, or fails the Task with the commands that take its work. */
 const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: Conflict): Promise<void> => {
   const { branch, targetRef } = workspace.prepared;
   const most = run.limits.landingRounds;
@@ -145,7 +148,7 @@ const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: 
 
 const fail = (run: Run, failure: TurnFailure): Promise<void> => settle(run, { lifecycleStatus: "failed", failure });
 
-/** Paths of a large landing stand in a blob: no event exceeds 64 KiB. */
+/** Many paths are stored in a blob, because no event exceeds 64 KiB. */
 const keepPaths = async (run: Run, paths: LandingPlan["paths"]): Promise<EventData["landing.started"]["paths"]> => {
   const text = JSON.stringify(paths);
   return text.length <= 32 * 1024 ? paths : { blob: await run.store.blobs.put(Buffer.from(text), true) };

@@ -4,7 +4,9 @@ import { newID } from "../../id.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Run } from "../run.ts";
 
-/** What the service itself says to the Orchestrator: of checks, of a review, of a landing. It is read before the next step. */
+/**
+ * A message from the service to the Orchestrator about checks, a review or a landing; it is read before the next step.
+ */
 export const messageFromService = async (
   run: Run,
   source: "checks" | "review" | "landing",

@@ -17,13 +17,13 @@ import type { Run } from "../run.ts";
 import { messageFromService } from "./message.ts";
 
 /**
- * Before anything lands, somebody who did not write it reads contract, diff and evidence, and nothing else. What is
- * accepted the service settles; the rest goes back to the agents.
+ * The review before a landing: an agent that did not write the work judges it from contract, diff and evidence alone.
+ * Accepted slices are settled by the service; anything else goes back to the agents.
  */
 
 export const review = async (run: Run, crew: SessionRunner, asked: Asked): Promise<void> => {
   const begun = run.state().sessions.find(({ purpose, end }) => purpose === "review" && end === null);
-  // What it was given is no longer what is there.
+  // The files have changed since the review began, so it is about something that no longer exists.
   if (begun !== undefined && begun.edits !== run.state().edits) {
     await run.record([ended(begun.sessionID, "stopped", "The files changed meanwhile.")]);
     return;
@@ -38,7 +38,7 @@ export const review = async (run: Run, crew: SessionRunner, asked: Asked): Promi
     (slice) => session.sliceIDs.includes(slice.sliceID) && slice.review?.sessionID !== sessionID,
   );
   const unsaid = session.checkIDs.filter((id) => session.judged[id] === undefined);
-  // Somebody wrote, or wants an end: that is no word on the work.
+  // A message or a cancel cut the review short, which says nothing about the work.
   if (silent.length + unsaid.length > 0 && (state.lifecycle !== "active" || state.cancel !== null || !isRead(state))) {
     await run.record([ended(sessionID, "stopped", "Something else came first.")]);
     return;
@@ -79,7 +79,10 @@ type Asked = { slices: readonly string[]; checks: readonly ReviewCheck[] };
 
 const noVerdict = "The reviewer gave no verdict";
 
-/** A judged check's result on the files as they are; what the reviewer could not tell has not passed. */
+/**
+ * The result of a check of the kind `review` on the current files. A check that the reviewer could not decide has not
+ * passed.
+ */
 const resultOf = async (
   run: Run,
   { startedAt }: Session,
@@ -116,7 +119,7 @@ const ended = (sessionID: string, outcome: Ended["outcome"], reason: string | nu
   data: { sessionID, outcome, reason },
 });
 
-/** What is accepted is settled by the service, on the commit as it stands. */
+/** Settles accepted slices on the current commit. Resolves to false when other events came in between. */
 export const accept = (run: Run): Promise<boolean> => run.record(settledNow(run), { decidedAt: run.state().version });
 
 const settledNow = (run: Run): DomainEvent[] => {
@@ -130,7 +133,7 @@ const settledNow = (run: Run): DomainEvent[] => {
     }));
 };
 
-/** What the review found goes back to the Orchestrator. */
+/** Reports what the review found to the Orchestrator. */
 export const revise = async (run: Run, slices: readonly Slice[], checks: readonly CheckRun[]): Promise<void> => {
   const state = run.state();
   const criteria = checks.map(({ checkID, reason }) => {
@@ -164,7 +167,7 @@ const begin = async (run: Run, crew: SessionRunner, { slices: sliceIDs, checks }
   return sessionID;
 };
 
-/** Characters. */
+/** Limits in characters. */
 const longestRequest = 16_000;
 const longestDiff = 60_000;
 
@@ -175,7 +178,7 @@ const given = async (run: Run, sliceIDs: readonly string[], checks: readonly Rev
   const diff = unchanged ? "" : await workspace.diff(state.tree?.commit ?? null);
   const request = await loadText(run.store.blobs, state.request);
   const goals = goalsOf(state);
-  // The whole result is judged: all that was seen speaks of it.
+  // These checks are about the whole result, so they get all evidence.
   const evidence = [...new Map(goals.flatMap((goal) => goal.evidence).map((seen) => [seen.id, seen])).values()];
   const criteria = checks.map(({ name, criteria: acceptance }) => ({
     contract: { revision: 1, title: name, objective: "The whole result is judged by this.", acceptance: [acceptance] },

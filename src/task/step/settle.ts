@@ -8,7 +8,10 @@ import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { Run } from "../run.ts";
 import { commitTree } from "../workspace/commit.ts";
 
-/** Ends the Task, unless something came in since its end was decided. Work that does not land is kept on its branch. */
+/**
+ * Ends the Task, unless something came in since its end was decided. Work that does not land is committed on the Task's
+ * branch.
+ */
 export const settle = async (run: Run, end: End): Promise<void> => {
   let decided = run.state();
   await run.workspaceMade();
@@ -17,7 +20,7 @@ export const settle = async (run: Run, end: End): Promise<void> => {
       run.signal.throwIfAborted();
       run.log.warn({ task: run.stream, error: messageOf(error) }, "the tree of an ended Task could not be committed");
     });
-    // A failure is decided anew: a message may have come. A cancel stands, whatever came.
+    // A failure is decided again, because a message may have come in. A cancel is final.
     if (end.lifecycleStatus === "failed" && !run.state().touched) return;
     decided = run.state();
   }
@@ -27,12 +30,12 @@ export const settle = async (run: Run, end: End): Promise<void> => {
 
 const ended = (state: TaskState) => endAsks(openAsks(state), "end");
 
-/** A call that was cut may have changed files too. */
+/** An open call was interrupted and may have changed files, too. */
 const mayHaveEdits = ({ workspace, touched, open }: TaskState): boolean =>
   workspace?.kind === "worktree" &&
   (touched || open.some(({ effect }) => effect === "workspace" || effect === "unknown"));
 
-/** Ends the Task as failed at once, for what the steps do not foresee. */
+/** Fails the Task at once, for errors that no step handles. */
 export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {
   const decided = run.state();
   const event = settledEvent({ lifecycleStatus: "failed", failure }, lastWordOf(run.chat), run.now().toISOString());

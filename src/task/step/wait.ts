@@ -4,8 +4,8 @@ import { dueNow } from "../../engine/due.ts";
 import type { Run } from "../run.ts";
 
 /**
- * Leaves the Task to whoever answers: no claim, no place, no memory, only a due mark for when the first ask is over.
- * Then the defaults are put on record here. False: something came in, ask `next` again.
+ * Parks the Task until an answer comes: it gives up its claim and its place, and is due when the first ask times out;
+ * then the defaults are recorded here. Resolves to false when something came in: ask `next` again.
  */
 export const wait = async (run: Run, until: string): Promise<boolean> => {
   const state = run.state();

@@ -15,14 +15,15 @@ import { createRunCheckout } from "../workspace/check-files.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { readRules } from "./project-rules.ts";
 
-/** What a run works with, and how it is opened from a claim: what was left is ended, the log folded. */
+/** Opens a run from a claim: ends what an earlier run left, folds the log, and composes what the run's steps share. */
 
-/** Deaths at the same step after which a Task is taken to crash the service. */
+/** Number of deaths at the same step after which the Task is considered to crash the service. */
 const crashLoop = 3;
 
 /**
- * Kills what an earlier run left, folds the log, says that the Task is taken up, and begins to make the workspace
- * while the model answers first. undefined: another Task works in the directory; this one is due again shortly.
+ * Kills what an earlier run left, folds the log, records `run.started`, and begins to create the workspace while the
+ * model answers its first request. Resolves to undefined when the Task cannot run now; it was then made due again,
+ * parked or ended.
  */
 export const openRun = async (
   deps: RunDeps,
@@ -93,7 +94,7 @@ export const openRun = async (
     await record([], { due: null });
     return run;
   }
-  // Its time has not come: whoever woke it did not know.
+  // The Task is deferred and its due time was early.
   if (state.deferred !== null && deps.now().getTime() < Date.parse(state.deferred.until)) {
     const until = new Date(state.deferred.until);
     await record([], { due: { at: until, rank: dueNow(until, state.priority).rank } });
@@ -108,7 +109,8 @@ export const openRun = async (
     scope.use(hold);
   }
 
-  // In a worktree the commit leaves them out; here nobody else would.
+  // A commit in a worktree leaves temporary files of interrupted writes out; in the user's directory they must be
+  // removed.
   if (state.isolation === "directory" && state.open.length > 0)
     await tidy(state.directory).catch((error: unknown) => log.warn({ stream, error: messageOf(error) }, "not tidied"));
   const killed =
@@ -124,7 +126,7 @@ export const openRun = async (
     });
     return undefined;
   }
-  // Before anybody works: an agent that works in place could write them.
+  // Read before any agent works, because an agent that works in place could write the file.
   const rules = state.reply === null && state.projectRules === null ? await readRules(state.directory) : [];
   await record([
     {
@@ -152,7 +154,7 @@ export const openRun = async (
 
 const tidy = async (directory: string): Promise<void> => createFiles(directory).tidy();
 
-/** Directories in which a Task works in place now: one at a time, folders inside each other too. */
+/** Directories in which a Task works in place now: one Task at a time, also for folders inside each other. */
 const held = new Set<string>();
 
 const holdDirectory = (directory: string): Disposable | undefined => {

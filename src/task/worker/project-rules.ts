@@ -6,14 +6,17 @@ import { messageOf } from "../../error.ts";
 import { tools } from "../../tool/registry.ts";
 import { createFiles, FileRefused } from "../../workspace/file/files.ts";
 
-/** A project's own permission rules, from the directory as its user has it. They only narrow, so there is no `allow`. */
+/**
+ * Reads a project's own permission rules from the user's directory. They can only narrow what the operator allows, so
+ * there is no `allow`.
+ */
 
 const file = ".sortie/permissions.jsonc";
 const maxBytes = 64 * 1024;
 
 const names = [...new Set([...fileKinds, ...Object.keys(tools)])];
 
-/** What is wrong with a list of rules; undefined when nothing is. The operator's are checked with it at the start. */
+/** What is wrong with a list of rules; undefined when it is valid. Also validates the operator's rules at the start. */
 export const problemIn = (list: "deny" | "ask" | "allow", texts: readonly string[]): string | undefined => {
   if (texts.length > maxRules) return `${list}: Expected at most ${maxRules} rules, got ${texts.length}`;
   for (const text of texts) {
@@ -31,13 +34,16 @@ const content = z.strictObject({
   ask: z.array(z.string()).optional(),
 });
 
-/** What they are, as a fact; none when there is no file. A file that cannot be read is a problem, not no rules. */
+/**
+ * The rules as an event; no event when there is no file or no rule. A file that cannot be read is a problem, not an
+ * absence of rules.
+ */
 export const readRules = async (directory: string): Promise<DomainEvent[] | { problem: string }> => {
   let text: string;
   try {
     text = (await createFiles(directory).read(file, maxBytes)).bytes.toString("utf8");
   } catch (error) {
-    // Also when the directory itself is gone, which is told where it is needed.
+    // Also when the directory itself is gone, which is reported where it is needed.
     if (error instanceof FileRefused ? error.kind === "missing" : isGone(error)) return [];
     return { problem: `${file} cannot be read: ${messageOf(error)}.` };
   }

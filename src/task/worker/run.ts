@@ -17,8 +17,8 @@ import { commitTree } from "../workspace/commit.ts";
 import { wait } from "../step/wait.ts";
 
 /**
- * Moves one Task: claim, fold, and then `next` again and again. There is no other way in and no resume path; a worker
- * that died is replaced by one that runs this from the start.
+ * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. There is no other way
+ * in and no resume path: a worker that died is replaced by one that runs this from the start.
  */
 
 export const createRunTask =
@@ -36,7 +36,7 @@ const move = async (run: Run): Promise<void> => {
   for (;;) {
     run.signal.throwIfAborted();
     const step = crew.nextStep();
-    // Whatever looks at the files, or ends the Task, finds nobody else at work in them.
+    // Steps that read the files or end the Task must not run next to background commands.
     if (step.kind !== "turn" && step.kind !== "recover") await run.background.end();
     switch (step.kind) {
       case "done":
@@ -94,7 +94,9 @@ const move = async (run: Run): Promise<void> => {
   }
 };
 
-/** What nobody foresaw ends this Task, and only it. What the store cannot take now is tried again later. */
+/**
+ * An unforeseen error fails this Task only. Errors that are worth a retry are thrown, and the engine tries again later.
+ */
 const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;

@@ -6,18 +6,19 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
 /**
- * The files that came with messages, written into the workspace before the first tool could want them. The folder ignores
- * itself, so they are in no commit, no diff and no archive; where a Task works in the user's own directory they go with the run.
+ * Writes files that came with messages into the workspace, before the first tool could need them. Their folder contains
+ * a `.gitignore` for itself, so they are in no commit, diff or archive; where a Task works in the user's directory they
+ * are removed at the end of the run.
  */
 
-/** The paths written into a workspace, by message: one that is made anew gets them again. */
+/** Paths written into a workspace, by message; a new workspace object has none, so the files are written again. */
 const placed = new WeakMap<Workspace, Map<string, string[]>>();
 
 export const withAttachments = async (run: Run): Promise<Workspace> => {
   const workspace = await run.workspace();
   const said = [...run.chat.said, ...run.chat.unread.map(({ message }) => message), ...run.chat.queued];
   const sent = said.flatMap((message) => (message.role === "user" && message.attachments.length > 0 ? [message] : []));
-  // The rules read attachments themselves.
+  // The built-in model reads attachments itself.
   if (sent.length === 0 || run.state().model === "builtin/rules-1") return workspace;
   const done = placed.get(workspace) ?? new Map<string, string[]>();
   placed.set(workspace, done);
@@ -48,7 +49,7 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
   return workspace;
 };
 
-/** Takes them away again from a directory that is the user's own. */
+/** Removes them from a directory that is the user's. */
 export const withoutAttachments = async (run: Run): Promise<void> => {
   if (run.state().isolation !== "directory") return;
   const workspace = await run.workspace().catch(() => undefined);
@@ -61,7 +62,7 @@ export const withoutAttachments = async (run: Run): Promise<void> => {
     pruneFolders(workspace.root, folder);
 };
 
-/** A project that keeps files of its own there keeps them. */
+/** The project has files of its own in that folder; they are left alone. */
 const isTheirs = async (files: Files): Promise<boolean> => {
   const entries = await files.list(attachmentFolder, { limit: 1 }).catch(() => undefined);
   const ours = await files.read(ignore, 100).catch(() => undefined);
@@ -70,5 +71,5 @@ const isTheirs = async (files: Files): Promise<boolean> => {
 
 const everything = "*\n";
 const ignore = `${attachmentFolder}/.gitignore`;
-/** Names that usually hold secrets too: the user sent them. */
+/** File names that usually hold secrets are allowed here, because the user sent these files. */
 const filesOf = ({ root }: Workspace) => createFiles(root, () => false);

@@ -3,7 +3,7 @@ import type { Checkout } from "../../workspace/workspace.ts";
 import type { RunCheckout, Run } from "../run.ts";
 import { reasonOf } from "./setup.ts";
 
-/** Where a run's checks find their files: made with the first of them, moved from commit to commit, gone with the run. */
+/** The files of a run's checks, as `RunCheckout` describes. */
 
 export const createRunCheckout = (run: () => Run): RunCheckout => {
   let open: Checkout | undefined;

@@ -3,9 +3,9 @@ import { titleOf } from "../../domain/task/title.ts";
 import type { LongText } from "../../protocol/text.ts";
 import type { Run } from "../run.ts";
 
-/** The tree as one commit, and its message. */
-
-/** The tree on disk becomes one commit on the Task's branch; equal to the base, the base itself is on record. */
+/**
+ * Commits the tree on disk to the Task's branch and records it. When it equals the base, the base itself is recorded.
+ */
 export const commitTree = async (run: Run): Promise<void> => {
   const workspace = await run.workspace();
   const { baseCommit, baseTree } = workspace.prepared;
@@ -24,7 +24,10 @@ export const commitTree = async (run: Run): Promise<void> => {
   await run.record([{ type: "tree.committed", data: commit ?? unchanged }]);
 };
 
-/** What was asked (a follow-up's own first line), what the agent said, and the trailers by which it is found again. */
+/**
+ * The commit message: the title of the request (after a restart, of the new message), the agent's last reply, and
+ * trailers that identify Task and squad.
+ */
 export const messageFor = (run: Run): string => {
   const { taskID, squad } = run.state();
   const again = run.chat.said.findLast((message) => message.role === "user" && message.restarted === true);

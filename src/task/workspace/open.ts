@@ -6,7 +6,7 @@ import { createTamperGuard } from "../../workspace/worktree/tamper.ts";
 import type { Run } from "../run.ts";
 import { recordDependencies, withSetup } from "./setup.ts";
 
-/** The Task's workspace: opened when it is on record, else made and put on record. */
+/** Opens the Task's workspace if it is recorded, otherwise creates and records it. */
 export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { taskID, workspace, directory, isolation, landing } = run.state();
   if (workspace !== null && run.state().landed === null)
@@ -26,7 +26,10 @@ const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspac
   return withSetup(run, withTamperGuard(run, workspace));
 };
 
-/** Where commands can write to the repository's own files: each is looked at afterwards, and what it did there is a fact. */
+/**
+ * For places where commands can write to the repository's own files (every tier but 1): compares those after each
+ * command, and records `git.tampered` when they changed.
+ */
 export const withTamperGuard = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspace, "startInteractive">>>(
   run: Run,
   place: P,
@@ -55,13 +58,13 @@ export const withTamperGuard = <P extends Pick<Workspace, "run"> & Partial<Pick<
   return place;
 };
 
-/** A message came while the result landed: what follows starts from the new base. */
+/** A message came in while the result landed: the next work starts from the new base. */
 export const reopenWorkspace = async (run: Run): Promise<void> => {
   run.forgetWorkspace();
   await run.workspace();
 };
 
-/** Many untracked paths stand in a blob: no event exceeds 64 KiB. */
+/** Many untracked paths are stored in a blob, because no event exceeds 64 KiB. */
 export const keepSnapshot = async (run: Pick<Run, "store">, snapshot: Snapshot): Promise<Snapshot> => {
   if (!Array.isArray(snapshot.untracked)) return snapshot;
   const text = JSON.stringify(snapshot.untracked);

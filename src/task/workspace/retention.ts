@@ -5,7 +5,10 @@ import type { Store } from "../../store/store.ts";
 import { taskOfFork } from "../../workspace/worktree/fork.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 
-/** Worktrees of Tasks that ended a while ago go, at the start and by the hour; their work stays on their branches. */
+/**
+ * Removes worktrees of Tasks that ended more than `retentionHours` ago, at the start and periodically. Their work stays
+ * on their branches.
+ */
 
 export type RetentionDeps = {
   store: Pick<Store, "state">;
@@ -16,7 +19,7 @@ export type RetentionDeps = {
 };
 
 export const createRetention = ({ store, workspaces, retentionHours, log, now }: RetentionDeps) => {
-  /** Said once for each Task, not every hour. */
+  /** Tasks whose reason was logged, so that it is logged once and not at every sweep. */
   const said = new Set<string>();
   const keep = (taskID: string, reason: string) => {
     if (said.size > 10_000) said.clear();
@@ -49,7 +52,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
 
   const stop = new AbortController();
   let under: Promise<void> = Promise.resolve();
-  /** One Task after the other; a fault of one keeps its tree. */
+  /** Handles one Task after another; an error keeps the worktree of that Task. */
   const sweep = (tasks: () => readonly string[]): Promise<void> =>
     (under = under.then(async () => {
       for (const taskID of tasks())
@@ -61,7 +64,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
   setImmediate(all);
 
   return {
-    /** With no retention a Task's worktree goes as it ends. */
+    /** Without retention a Task's worktree is removed as soon as the Task ends. */
     settled(taskID: string): void {
       if (retentionHours === 0) void sweep(() => [taskID]);
     },

@@ -5,11 +5,11 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run, Setup } from "../run.ts";
 
 /**
- * What a Task's commands need and its tree does not hold: the project's dependency folders, put on record as they were
- * given, and the operator's `workspace.setup`, which runs once in new files, before the first command in them.
+ * What a Task's commands need besides its tree: the project's dependency folders, recorded as they were provided, and
+ * the operator's `workspace.setup`, which runs once in new files, before the first command.
  */
 
-/** The last of its output, for the Task's `error`. */
+/** The end of the setup's output that is kept for the Task's `error`, in characters. */
 const tailBytes = 4000;
 
 export const recordDependencies = async (run: Run, { prepared, dependencies }: Workspace): Promise<void> => {
@@ -20,7 +20,7 @@ export const recordDependencies = async (run: Run, { prepared, dependencies }: W
 
 const same = (a: readonly Given[], b: readonly Given[]): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** The workspace with the setup before its first command; as it is where there is none to run. */
+/** The workspace with the setup run before its first command; unchanged when there is no setup. */
 export const withSetup = (run: Run, workspace: Workspace): Workspace => {
   const { setup } = run;
   if (setup === undefined || workspace.prepared.kind === "directory") return workspace;
@@ -40,7 +40,7 @@ export const withSetup = (run: Run, workspace: Workspace): Workspace => {
   return workspace;
 };
 
-/** Whoever is told to stop does not wait for it; it goes on for the next. */
+/** Stops waiting when `signal` aborts; the work continues for later callers. */
 const until = async <T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> => {
   const { promise: stopped, resolve } = Promise.withResolvers<undefined>();
   const stop = () => resolve(undefined);
@@ -62,7 +62,7 @@ const notStarted = (output: string): CommandResult => ({
   durationMs: 0,
 });
 
-/** undefined: it has passed, now or before. */
+/** Resolves to undefined when the setup has passed, now or before; otherwise to the failure. */
 const setUp = async (
   run: Run,
   workspace: Workspace,
@@ -73,11 +73,11 @@ const setUp = async (
   const before = run.state().setup;
   if (before?.worktree === about.worktree) {
     if (before.run === about.run && before.finished !== null) return failure(before.finished);
-    // It died in the middle, failed, or is another one now: what it left is nothing to build on.
+    // The earlier setup was interrupted, failed, or was another command, so its results are removed.
     await workspace.clearDependencies();
   }
   await run.record([{ type: "setup.started", data: about }]);
-  // Only the setup has the network: it has a sandbox of its own, and so has what follows.
+  // The setup runs in a sandbox of its own, because only it may use the network.
   if (setup.network) await run.processes.closeSandboxes(run.stream);
   const ran = await runCommand({
     run: setup.run,
