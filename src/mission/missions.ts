@@ -18,37 +18,64 @@ import type { MissionQuery, Store } from "../store/store.ts";
 import type { Accepted, ArchiveFile, IdempotencyKey, Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
-/** The port that HTTP calls; types only. */
-
 /**
- * What the service does with Missions; HTTP calls these. Refusals reject with ServiceError and have written nothing. A
- * project and a Mission's id mean one Mission; without a directory the id must mean one in all.
+ * Operations and queries on Missions; the HTTP handlers and MCP call these.
+ *
+ * All methods reject with a `ServiceError` when they refuse, and have then written nothing. An operation is one commit,
+ * unless its contract says otherwise: after a crash it has happened completely or not at all.
+ *
+ * A `missionID` is the caller's and names one Mission of a project. `directory` is the caller's text, not yet checked:
+ * any folder of the project. Without it the id must name one Mission among all projects, otherwise
+ * `directory_required`. An unknown id is `mission_not_found`; one that exists only in other projects is
+ * `directory_mismatch`.
+ *
+ * `once` makes an operation idempotent, as for `Tasks`.
  */
 export interface Missions {
+  /**
+   * Starts a Mission, or gives an existing one more direction; either way its agent becomes due. Concurrent wakes of a
+   * new id create one Mission. Refuses with `invalid_request` for a new Mission without a text, `squad_not_available`,
+   * `model_not_found`, `model_not_configured`, `disk_low`.
+   */
   wake(directory: string, body: MissionWake, once?: IdempotencyKey): Promise<Accepted<MissionWoken>>;
+  /** Missions of a project, or of all projects; last update first. */
   list(directory: string | undefined, query: Omit<MissionQuery, "project">): Promise<MissionSummary[]>;
+  /** What the Mission and its Tasks are doing; queued Tasks have their place. */
   status(directory: string, missionID: string): Promise<MissionStatus>;
-  /** Its stream's id, for whoever follows it. */
+  /** The id of the Mission's stream, for readers of its events. */
   find(directory: string | undefined, missionID: string): Promise<StreamID>;
+  /**
+   * The Mission's conversation, oldest first: at most `limit` messages after the one whose `eventID` is `after` (0:
+   * from the start). `nextAfter` is null on the last page.
+   */
   messages(
     directory: string | undefined,
     missionID: string,
     page: { after: number; limit: number },
   ): Promise<MessagePage>;
+  /** Changes the title, or whether the Mission is archived; absent fields stay. */
   update(
     directory: string | undefined,
     missionID: string,
     patch: { title?: string; archived?: boolean },
   ): Promise<MissionSummary>;
-  /** Stops its agent; nothing wakes it again but a wake. */
+  /**
+   * Stops the Mission's agent; only another wake starts it again. With `cascade` its running Tasks are cancelled too,
+   * in commits of their own after the Mission's. The call can be repeated: a crash in between leaves Tasks running that
+   * a second abort cancels, and `once` is recorded last.
+   */
   abort(
     directory: string | undefined,
     missionID: string,
     body: MissionAbort,
     once?: IdempotencyKey,
   ): Promise<Accepted<MissionAborted>>;
-  /** Its conversation goes, its Tasks stay. */
+  /** Deletes the Mission's log, also while its agent works. Its Tasks stay. */
   remove(directory: string | undefined, missionID: string): Promise<void>;
+  /**
+   * Answers an open ask of the Mission's agent and makes it due. Refuses with `ask_closed`, or `invalid_request` for
+   * the wrong kind of answer.
+   */
   answer(
     directory: string | undefined,
     missionID: string,
@@ -56,19 +83,26 @@ export interface Missions {
     body: TaskAnswer,
     once?: IdempotencyKey,
   ): Promise<Accepted<MissionAnswered>>;
+  /**
+   * Builds the Mission's project archive; dispose the result to remove the file. Refuses with `not_a_git_worktree` and
+   * `rate_limited`.
+   */
   archive(directory: string, missionID: string, signal: AbortSignal): Promise<ArchiveFile>;
 }
 
+/** What `createMissions` (`service.ts`) composes the port from. */
 export type MissionsDeps = {
   store: Store;
   engine: Engine;
   tasks: Tasks;
   workspaces: Pick<Workspaces, "inspect">;
   catalog: Pick<Catalog, "find">;
+  /** The model of a new Mission: the one named, or the default. Throws when it cannot be called. */
   resolveModel: (ref: string | undefined) => ModelRef;
+  /** Rejects with `disk_low` while the disk is nearly full. */
   checkDisk: () => Promise<void>;
   archive: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
-  /** The server's word on squad production. */
+  /** Whether the operator allows squad production; undefined: a Mission's caller decides. */
   production: boolean | undefined;
   log: Log;
   now: () => Date;

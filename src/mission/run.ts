@@ -14,45 +14,67 @@ import type { Fence, Store } from "../store/store.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
-/** The port of a Mission's run; types only. */
-
+/** What a run of a Mission needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
 export type MissionDeps = {
   store: Store;
-  /** The same that HTTP calls. */
+  /** The same port that HTTP calls. */
   tasks: Tasks;
   workspaces: Pick<Workspaces, "inspect">;
   catalog: Pick<Catalog, "scan">;
   models: {
+    /** Rejects with a `ServiceError` when the model is not configured or cannot be called. */
     load(ref: ModelRef): Promise<Model>;
+    /** Another model to ask, none of those `tried`; undefined when none can be asked now. */
     fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   };
   slots: Slots;
   limits: Limits;
+  /** The operator's rules. */
   permissions: RuleTexts;
+  /** The sandbox tier of this service, recorded with each run. */
   sandbox: EventData["run.started"]["sandbox"];
-  /** The squad for phases that nobody owns. */
+  /** The general squad, for phases that no squad owns. */
   squad: string;
-  /** The server's word on squad production: undefined = the caller decides. */
+  /** Whether the operator allows squad production; undefined: the Mission's caller decides. */
   production: boolean | undefined;
+  /** This service's id, under which it claims streams. */
   worker: string;
+  /** Called with every event that this service recorded, for the metrics. */
   recorded: (events: readonly Recorded[]) => void;
   log: Log;
   now: () => Date;
 };
 
+/**
+ * One run of a Mission under a claim. It holds nothing that the log does not: whoever claims the Mission after a crash
+ * folds its log and runs the next step.
+ */
 export type MissionRun = MissionDeps & {
+  /** The Mission's session id, which is its stream. */
   stream: StreamID;
+  /** Aborts when the service stops or the claim is lost. */
   signal: AbortSignal;
+  /** The claim, checked in every commit of the run. */
   fence: Fence;
+  /** The fold, including every event that the run has recorded or read. */
   state: () => MissionState;
   chat: Conversation;
-  /** False: others came in between; ask `nextStep` again. */
+  /**
+   * Commits events through the claim and folds them in, together with what others appended. Resolves to false when
+   * `decidedAt` was given and other events came in after it: nothing was committed, so ask `nextStep` again. Rejects
+   * with `ClaimLost`.
+   */
   record: CommitEvents;
-  /** One after another, in the order of the calls: each sees what those before it did. */
+  /**
+   * Runs concurrent calls one after another, in the order they were made, so that each sees what the earlier ones did.
+   */
   inOrder: <T>(work: () => Promise<T>) => Promise<T>;
 };
 
-/** Whether a squad may be made for this Mission: the operator's word, then the caller's. */
+/**
+ * Whether a squad may be produced for this Mission: false when the operator forbids it, otherwise what the caller
+ * chose, otherwise what the operator chose.
+ */
 export const mayProduce = (
   { allowSquadProduction }: Pick<MissionState, "allowSquadProduction">,
   operator: boolean | undefined,

@@ -46,7 +46,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       now: now(),
     });
 
-  /** Commits what `decide` makes of the newest state, again when somebody else was quicker. */
+  /** Commits what `decide` returns for the newest state. When another commit came first, it folds and decides again. */
   const change = async <T extends object>(
     directory: string | undefined,
     missionID: string,
@@ -75,13 +75,13 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     }
   };
 
-  /** Tasks that run, cancelled if they still can be. */
+  /** Cancels the Mission's running Tasks. */
   const cancelTasks = async (state: MissionState, surface: string, reason: string): Promise<void> => {
     const running = (await store.dispatched(state.sessionID)).filter(({ status }) => status === "running");
     await Promise.all(
       running.map(({ taskID }) =>
         tasks.cancel(state.directory, taskID, { surface, reason }).catch((error: unknown) => {
-          // It ended by itself, or was deleted: what was wanted.
+          // It ended by itself or was deleted, which is as good.
           if (error instanceof ServiceError && (error.code === "task_settled" || error.code === "task_not_found"))
             return;
           deps.log.warn({ task: taskID, error: messageOf(error) }, "a Mission's Task could not be cancelled");
@@ -143,7 +143,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
         status: running > 0 ? "running" : "inactive",
         tasksRunning: running,
       };
-      // The effect stands and can be repeated: the key is committed after it.
+      // The abort is committed and can be repeated, so the key may be committed after it.
       if (once !== undefined) {
         const done = await store.commit({ appends: [], once: idempotencyRecord(once, 200, answered, false) });
         if (!done.ok && done.reason === "once") return replay(done.bodyHash, done.stored, once);
@@ -156,7 +156,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
         const state = await stateOf(directory, missionID);
         await store.orphans.leave(state.sessionID);
         if (!(await store.erase(state.sessionID, state.version))) continue;
-        // Its run is fenced off; it ends as soon as it looks.
+        // The claim of its run is void; interrupting makes the run end at once.
         await engine.interrupt(state.sessionID);
         return;
       }
@@ -192,7 +192,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
 
     async archive(directory, missionID, signal) {
       const state = await stateOf(directory, missionID);
-      // Places in the queue are of this moment, and would make every archive another.
+      // Without places in the queue, which change from moment to moment and would make every archive different.
       return deps.archive(state, statusFrom(state, await store.dispatched(state.sessionID)), signal);
     },
   };

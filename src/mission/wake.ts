@@ -13,8 +13,8 @@ import { titleOf } from "../domain/task/title.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 
 /**
- * A Mission begins, or goes on with a new direction. Of wakes at the same time one makes the Mission, which the store
- * sees to by its name; the others wake that.
+ * Starts a Mission or gives it new direction. Of concurrent wakes of a new id one creates the Mission, because the
+ * store keeps its name unique; the others then wake that one.
  */
 export const createWake =
   (deps: MissionsDeps, stateOf: (directory: string, missionID: string) => Promise<MissionState>): Missions["wake"] =>
@@ -98,7 +98,7 @@ export const createWake =
 const withoutText =
   "The user woke you without a text. Look where the Mission stands with `task_status`, and go on; say what you need if you cannot.";
 
-/** It was deleted in this moment: the wake begins a new one. */
+/** The Mission was deleted in the meantime, so the wake starts a new one. */
 const gone = (error: unknown): undefined => {
   if (error instanceof ServiceError && error.code === "mission_not_found") return undefined;
   throw error;

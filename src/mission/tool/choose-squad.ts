@@ -11,12 +11,13 @@ import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
 
 /**
- * Which squad does a phase. From a healthy, complete catalog only: a squad that owns it; else, where the operator has
- * authorised it, one that is made for it first; else a general one. Never outside a set that the user chose.
+ * Chooses the squad for a phase, from a healthy and complete catalog only: a squad that owns the phase; otherwise,
+ * where squad production is authorised, one that has to be produced first; otherwise a general squad. Never a squad
+ * outside a set that the user chose.
  */
 
 export type SquadChoice =
-  /** `general`: nobody owns the phase, and why this one does it all the same. */
+  /** `general`: why this squad is used although it does not own the phase. */
   { ok: true; found: CatalogEntry; general?: string } | { ok: false; why: string };
 
 export const recommendedSquads = async (
@@ -33,7 +34,7 @@ export const recommendedSquads = async (
   }
 };
 
-/** Why no squad may be made for this phase; undefined: one may. */
+/** Why no squad may be produced for this phase; undefined: one may. */
 export const whyNoProduction = (run: MissionRun, phase: PlannedPhase): string | undefined => {
   const state = run.state();
   if (state.squads.length > 0)
@@ -48,7 +49,7 @@ export const whyNoProduction = (run: MissionRun, phase: PlannedPhase): string | 
   return tried >= productionTries ? `a squad was tried ${tried} times for this phase` : undefined;
 };
 
-/** A production that failed is tried again as often as any Task. */
+/** Productions tried for one phase, as many as for any Task of a phase. */
 export const productionTries = 3;
 
 export const chooseSquad = async (
@@ -92,7 +93,7 @@ export const chooseSquad = async (
     : picked;
 };
 
-/** Nobody owns it, and none is made: one of the set that the user chose, else the configured one. */
+/** No squad owns the phase and none is produced: one of the set that the user chose, otherwise the configured one. */
 const general = (run: MissionRun, scan: Scan, wanted: string | undefined): SquadChoice => {
   const { squads: set, productPillar } = run.state();
   const id = wanted ?? set[0] ?? run.squad;
@@ -104,7 +105,7 @@ const general = (run: MissionRun, scan: Scan, wanted: string | undefined): Squad
   return { ok: true, found };
 };
 
-/** A production was begun for the phase, and came to nothing that can be used. */
+/** A production was started for the phase, and no usable squad resulted. */
 const isGivenUp = (state: MissionState, phase: PlannedPhase): boolean => {
   const last = productionsOf(state, phase.id).at(-1);
   return last !== undefined && last.ends.length > 0 && producedFor(state, phase.id) === undefined;

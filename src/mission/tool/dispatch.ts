@@ -18,8 +18,8 @@ import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
- * A phase becomes a Task. The Task, the Mission's record of it and the budget that is reserved for it are one commit,
- * under the Mission's claim and at the version it was decided on: a call that runs again finds its Task.
+ * Turns a phase into a Task. The Task, the Mission's record of it and its reserved budget are one commit, under the
+ * Mission's claim and at the version it was decided at; a call that runs again finds its Task.
  */
 
 const input = z.strictObject({
@@ -79,7 +79,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     return failed(
       `Expected the id of a phase of the plan (${idsOf(run.state())}), got ${JSON.stringify(given.phase)}. Nothing was dispatched.`,
     );
-  // Found again after a restart: it has its files.
+  // The Task was created before a restart and has its files.
   const known = run.state().tasks.some((task) => task.callID === callID);
   const attachments = known ? [] : await filesOf(run, [...new Set(given.attachments)]);
   if (typeof attachments === "string") return failed(`${attachments} Nothing was dispatched.`);
@@ -110,7 +110,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
 
 const idsOf = ({ plan }: MissionState): string => plan.map(({ id }) => id).join(", ") || "there is none yet: call plan";
 
-/** What stands against dispatching a phase now. */
+/** Why the phase cannot be dispatched now; undefined: it can. */
 const barOf = (state: MissionState, phase: PlannedPhase, brief: string): string | undefined => {
   const now = phaseState(state, phase);
   if (now === "running" || now === "producing") return `Phase ${phase.id} is under way (${now}).`;
@@ -125,7 +125,7 @@ const barOf = (state: MissionState, phase: PlannedPhase, brief: string): string 
   return undefined;
 };
 
-/** The files that are named: the user's by their names, artifacts of Tasks by their ids. Text: why not. */
+/** The named files: the user's by name, artifacts of Tasks by id. A string says why they cannot be attached. */
 const filesOf = async (run: MissionRun, names: readonly string[]): Promise<AttachmentRef[] | string> => {
   const { attachments, tasks } = run.state();
   const folds = names.some((name) => isID("art", name))
@@ -150,7 +150,10 @@ const filesOf = async (run: MissionRun, names: readonly string[]): Promise<Attac
     : files;
 };
 
-/** What the phases before this one left, and how it is judged. Words of the service, beside the agent's brief. */
+/**
+ * What earlier phases left, and how the phase is accepted: the service's message to the squad, in addition to the
+ * agent's brief.
+ */
 const handoverOf = (state: MissionState, phase: PlannedPhase): string => {
   const before = phase.after.flatMap((id) => {
     const other = state.plan.find((one) => one.id === id);
@@ -175,18 +178,18 @@ const handoverOf = (state: MissionState, phase: PlannedPhase): string => {
   ].join("\n\n");
 };
 
-// ---- the commit ----------------------------------------------------------------------------------------------------
+// ---- Creating the Task ---------------------------------------------------------------------------------------------
 
-/** A squad's revision; `general`: it does not own the phase, and why it does it all the same. */
+/** A squad's revision. `general`: why it is used although it does not own the phase. */
 type Chosen = { id: string; version: string; digest: string; general?: string };
 
 export type TaskPlan = {
   callID: string;
   phase: PlannedPhase;
   brief: string;
-  /** What stands against it, at the state that the commit is made at. */
+  /** Why the Task must not be created; asked again for each state that the commit is tried at. */
   bar: (state: MissionState) => string | undefined;
-  /** Text: why there is none. */
+  /** The squad to use; a string says why there is none. */
   squad: () => Promise<Chosen | string>;
   body: Omit<TaskCreate, "productPillar" | "attachments">;
   attachments: readonly AttachmentRef[];
@@ -221,7 +224,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
   }
 };
 
-/** The Task's id; `again`: the Mission's log has moved on. */
+/** Resolves to the Task's id, to "again" when the Mission's log has moved on, or to the refusal. */
 const create = async (
   run: MissionRun,
   { callID, phase, brief, body, attachments, handover, production }: TaskPlan,
@@ -273,7 +276,7 @@ const create = async (
         promptProfile: squad.id,
         source: "mission",
         ...(budget === null ? {} : { budget }),
-        // What a later phase is to start from has to be on the project's branch.
+        // A later phase starts from the project's branch, so the result has to land there.
         ...(git === undefined || git.head === null ? {} : { landing: "commit" as const }),
       },
       undefined,

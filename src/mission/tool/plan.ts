@@ -7,9 +7,9 @@ import type { Tool } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 import { planSummary } from "./task.ts";
 
-/** The plan, and the agent's word on the whole. */
+/** The tools that write the plan and that declare the Mission's outcome. */
 
-/** What one fact can hold beside its frame. */
+/** Largest plan in bytes, so that its event stays below the limit of 64 KiB. */
 const planBytes = 48 * 1024;
 
 const id = z

@@ -11,9 +11,12 @@ import { whyNoProduction, recommendedSquads } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
 import type { MissionRun } from "../run.ts";
 
-/** A phase that no squad owns: one visible Task that makes one squad for it, one at a time for a project and phase. */
+/**
+ * Produces a squad for a phase that no squad owns: one visible Task that writes it, and only one at a time for a
+ * project and phase.
+ */
 
-/** The squad whose Orchestrator makes squads, and the identity of a Task that does. */
+/** The squad that produces squads, and the identity recorded with its Task. */
 const profile = "advanced";
 const identity = "squad-sdk";
 
@@ -54,10 +57,10 @@ export const produceTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
   run: (request, { callID }) => run.inOrder(() => produce(run, request, callID)),
 });
 
-/** As a package's `owns` may have it. */
+/** The form of a phase in a package's `owns`. */
 const ownable = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\/[a-z0-9]+(?:-[a-z0-9]+)*)?$/;
 
-/** Longer than a look into the store and a commit can take. */
+/** Milliseconds; longer than a look into the store and a commit can take. */
 const lockMs = 10_000;
 
 const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: string): Promise<ToolResult> => {
@@ -70,7 +73,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
     return failed(
       `Expected words or domain/phase in \`phase\` of ${phase.id} in the plan, for the squad to own, got "${phase.phase}". Nothing was begun.`,
     );
-  // Found again after a restart: it was judged then.
+  // The Task was created before a restart, and the rules were checked then.
   const known = tasks.some((task) => task.callID === callID);
   if (!known) {
     const problem = await problemOf(run, phase, given.squad);
@@ -78,7 +81,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
   }
   using lock = await lockName(`production ${project} ${owned}`, lockMs);
   if (lock === undefined) return failed("Another Mission begins a squad for this phase just now. Try again.");
-  // Awaited here, or the lock would be gone before the Task stands.
+  // Awaited inside the lock's scope; otherwise it would be released before the Task is committed.
   return await makeTask(run, {
     callID,
     phase,
@@ -109,7 +112,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
   });
 };
 
-/** Each rule of a production, before anything is begun. */
+/** Checks each rule of squad production before anything is created. */
 const problemOf = async (
   run: MissionRun,
   phase: Parameters<typeof whyNoProduction>[1],
@@ -126,7 +129,7 @@ const problemOf = async (
   return undefined;
 };
 
-/** As the embedded rules can read it too (model/builtin/role/squad-author.ts). */
+/** In a form that the built-in model reads, too (model/builtin/role/squad-author.ts). */
 const requestOf = (given: z.infer<typeof input>, phase: string, pillar: string): string =>
   [
     `Make the squad \`${given.squad}\`, which owns the phase \`${phase}\`.`,

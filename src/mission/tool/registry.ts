@@ -8,7 +8,7 @@ import { produceTool } from "./produce-squad.ts";
 import { recommendTool } from "./choose-squad.ts";
 import { cancelTool, evidenceTool, messageTool, statusTool } from "./task.ts";
 
-/** What a Mission's agent can do: plan, dispatch and look. No files, no shell, no code of its own. */
+/** The tools of a Mission's agent: plan, dispatch and observe. No files, no shell. */
 export const createMissionTools = (run: MissionRun): Tool[] =>
   [
     planTool(run),
@@ -24,7 +24,7 @@ export const createMissionTools = (run: MissionRun): Tool[] =>
     finishTool(run),
   ] as Tool[];
 
-/** The same as a Task's note. */
+/** A Task's `note` under another name. */
 const remember: typeof note = {
   ...note,
   name: "remember",

@@ -8,9 +8,9 @@ import { markForeign, failed, truncateMiddle, maxOutput, ok } from "../../tool/r
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 
-/** How the Mission looks at its Tasks, and speaks to them. */
+/** The tools by which the Mission's agent reads and steers its Tasks. */
 
-/** The plan and the Tasks, for the agent. */
+/** The plan and the Tasks as JSON, for the agent. */
 export const planSummary = (state: MissionState): string =>
   JSON.stringify(
     {
@@ -218,7 +218,7 @@ const ownTask = async (run: MissionRun, taskID: string): Promise<{ taskID: strin
         }), got ${JSON.stringify(taskID)}.`,
       );
 
-/** What a caller would be refused with, as words for the model. */
+/** Turns a `ServiceError` into a failed result for the model; retryable ones are thrown. */
 const refusing = async (work: () => Promise<ToolResult>): Promise<ToolResult> => {
   try {
     return await work();

@@ -5,7 +5,7 @@ import type { Claim } from "../../store/store.ts";
 import { openConversation } from "../../task/session/conversation.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 
-/** What a Mission's run works with, and how it is opened from a claim. */
+/** Opens a run from a claim: folds the log and composes what the run needs. */
 
 export const openMission = async (
   deps: MissionDeps,
@@ -25,7 +25,7 @@ export const openMission = async (
       if (belongsTo(event, stream, true)) applyEvent(chat, event);
     },
     recorded: deps.recorded,
-    // What a dispatch or a wake wrote.
+    // Events that a dispatch or a wake committed to this stream.
     missed: deps.recorded,
   });
   let last: Promise<unknown> = Promise.resolve();

@@ -5,8 +5,8 @@ import { productionProblems } from "../../squad/production.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
- * A squad was made: the catalog is read again, and the squad is used only when it stands there as it was staged, by
- * id, version and complete digest, in the project, healthy, not shadowed, and within the limits.
+ * Verifies a produced squad: the catalog is read again, and the squad is used only when it is there as it was staged
+ * (id, version and full digest), in the project's scope, healthy, not shadowed, and within the limits.
  */
 export const verifyProducedSquad = async (run: MissionRun, task: Dispatched): Promise<DomainEvent> => {
   const made = (await run.store.state(task.taskID))?.installed?.squad ?? null;

@@ -1,7 +1,10 @@
 import type { MissionState } from "../../domain/state/mission.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
 
-/** What a Mission's agent is told beside its conversation. It changes with a wake that changes it, and else never. */
+/**
+ * The system prompt of a Mission's agent. It changes only with a wake that changes the Mission's settings, so that
+ * providers can cache it.
+ */
 
 const handbook = `You lead one Mission: a goal of the user's that takes many Tasks, over hours or weeks, in a project on a server. You plan it, have squads do each part as a Task, judge what they deliver, and speak with the user. You write no code and touch no files.
 

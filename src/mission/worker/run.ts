@@ -25,8 +25,8 @@ import { missionSystemOf } from "./prompt.ts";
 import { createMissionTools } from "../tool/registry.ts";
 
 /**
- * Moves one Mission: claim, fold, and then `nextStep` again and again. There is no other way in and no resume path. It
- * ends as soon as there is nothing for its agent to do, and costs nothing until it is due again.
+ * Runs one Mission: claims it, folds its log, and carries out `nextStep` until there is nothing to do for its agent.
+ * There is no other way in and no resume path. Between runs a Mission costs nothing until it is due again.
  */
 
 export const createRunMission =
@@ -37,7 +37,7 @@ export const createRunMission =
       if (run !== undefined) await move(run).catch((error: unknown) => failUnexpectedly(run, error));
     });
 
-/** Deaths with the same calls under way after which they are taken to crash the service. */
+/** Number of deaths with the same calls under way after which the calls are considered to crash the service. */
 const crashLoop = 3;
 
 const move = async (run: MissionRun): Promise<void> => {
@@ -103,20 +103,23 @@ const move = async (run: MissionRun): Promise<void> => {
   }
 };
 
-/** A quota's time has not come: whoever woke it did not know. */
+/** The Mission is deferred for a quota and its due time was early. */
 const isEarly = (run: MissionRun): boolean => {
   const { deferred, input, reply } = run.state();
   return deferred !== null && run.now().getTime() < Date.parse(deferred.until) && input <= (reply?.read ?? 0);
 };
 
-/** The time that the agent set for itself is over. */
+/** Records a wake when the time that the agent set for itself has come. */
 const hearTime = async (run: MissionRun): Promise<void> => {
   const { finished, aborted, version } = run.state();
   if (finished?.wakeAt == null || aborted !== null || Date.parse(finished.wakeAt) > run.now().getTime()) return;
   await run.record([{ type: "mission.woken", data: { sessionID: run.stream, by: "time" } }], { decidedAt: version });
 };
 
-/** Leaves it until then. False: something came in. A Task's end that the due mark may have covered is looked for. */
+/**
+ * Parks the Mission until `until`. Resolves to false when something came in. A Task may have ended just before its due
+ * time was overwritten here, so ends are looked for once more.
+ */
 const rest = async (run: MissionRun, until: Date): Promise<boolean> => {
   const { version } = run.state();
   const due = { ...dueNow(run.now(), "normal"), at: until };
@@ -136,7 +139,10 @@ const takeTurn = async (run: MissionRun): Promise<void> => {
   if (turn !== undefined) await runAgent(turn);
 };
 
-/** Calls that an earlier run left open: each writes to our log alone and finds there what it has done. */
+/**
+ * Ends calls that an earlier run left open. Each writes only to the log and finds there what it has already done, so
+ * running it again is safe.
+ */
 const recover = async (run: MissionRun): Promise<void> => {
   const open = new Set(run.state().open.map(({ callID }) => callID));
   const calls = (run.chat.turn?.reply.calls ?? []).filter(({ callID }) => open.has(callID));
@@ -153,7 +159,7 @@ const recover = async (run: MissionRun): Promise<void> => {
   await runCalls(await turnOf(run), calls);
 };
 
-/** A Mission's tools touch no files. */
+/** A placeholder: a Mission's tools touch no files. */
 const nowhere = { root: "", inside: "", files: { inside: (path: string) => path } } as unknown as Workspace;
 
 const turnOf = async (run: MissionRun): Promise<AgentSession> => {
@@ -171,7 +177,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     facts: { checks: [], detected: {}, pillar: run.state().productPillar },
     teammates: [],
     system,
-    // A Mission goes on for as long as its Tasks; what bounds it is its budget over the tree.
+    // A Mission lasts as long as its Tasks; it is bounded by its budget over all of them.
     limits: { ...run.limits, steps: none, tokens: none, minutes: none },
     rules: compileRules(run.permissions, null),
     store,
@@ -185,7 +191,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     },
     async record(events, decidedAt) {
       await run.record(events, decidedAt === undefined ? {} : { decidedAt });
-      // What ended meanwhile is read with the next request.
+      // Tasks that ended meanwhile are read with the next request.
       if (events.some(({ type }) => type === "tool.finished")) await recordTaskEnds(run);
     },
     wanted: () => nextStep(run.state()).kind === "turn",
@@ -228,7 +234,7 @@ const sleep: AgentSession["sleep"] = (ms, signal) =>
     signal?.addEventListener("abort", end, { once: true });
   });
 
-/** The agent cannot go on: it sleeps, and a wake tries again. */
+/** The agent cannot continue: it sleeps, and a wake tries again. */
 const failTurn = async (run: MissionRun, failure: TurnFailure): Promise<void> => {
   const { version, model } = run.state();
   const event: DomainEvent = {
@@ -250,7 +256,10 @@ const failTurn = async (run: MissionRun, failure: TurnFailure): Promise<void> =>
   await run.record([event], { decidedAt: version });
 };
 
-/** What nobody foresaw stops this Mission, and only it. What the store cannot take now is tried again later. */
+/**
+ * An unforeseen error fails this Mission's turn only. Errors that are worth a retry are thrown, and the engine tries
+ * again later.
+ */
 const failUnexpectedly = async (run: MissionRun, error: unknown): Promise<void> => {
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;

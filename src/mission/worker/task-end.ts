@@ -9,11 +9,11 @@ import type { MissionRun } from "../run.ts";
 import { verifyProducedSquad } from "./produced-squad.ts";
 
 /**
- * What became of a Mission's Tasks, as facts of its own: one for each ended attempt that its fold lacks, in a commit at
- * the version it was decided at. So whatever is lost, doubled or late, each is told exactly once.
+ * Records what became of a Mission's Tasks: one event for each ended attempt that its fold lacks, committed at the
+ * version it was decided at. So each end is recorded exactly once, even if a nudge is lost, doubled or late.
  */
 
-/** The longest of a Task's last words that its Mission is told. */
+/** Longest text of a Task's last reply or error that is recorded, in characters. */
 const longestWords = 4000;
 
 export const recordTaskEnds = async (run: MissionRun): Promise<void> => {
@@ -86,7 +86,10 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
   );
 };
 
-/** How long the attempt that ended so worked. An attempt before the newest one is folded anew: hardly ever. */
+/**
+ * Minutes that the ended attempt worked. For an attempt before the newest one the Task's log is folded anew, which is
+ * rare.
+ */
 const minutesOf = async ({ store }: MissionRun, { stream, version, at }: Recorded): Promise<number> => {
   let state = await store.state(stream);
   if (state?.version !== version) {
