@@ -6,17 +6,30 @@ import type { Store } from "../store/store.ts";
 import type { ArchiveFile } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
-/** The port. */
-
+/** What archives are built from. */
 export type ArchiveDeps = {
   store: Store;
   workspaces: Workspaces;
   limits: Limits;
-  /** Takes secrets out of the execution flow once more. */
+  /** Removes secrets from the execution flow, in addition to what the store removed. */
   redact: (text: string) => string;
 };
 
+/**
+ * Builds project archives: one ZIP with the tracked files of a project and the record of the work in it. The same Task
+ * or Mission in the same state gives the same bytes.
+ *
+ * Both methods resolve to a finished ZIP in a temporary file; dispose it to remove the file. They reject with
+ * `not_a_git_worktree`, with `rate_limited` while `limits.archives` are being built or sent, with `internal` after
+ * `limits.archiveSeconds`, and with the signal's reason when `signal` aborts. Files beyond the archive's limits are
+ * left out and listed in its manifest. A crash leaves at most the temporary file.
+ */
 export type Archiver = {
+  /** The Task's tree, execution flow, logs and artifacts, as of `state`. */
   ofTask: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
+  /**
+   * The project's tracked files on disk, the Mission's execution flow and logs, and those of each of its Tasks, as of
+   * `state`.
+   */
   ofMission: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
 };

@@ -5,7 +5,7 @@ import type { Blobs } from "../store/store.ts";
 import { nameEntries, type Omitted, type Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
-/** The artifacts of a Task in an archive, under their own names as far as those are safe and not taken. */
+/** Adds a Task's artifacts, under their own names where those are safe and free. */
 
 export const addArtifacts = async (
   zip: Zip,
@@ -32,11 +32,11 @@ export const addArtifacts = async (
   return { files, omitted };
 };
 
-/** Several may have one name: the later ones get a number, in the order in which they came. */
+/** Names for the artifacts; when several have one name, later ones get a number. */
 const named = (artifacts: readonly Artifact[], folder: string): { artifact: Artifact; name: string }[] => {
   const listed = artifacts.map((artifact) => {
     const own = entry(artifact.filename);
-    // A name that no archive may hold is replaced as a whole.
+    // A name that no archive may hold is replaced by the artifact's id.
     const held = nameEntries([own], folder).entries.length > 0;
     return { ...(held ? own : entry(artifact.artifactID)), artifact };
   });

@@ -3,13 +3,13 @@ import { encodePath } from "../workspace/file/path.ts";
 import type { TrackedFile } from "../workspace/object/commit-file.ts";
 
 /**
- * What of a listing may enter an archive, and under which name. The listing is hostile: names must not lead out of
- * the folder they are unpacked in, on any system.
+ * Decides which files of a listing enter an archive, and under which names. The listing is not trusted: on no system
+ * may a name lead out of the folder it is unpacked in.
  */
 
 export type Omitted = { path: string; reason: string };
 
-/** What is still free in an archive, and what is said of a file for which that is too little. */
+/** Bytes that are still free in an archive, and the reason given for a file that does not fit. */
 export type Room = { left: number; readonly full: string };
 
 export const roomOf = ({ archiveBytes }: { archiveBytes: number }): Room => ({
@@ -21,7 +21,7 @@ export type Named = TrackedFile & { name: string };
 
 const longest = 4096;
 
-/** Sorted by path; `name` is safe, unique without regard to case, and below `folder`. */
+/** Sorted by path. `name` is safe, unique without regard to case, and below `folder`. */
 export const nameEntries = <T extends TrackedFile>(
   listed: readonly T[],
   folder: string,
@@ -69,7 +69,7 @@ const parentsOf = (path: string): string[] => {
   return parents;
 };
 
-/** An unmerged path stands once for every side. */
+/** An unmerged path is listed once per side; keep one entry. */
 const distinct = (omitted: readonly Omitted[]): Omitted[] =>
   [...new Map(omitted.map((item) => [item.path, item])).values()].toSorted((a, b) => (a.path < b.path ? -1 : 1));
 
@@ -81,7 +81,7 @@ const safeName = (path: string): string =>
     [...encodePath(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""),
   );
 
-/** Names that are one name on some systems. */
+/** Maps names to one text that are the same name on some file systems. */
 const fold = (name: string): string => name.normalize("NFC").toUpperCase().toLowerCase();
 
 const freeName = (name: string, taken: (folded: string) => boolean): string => {
@@ -100,8 +100,8 @@ const looksSecret = (path: string): boolean => {
 };
 
 /**
- * Why a link is left out: only one that leads, by its words alone, to a place inside the archive is kept. `..` may
- * stand only in front, for behind a name it could lead elsewhere through another link.
+ * Why a link is left out; undefined: it is kept. Only a link whose text alone leads to a place inside the archive is
+ * kept. `..` is allowed only at the front: after a name it could lead elsewhere through another link.
  */
 export const linkFault = (path: string, target: Buffer): string | undefined => {
   const text = target.toString("latin1");

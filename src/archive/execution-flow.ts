@@ -10,7 +10,7 @@ import { createReads } from "../task/query/read.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import type { Zip } from "./zip.ts";
 
-/** How a Task went, in an archive: what HTTP answers of it, its events, and their ledger. */
+/** The execution flow of a Task in an archive: what HTTP answers about it, its events and their ledger. */
 
 export const flowFolder = "execution-flow/";
 
@@ -20,7 +20,7 @@ export const addFlow = async (
   folder: string,
   { store, workspaces, redact }: ArchiveDeps,
 ) => {
-  // The Task's own last change stands for the present, or no two archives would be the same.
+  // The Task's last change serves as the current time; otherwise no two archives would be equal.
   const reads = createReads({ store, workspaces, now: () => new Date(state.updatedAt) });
   const [task, board, { messages }, recorded] = await Promise.all([
     reads.get(state.taskID),
@@ -28,7 +28,7 @@ export const addFlow = async (
     reads.messages(state.taskID, { after: 0, limit: Number.MAX_SAFE_INTEGER }),
     eventsOf(store, state.taskID, state.version),
   ]);
-  // The metadata is the caller's own, and stays as it was given.
+  // The metadata is the caller's own and stays unchanged.
   const clean = <T>(value: T): T => mapStrings(value, redact);
   const { metadata } = state;
   const events = recorded.map((event) =>

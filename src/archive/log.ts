@@ -5,7 +5,7 @@ import type { Blobs } from "../store/store.ts";
 import type { Omitted, Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
-/** The whole outputs of calls and checks in an archive, each under the number of its event, byte for byte. */
+/** The full outputs of calls and checks in an archive, each named by its event's number, byte for byte. */
 
 type Around = { store: { blobs: Pick<Blobs, "get"> }; redact: (text: string) => string; room: Room };
 
@@ -31,7 +31,7 @@ export const addLogs = async (
       omit("its bytes are gone from the data folder");
       continue;
     }
-    // Cleaned, it would no longer be what the ledger has the hash of.
+    // Redacted bytes would no longer match the hash in the ledger, so the log is left out.
     const text = bytes.toString();
     if (redact(text) !== text) {
       omit("it holds what has the form of a secret");

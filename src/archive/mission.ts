@@ -21,7 +21,10 @@ import { addLogs } from "./log.ts";
 import { addProject, onDisk } from "./project.ts";
 import type { Zip } from "./zip.ts";
 
-/** A Mission's archive: the tracked files of its project's directory as they are, its flow, and each of its Tasks'. */
+/**
+ * A Mission's archive: the tracked files of its project's directory on disk, its execution flow, and those of its
+ * Tasks.
+ */
 export const addMission = async (
   zip: Zip,
   state: MissionState,
@@ -45,7 +48,7 @@ export const addMission = async (
   const own = await flowOf(state, status, deps);
   const files = await addFiles(zip, flowFolder, own.flow);
   const omitted: Omitted[] = [];
-  // The logs and artifacts of all its Tasks share what one archive may hold of them.
+  // The logs and artifacts of all Tasks share one limit.
   const around = { ...deps, room: roomOf(deps.limits) };
   const add = (added: { files: ArchivedFile[]; omitted: Omitted[] }) => {
     files.push(...added.files);
@@ -97,7 +100,7 @@ const flowOf = async (
   const events = recorded.map((event) => frameOf(mapStrings(event, redact), missionID));
   const flow = missionFlowOf({
     mission: mapStrings({ ...rowOf(state), directory, project, tasks }, redact),
-    // The Mission's own last change stands for the present.
+    // The Mission's last change serves as the current time.
     status: mapStrings({ ...status, generatedAt: state.updatedAt }, redact),
     messages: mapStrings(messages, redact),
     events,

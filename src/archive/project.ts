@@ -8,23 +8,25 @@ import type { TrackedContent, TrackedFile, TrackedReader } from "../workspace/ob
 import { linkFault, type Named, nameEntries, type Omitted } from "./entry.ts";
 import type { AddedEntry, Zip } from "./zip.ts";
 
-/** The tracked files of a project in an archive. Never `git archive`, whose attributes change what it writes. */
+/**
+ * The tracked files of a project in an archive. `git archive` is not used, because attributes change what it writes.
+ */
 
 export type Source = {
   commit: string | null;
   listed: TrackedFile[];
-  /** The user's own files, which are no work of the Task's. */
+  /** Files of the user that are not the Task's work. */
   untracked: ReadonlySet<string>;
   reader: TrackedReader;
 };
 
 type Archived = { files: ArchivedFile[]; omitted: Omitted[]; warnings: Omitted[]; complete: boolean };
 
-/** Entries that are read before their turn. */
+/** Entries that are read ahead. */
 const ahead = 16;
 const longestTurnMs = 10;
 
-/** What git tracks in a folder, as it stands on disk. */
+/** The files that Git tracks in a folder, read from disk. */
 export const onDisk = async (
   root: string,
   git: Git | undefined,
@@ -103,7 +105,7 @@ export const addProject = async (
   return { files, omitted: omitted.toSorted((a, b) => (a.path < b.path ? -1 : 1)), warnings, complete };
 };
 
-/** In order, several ahead: one waits for the disk while another is compressed. */
+/** Reads in order, several entries ahead: one waits for the disk while another is compressed. */
 async function* readAhead(
   entries: readonly Named[],
   reader: TrackedReader,
@@ -114,7 +116,7 @@ async function* readAhead(
   let since = performance.now();
   try {
     for (const entry of entries) {
-      // Small files are read and compressed at once: others have their turn in between.
+      // Small files are read and compressed synchronously, so let other work run in between.
       if (performance.now() - since > longestTurnMs) {
         await setImmediate();
         since = performance.now();

@@ -9,17 +9,14 @@ import { addMission } from "./mission.ts";
 import { addTask } from "./task.ts";
 import { createZip, type Zip } from "./zip.ts";
 
-/**
- * Project archives: the tracked files of a project and how the work in it went, as one ZIP. The same Task in the same
- * state gives the same bytes. This file has them made, a few at a time; `task.ts` and `mission.ts` say what is in them.
- */
+/** Builds archives, a limited number at a time; `task.ts` and `mission.ts` define what is in them. */
 
-/** Says what is in the archive, all of it but this manifest. */
+/** Adds everything to the archive except the manifest, which it resolves to. */
 type Fill = (zip: Zip, signal: AbortSignal) => Promise<Manifest | MissionManifest>;
 
 const same = (text: string): string => text;
 
-/** Refuses with `not_a_git_worktree`, and with `rate_limited` while as many are built or sent as may be. */
+/** See `Archiver`. `dataDir`: the temporary files are in its folder `tmp`. */
 export const createArchiver = ({
   dataDir,
   redact = same,

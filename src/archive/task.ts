@@ -13,7 +13,7 @@ import { addProject, notAWorktree, onDisk, type Source } from "./project.ts";
 import { untrackedOf } from "./untracked.ts";
 import type { Zip } from "./zip.ts";
 
-/** A Task's archive: the tracked files of its tree, its execution flow, its artifacts. */
+/** A Task's archive: the tracked files of its tree, its execution flow and its artifacts. */
 export const addTask = async (
   zip: Zip,
   state: TaskState,
@@ -41,7 +41,10 @@ export const addTask = async (
   };
 };
 
-/** The Task's own worktree; the project's files when it works in place; else the repository's objects. */
+/**
+ * The files to archive: those of the Task's worktree, or of the project when the Task works in place, otherwise those
+ * of a commit.
+ */
 const sourceOf = async (
   state: TaskState,
   { store, workspaces }: ArchiveDeps,
@@ -66,7 +69,7 @@ const sourceOf = async (
         commit: commitOf(state) ?? standing.commit,
       };
     } catch (error) {
-      // A worktree may go in this moment, its retention over; its commits tell then.
+      // Retention may remove the worktree at this moment; its commits are used then.
       if (inPlace || existsSync(opened.root)) throw error;
     }
   const project = (await workspaces.inspect(directory)).git;
@@ -79,5 +82,5 @@ const sourceOf = async (
   return { kind: "commit", commit, listed, untracked, reader: createCommitReader(git, listed, signal) };
 };
 
-/** What the Task's tree is now, or is based on. */
+/** The commit that the Task's tree is at or based on. */
 const commitOf = (state: TaskState): string | null => commonOf(state).git.headCommit;

@@ -4,9 +4,9 @@ import { splitNul } from "../workspace/git/output.ts";
 import type { Git } from "../workspace/git/git.ts";
 
 /**
- * Paths that git did not know in the user's directory when the Task began, and that the Task has not changed: they are
- * in its snapshot, and not its work. Relative to the project's folder. `commit`: the Task's tree, or undefined for what
- * stands in its worktree, where `git` is.
+ * Paths that Git did not track in the user's directory when the Task began and that the Task has not changed: they are
+ * in its snapshot but are not its work. Relative to the project's folder. `commit`: the Task's tree; undefined: compare
+ * with the worktree that `git` is in.
  */
 export const untrackedOf = async (
   state: TaskState,

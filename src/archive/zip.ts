@@ -6,32 +6,38 @@ import { finished, pipeline } from "node:stream/promises";
 import { ZipFile } from "yazl";
 
 /**
- * A ZIP file written once, from front to back, the same bytes for the same entries. Small files are compressed several
- * ahead in zlib's threads; how far ahead is bounded, so memory does not grow with the archive.
+ * Writes a ZIP file in one pass, with the same bytes for the same entries. Small files are compressed several ahead in
+ * zlib's threads; how far ahead is bounded, so memory does not grow with the archive.
  */
 
 export interface Zip {
-  /** Resolves when there is room for the next entry; `done` once the bytes have gone by. Names are relative. */
+  /**
+   * Adds an entry; resolves when the next one can be added. `done` resolves once the entry is written. Names are
+   * relative.
+   */
   add(name: string, mode: number, content: Buffer | Readable): Promise<{ done: Promise<AddedEntry> }>;
-  /** Resolves with the file's size when it is on disk and its directory was found to be whole. */
+  /** Resolves to the file's size in bytes once it is on disk and its directory was found to be complete. */
   finish(): Promise<number>;
-  /** Resolves when nothing is written any more, after a failure too. */
+  /** Resolves when nothing is being written any more; also call it after a failure. */
   close(): Promise<void>;
 }
 
 export type AddedEntry = { bytes: number; sha256: string };
 
-/** What may be under way between two gates. */
+/** Bytes and entries that may be in flight between two gates. */
 const windowBytes = 8 * 1024 * 1024;
 const windowEntries = 256;
 
-/** The same local day for every entry; the format has no zone. Not its first day, which yazl clamps by its own zone. */
+/**
+ * The same local date for every entry, because the format has no time zone. Not the format's first day, which yazl
+ * clamps by its own zone.
+ */
 const day = () => new Date(1980, 0, 3);
 
 const packed =
   /\.(7z|aac|apk|avif|br|bz2|docx|flac|gif|gz|heic|jar|jpe?g|lz4|m4a|mkv|mov|mp[34]|odt|ogg|opus|pdf|png|pptx|rar|tgz|webm|webp|whl|woff2?|xlsx|xz|zip|zst)$/i;
 
-/** Rejects from every method when the signal aborts or writing fails. The file is the caller's to remove. */
+/** Every method rejects when the signal aborts or writing fails. The caller removes the file. */
 export const createZip = (path: string, signal: AbortSignal): Zip => {
   const zip = new ZipFile();
   const failure = Promise.withResolvers<never>();
@@ -48,7 +54,7 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
 
   let entries = 0;
   let [pendingBytes, pendingEntries] = [0, 0];
-  /** Opens when the last gate entry's turn has come: everything before it is written. */
+  /** Resolves when the last gate entry is being written, that is when everything before it has been. */
   let gate: Promise<unknown> = Promise.resolve();
 
   const addStream = (name: string, options: object, stream: Readable): Promise<AddedEntry> => {
@@ -86,7 +92,7 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
         const sha256 = createHash("sha256").update(content).digest("hex");
         return { done: Promise.resolve({ bytes: content.length, sha256 }) };
       }
-      // Only an entry that is asked for its bytes tells how far the writer is.
+      // Only entries with a lazy source show how far the writer is.
       await Promise.race([gate, failure.promise]);
       [pendingBytes, pendingEntries] = [0, 0];
       const stream = Buffer.isBuffer(content) ? Readable.from([content], { objectMode: false }) : content;
@@ -112,7 +118,7 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
 const endSignature = 0x06054b50;
 const endLength = 22;
 
-/** The size of the file, whose end record must name all entries. */
+/** Resolves to the size of the file; rejects unless its end record counts all entries. */
 const verify = async (path: string, entries: number): Promise<number> => {
   await using file = await open(path, "r");
   const { size } = await file.stat();
