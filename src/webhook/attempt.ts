@@ -6,7 +6,10 @@ import { type PostResult, postOutbound } from "../outbound/request.ts";
 import { headersFor } from "./signature.ts";
 import { type AllowedTargets, optionsFor, type TargetOptions } from "./target.ts";
 
-/** One attempt: signed, sent, and put into words. Never throws but for the caller's own signal. */
+/**
+ * One delivery attempt: signs and sends a message, and describes the outcome. Rejects only when the caller's signal
+ * aborts.
+ */
 
 export type Post = { url: string; message: string; body: string; secrets: readonly SigningSecret[] };
 export type Attempted = Attempt & { delivered: boolean; answer: PostResult | undefined };

@@ -20,24 +20,28 @@ import {
 } from "./message.ts";
 
 /**
- * From the log to what is to be delivered. A fact that is told makes it look; between two of them a Task's steps cost
- * nothing. The deliveries and how far it looked are one transaction, so that nothing is missed, and nothing told twice.
+ * Turns events of the log into deliveries. It looks when an event of a notified type was committed; other events cost
+ * nothing. The deliveries and the position up to which the log was read are one transaction, so that no delivery is
+ * missed or made twice.
  */
 
 export type FollowerDeps = {
   store: Pick<Store, "webhooks" | "position" | "since" | "state" | "mission" | "read">;
-  /** The webhooks as they are now. */
+  /** Reads the webhooks. */
   webhooks: () => Promise<readonly Webhook[]>;
-  /** Whether there was a webhook at work when they were last read. */
+  /** Whether any webhook was enabled when they were last read. */
   subscribed: () => boolean;
-  /** There is something to send. */
+  /** Called when there is something to send. */
   told: () => void;
   log: Log;
   now: () => number;
 };
 
 const pageSize = 200;
-/** So many events without anything to tell are looked through again after a crash. */
+/**
+ * After this many events without a delivery the position is written anyway; up to this many are read again after a
+ * crash.
+ */
 const unwritten = 1000;
 
 export const createFollower = (deps: FollowerDeps) => {
@@ -57,7 +61,7 @@ export const createFollower = (deps: FollowerDeps) => {
       const page = await store.since(seen, pageSize, { types: notifiedTypes });
       const full = page.length === pageSize;
       const through = Math.max(page.at(-1)?.position ?? 0, full ? 0 : head);
-      // Read after the page: who came before a fact is told of it.
+      // Read after the page, so that a webhook created before an event gets it.
       const deliveries = page.length === 0 ? [] : await deliveriesOf(page.filter(isNotified), await deps.webhooks());
       unsaved += through - seen;
       if (deliveries.length > 0 || unsaved >= unwritten) {
@@ -80,7 +84,8 @@ export const createFollower = (deps: FollowerDeps) => {
       try {
         all.push(...(await deliveriesFor(event, enabled)));
       } catch (error) {
-        // One that cannot be told must not keep back the others; a store that is away is asked again.
+        // An event whose delivery cannot be made must not hold back others; but if the store is unavailable, this
+        // rejects and the page is read again.
         await store.position();
         log.error({ stream: event.stream, position: event.position, error: messageOf(error) }, "a fact was not told");
       }
@@ -105,7 +110,7 @@ export const createFollower = (deps: FollowerDeps) => {
     return made === undefined ? [] : addressed(event, type, made, hooks, address);
   };
 
-  /** The fold as the fact left it: somebody may have gone on since. */
+  /** The fold as of the event; later events may have been committed since. */
   const taskAt = async ({ stream, version }: NotifiedEvent, newest: TaskState): Promise<TaskState> => {
     if (newest.version === version) return newest;
     const events = await store.read(stream, { limit: version });
@@ -123,7 +128,7 @@ export const createFollower = (deps: FollowerDeps) => {
       try {
         await look();
       } catch (error) {
-        // What is not written is found again, by the next fact or the next look.
+        // The position was not written, so the next look finds the events again.
         if (!stopped) log.warn({ error: messageOf(error) }, "the log could not be looked through for webhooks");
       }
     }
@@ -143,7 +148,7 @@ export const createFollower = (deps: FollowerDeps) => {
 
   return {
     ask,
-    /** What was just committed here. */
+    /** Called with the events that this process committed. */
     heard(events: readonly Recorded[]): void {
       const found = events.filter(isNotified);
       if (found.length === 0 || stopped) return;

@@ -5,9 +5,9 @@ import type { TaskState } from "../domain/state/task.ts";
 import type { LongText } from "../protocol/text.ts";
 import type { MessageType, MissionMessageData, TaskMessageData, WebhookMessage } from "../protocol/webhook.ts";
 
-/** Which fact is which message. Pure: a fact, and the fold as that fact left it. */
+/** Which events become which messages. Pure: it takes an event and the fold as of that event. */
 
-/** Facts that may be told; `run.started` only where it begins an attempt. */
+/** Events that may be notified; `run.started` only where it begins an attempt. */
 export const notifiedTypes = [
   "run.started",
   "ask.opened",
@@ -22,7 +22,9 @@ export type NotifiedEvent = Recorded & { type: (typeof notifiedTypes)[number] };
 const told: ReadonlySet<string> = new Set(notifiedTypes);
 export const isNotified = (event: Recorded): event is NotifiedEvent => told.has(event.type);
 
-/** What the message would be of; undefined: of nothing. Without the fold, `run.started` may turn out to be none. */
+/**
+ * The message type of an event; undefined: none. Whether `run.started` begins an attempt is only known with the fold.
+ */
 export const typeOf = (event: NotifiedEvent): MessageType | undefined => {
   const mission = isMission(event.stream);
   switch (event.type) {
@@ -39,10 +41,13 @@ export const typeOf = (event: NotifiedEvent): MessageType | undefined => {
   }
 };
 
-/** One for each fact, whoever is told and however often; no full stop may be in it. */
+/**
+ * One id per event, the same for every webhook and attempt. It must not contain a full stop, which separates the signed
+ * parts.
+ */
 export const messageID = ({ stream, version }: Recorded): string => `evt_${stream.replace(/^[a-z]+_/, "")}_${version}`;
 
-/** The first run of an attempt; those after a wait or a restart go on with it. */
+/** True for the first run of an attempt; runs after a wait or a restart continue it. */
 const beginsAttempt = (event: NotifiedEvent, state: TaskState): boolean =>
   event.type !== "run.started" || state.attemptStartedAt === event.at;
 
@@ -115,7 +120,7 @@ const askOf = (event: NotifiedEvent, state: TaskState | MissionState): Pick<Task
   return ask === undefined ? {} : { ask };
 };
 
-/** A message is a hint: the whole is on the board. */
+/** Longest summary in a message, in characters; the board has the full text. */
 const longest = 1000;
 
 const beginningOf = (text: LongText): string => {

@@ -1,13 +1,16 @@
 import type { PostResult } from "../outbound/request.ts";
 import type { DeliveryState } from "../store/webhook-queue.ts";
 
-/** When a failed attempt is made again. Pure: what came, the time and chance are given. */
+/** When a failed attempt is repeated. Pure: time and randomness are arguments. */
 
 const second = 1000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** From one attempt to the next, as Standard Webhooks advises; the first one is made at once. Ten attempts in all. */
+/**
+ * Milliseconds from one attempt to the next, as Standard Webhooks recommends; the first attempt is immediate. Ten
+ * attempts in all.
+ */
 export const retryDelays: readonly number[] = [
   5 * second,
   5 * minute,
@@ -20,13 +23,13 @@ export const retryDelays: readonly number[] = [
   24 * hour,
 ];
 
-/** A webhook whose every attempt failed for so long is disabled. */
+/** A webhook is disabled when all attempts failed for this long, in milliseconds. */
 export const longestFailing = 5 * 24 * hour;
 
-/** The longest that a target may put us off. */
+/** Longest `Retry-After` that is honoured, in milliseconds. */
 const longestRetryAfter = 24 * hour;
 
-/** What becomes of a delivery after an attempt that failed; `attempts`: with this one. */
+/** The state of a delivery after a failed attempt. `attempts` includes that attempt. */
 export const afterFailure = (
   attempts: number,
   answer: Pick<PostResult, "status" | "retryAfter"> | undefined,
@@ -40,7 +43,7 @@ export const afterFailure = (
   return { state: "pending", dueAt: Math.round(now + Math.max(jittered, Math.min(wished, longestRetryAfter))) };
 };
 
-/** `Retry-After` in milliseconds: seconds, or a date. */
+/** `Retry-After` in milliseconds; the header holds seconds or a date. */
 const waitOf = (header: string | undefined, now: number): number => {
   if (header === undefined) return 0;
   if (/^\d{1,9}$/.test(header)) return Number(header) * second;

@@ -6,13 +6,13 @@ import { afterFailure, longestFailing } from "./retry.ts";
 import { shownURL } from "./target.ts";
 
 /**
- * Sends what is due. The queue is in the store: here are only the requests under way, one for each target and so many in
- * all, each leased before it is sent. A target that is down costs its own retries and nobody else anything.
+ * Sends deliveries that are due. The queue is in the store; only the requests under way are here, one per target and at
+ * most `most`, each leased before it is sent. A failing target delays only its own deliveries.
  */
 
 export type SenderDeps = AttemptDeps & {
   store: Webhooks;
-  /** The webhooks as they are now. */
+  /** Reads the webhooks. */
   webhooks: () => Promise<readonly Webhook[]>;
   callbackSecrets: () => Promise<readonly SigningSecret[]>;
   worker: string;
@@ -20,11 +20,11 @@ export type SenderDeps = AttemptDeps & {
   random?: () => number;
 };
 
-/** Requests under way. */
+/** Most requests under way. */
 const most = 16;
-/** Longer than an attempt and the writing of what it came to. */
+/** Longer than an attempt and recording its outcome, in milliseconds. */
 const leaseMs = 60_000;
-/** How long a nudge that was lost can delay a delivery. */
+/** Longest delay of a delivery whose nudge was lost, in milliseconds. */
 const longestWaitMs = 30_000;
 const stopMs = 2_000;
 
@@ -53,9 +53,9 @@ export const createSender = (deps: SenderDeps) => {
       try {
         const claimed = await store.claim({ now: now(), worker, leaseMs, limit: room });
         if (claimed.length > 0) await begin(claimed);
-        // While some are under way the next end asks; meanwhile others may fall due.
+        // While requests are under way, the end of each looks again; others may fall due in the meantime.
         const next = claimed.length > 0 ? now() : await store.nextDue();
-        // What is due and was not given is behind one of its own target.
+        // A delivery that is due but was not claimed waits for another one to its target.
         if (next !== undefined) askIn(Math.max(1000, next - now()));
       } catch (error) {
         if (stopped) return;
@@ -76,7 +76,7 @@ export const createSender = (deps: SenderDeps) => {
           : { url: webhook.url, secrets: webhook.secrets };
       const flight = deliver(delivery, webhook, to)
         .catch((error: unknown) => {
-          // Its lease ends, and it is sent again.
+          // Its lease expires, and it is sent again.
           if (!stopped) log.warn({ delivery: delivery.id, error: messageOf(error) }, "a delivery was not recorded");
         })
         .finally(() => {
@@ -92,7 +92,7 @@ export const createSender = (deps: SenderDeps) => {
     webhook: Webhook | undefined,
     { url, secrets }: { url: string | null; secrets: readonly SigningSecret[] },
   ): Promise<void> => {
-    // Removed or erased since it was claimed.
+    // The webhook or Task was removed since the delivery was claimed.
     if (url === null) return;
     const { message, body } = delivery;
     const tried = await attempt({ url, message, body, secrets }, deps, stop.signal);
@@ -107,7 +107,7 @@ export const createSender = (deps: SenderDeps) => {
     if (webhook !== undefined) await judge(webhook, tried, at);
   };
 
-  /** Whether the webhook itself is at its end. */
+  /** Updates the webhook after an attempt, and disables it when its target is gone or has failed for too long. */
   const judge = async (webhook: Webhook, { delivered, status, reason }: Attempted, at: number): Promise<void> => {
     const { id, url, failingSince } = webhook;
     if (delivered) {
@@ -141,10 +141,10 @@ export const createSender = (deps: SenderDeps) => {
   }
 
   return {
-    /** Something may be due. */
+    /** Looks for deliveries that are due. */
     ask,
     flying: () => flying.size,
-    /** What is under way gets a moment; the rest is due again for whoever comes next. */
+    /** Gives requests under way a moment to end; the rest is due again for the next process. */
     async stop(): Promise<void> {
       stopped = true;
       clearTimeout(timer);

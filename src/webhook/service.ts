@@ -25,19 +25,21 @@ import { createSender } from "./sender.ts";
 import { validSecrets, keyOf, newSecret, rotateSecrets } from "./signature.ts";
 import { type AllowedTargets, checkTarget, shownURL, type TargetOptions } from "./target.ts";
 
-/** Webhooks: who is told of what, and the two that do it: `follower.ts` reads the log, `sender.ts` sends. */
+/**
+ * Webhooks: their records and secrets, and the two workers behind them. `follower.ts` reads the log, `sender.ts` sends.
+ */
 
 export type WebhooksDeps = {
   store: Store;
-  /** What else than public https may be told. */
+  /** Targets that the operator allows besides public https. */
   allowed: AllowedTargets;
   way?: TargetOptions;
-  /** The project of a directory; refuses with directory_*. */
+  /** The project of a directory; rejects with `directory_invalid` or `directory_not_allowed`. */
   project: (directory: string) => Promise<{ directory: string; project: string }>;
-  /** The signing secrets as they are now: nothing that is written may hold one. */
+  /** Called with the current signing keys, so that they are redacted from everything that is written. */
   learn: (secrets: readonly string[]) => void;
   redact: (text: string) => string;
-  /** What this process and those before it call themselves; the beginning of `worker`. */
+  /** The prefix of `worker` that this process shares with the earlier processes of its data folder. */
   instance: string;
   worker: string;
   log: Log;
@@ -47,7 +49,10 @@ export type WebhooksDeps = {
 
 export type Webhooks = Awaited<ReturnType<typeof createWebhooks>>;
 
-/** How long the log can wait for a look that nobody asked for: another process's facts, a store that was away. */
+/**
+ * How often the log is looked at without a nudge, in milliseconds: for events of other processes, and after the store
+ * was unavailable.
+ */
 const lookMs = 30_000;
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -86,7 +91,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
     ...deps,
     store: rows,
     webhooks: read,
-    // Whoever signs first makes it.
+    // The first process that signs creates the secret.
     callbackSecrets: () => readCallbackSecrets(newSecret()),
     now,
   });
@@ -114,9 +119,9 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
   void purge();
 
   return {
-    /** Every commit of this process is heard; what is told of it is in the log. */
+    /** Called with the events of every commit of this process. */
     heard: (events: readonly Recorded[]): void => follower.heard(events),
-    /** Something may be due; for tests, whose clock does not wake anybody. */
+    /** Looks for new events and due deliveries now; for tests, whose clock starts no timers. */
     wake: (): void => {
       follower.ask();
       sender.ask();
@@ -180,7 +185,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
       return { webhookID: id, secret, until: iso(secrets[1]?.until) };
     },
 
-    /** What `callbackURL`s are signed with; made when it is first wanted. */
+    /** The secret that `callbackURL` messages are signed with; created when first needed. */
     async callbackSecret(rotate: boolean, keepHours: number | undefined): Promise<WebhookSecret> {
       const before = await readCallbackSecrets(newSecret());
       if (rotate) {
@@ -191,7 +196,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
       return { webhookID: callback, secret: newest?.secret ?? "", until: iso(older?.until) };
     },
 
-    /** Sends one message now, whatever the webhook's state, and says what came of it. */
+    /** Sends one test message now, whatever the webhook's state, and resolves to the outcome. */
     async test(id: string, signal: AbortSignal): Promise<WebhookTested> {
       const { url, secrets } = await one(id);
       const message: WebhookMessage = {
@@ -232,14 +237,14 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
   };
 };
 
-/** A Task's own `callbackURL`. */
+/** Checks a Task's `callbackURL`: where it is sent, and the part that may be shown. Throws `invalid_request`. */
 export const callbackTo = (text: string, allowed: AllowedTargets): { url: string; shown: string } => {
   const url = checkTarget(text, allowed);
   if (typeof url === "string") throw refusedTarget("body.callbackURL", url);
   return { url: url.href, shown: shownURL(url.href) };
 };
 
-/** A store whose commits are heard. */
+/** A store that calls `heard` with the events of each commit. */
 export const onCommit = <S extends Store>(store: S, heard: (events: readonly Recorded[]) => void): S => ({
   ...store,
   async commit(write) {

@@ -1,20 +1,20 @@
 import { createHmac, randomBytes } from "node:crypto";
 import type { SigningSecret } from "../store/webhook-queue.ts";
 
-/** Signatures as Standard Webhooks 1.0 has them: HMAC-SHA256 over id, time and body. */
+/** Signatures as in Standard Webhooks 1.0: HMAC-SHA256 over id, timestamp and body. */
 
 const prefix = "whsec_";
 
 export const newSecret = (): string => `${prefix}${randomBytes(32).toString("base64")}`;
 
-/** What is secret in it. */
+/** The secret part of a signing secret, without its prefix. */
 export const keyOf = (secret: string): string => secret.slice(prefix.length);
 
-/** Those that sign at a time, newest first. */
+/** The secrets that sign now, newest first. */
 export const validSecrets = (secrets: readonly SigningSecret[], now: number): SigningSecret[] =>
   secrets.filter(({ until }) => until === null || until > now);
 
-/** A new secret ahead of the others, which sign for so long. At most three at once. */
+/** Puts a new secret first. The others continue to sign for `keepHours` at most; at most three sign at once. */
 export const rotateSecrets = (
   secrets: readonly SigningSecret[],
   secret: string,
@@ -30,7 +30,7 @@ const signature = (secret: string, signed: string): string => {
   return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`;
 };
 
-/** The headers of one attempt: the id stays the same, the time does not. */
+/** The headers of one attempt. The id is the same for all attempts, the timestamp is not. */
 export const headersFor = (
   message: string,
   body: string,

@@ -2,13 +2,13 @@ import { BlockList, isIP } from "node:net";
 import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } from "../outbound/address.ts";
 
 /**
- * Where webhooks may be sent: https on the public internet, and what the operator lists. A listed host is vouched for
- * with its addresses; of a listed network, the addresses in it.
+ * Where webhooks may be sent: https on the public internet, and what the operator lists. A listed host is allowed with
+ * whatever address it has; a listed network allows the addresses in it.
  */
 
 export type AllowedTargets = { hosts: readonly { host: string; port: string | undefined }[]; networks: BlockList };
 
-/** The operator's list; a string says what is wrong with it. */
+/** Parses the operator's list; a string says what is wrong with it. */
 export const parseAllowed = (entries: readonly string[]): AllowedTargets | string => {
   const networks = new BlockList();
   const hosts: { host: string; port: string | undefined }[] = [];
@@ -22,7 +22,7 @@ export const parseAllowed = (entries: readonly string[]): AllowedTargets | strin
     }
     const url = /[/@?#\s]/.test(entry) ? null : URL.parse(`http://${isIP(entry) === 6 ? `[${entry}]` : entry}`);
     if (url === null || url.hostname === "") return wrong(entry);
-    // A parser leaves the port of its scheme out.
+    // The URL parser drops a scheme's default port, so take it from the text.
     const port = /:(\d+)$/.exec(isIP(entry) === 6 ? "" : entry)?.[1];
     hosts.push({ host: hostOf(url), port });
   }
@@ -39,7 +39,7 @@ const isIn = (networks: BlockList, address: string): boolean => {
 
 export type TargetOptions = Pick<OutboundOptions, "resolve" | "dial" | "ca" | "timeoutMs">;
 
-/** How a target is spoken to. `way`: what tests put in the place of the network. */
+/** Options for a request to a target. `way`: replaces the network in tests. */
 export const optionsFor = (
   text: string,
   { hosts, networks }: AllowedTargets,
@@ -60,7 +60,7 @@ export const optionsFor = (
   };
 };
 
-/** The URL as it is kept, or why it is none: what can be judged without asking anybody. */
+/** The normalized URL, or why it is refused. Only checks what needs no network. */
 export const checkTarget = (text: string, allowed: AllowedTargets): URL | string => {
   try {
     const options = optionsFor(text, allowed);
@@ -75,7 +75,7 @@ export const checkTarget = (text: string, allowed: AllowedTargets): URL | string
   }
 };
 
-/** As everybody may see it: the query may be a secret. */
+/** The URL without its query, which may hold a secret. */
 export const shownURL = (text: string): string => {
   const url = new URL(text);
   return `${url.origin}${url.pathname}`;
