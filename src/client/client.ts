@@ -8,18 +8,18 @@ import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
 export type { CallError, Result, StreamFrame } from "./event-stream.ts";
 
 /**
- * The typed client: the generated operations, with the directory and the credentials added, and on top of them events
- * that resume by themselves and `wait`. Runs in browsers and in Node, without dependencies.
+ * The typed client: the generated operations with the directory and the credentials added, plus event streams that
+ * resume by themselves, and `wait`. Runs in browsers and in Node, without dependencies.
  *
- * A call gives `{ data, error, response }` and does not throw; `throwOnError: true`, here or in a call, throws the
- * error instead.
+ * A call resolves to `{ data, error, response }` and does not throw; with `throwOnError: true`, here or in a call, it
+ * throws the error instead.
  */
 
 export type ClientOptions = {
   baseUrl: string;
-  /** Absolute path of the project on the service's machine. A call's own `query.directory` wins. */
+  /** Absolute path of the project on the service's machine. A call's `query.directory` takes precedence. */
   directory?: string;
-  /** Default `service`. */
+  /** Default: `service`. */
   username?: string;
   password?: string;
   fetch?: typeof fetch;
@@ -37,11 +37,11 @@ export type MissionEventsCall = {
   signal?: AbortSignal;
 };
 export type WaitCall = OfTask & {
-  /** Gives up after this long, with an `Error` named TimeoutError as `error`. */
+  /** After this many milliseconds the result is an `Error` named TimeoutError. */
   timeoutMs?: number;
 };
 
-/** Where events cannot be had (too many streams, a proxy that holds them back), status is asked this often. */
+/** Milliseconds between polls of the status where events are unavailable (too many streams, a buffering proxy). */
 const pollMs = 2_000;
 
 export const createServiceClient = (options: ClientOptions) => {
@@ -58,7 +58,7 @@ export const createServiceClient = (options: ClientOptions) => {
   const service = new Service({ client });
   const webhook = new Webhook({ client });
 
-  /** The same operation, with the client's directory unless the call names one. */
+  /** The operation with the client's directory, unless the call names one. */
   const inProject = <Call extends (call: never) => unknown>(operation: Call): Call =>
     ((call: { query?: object } = {}) =>
       operation({
@@ -66,7 +66,7 @@ export const createServiceClient = (options: ClientOptions) => {
         query: { ...(directory === undefined ? {} : { directory }), ...call.query },
       } as never)) as never;
 
-  /** `query.metadata` narrows to Tasks whose metadata has these values. */
+  /** `query.metadata` selects Tasks whose metadata has these values. */
   const list = <Throw extends boolean = false>(call: ListCall<Throw> = {}) => {
     const { metadata = {}, ...query } = call.query ?? {};
     const filters = Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value]);
@@ -101,10 +101,10 @@ export const createServiceClient = (options: ClientOptions) => {
       return { data: undefined, error: error instanceof Error ? error : new Error(String(error)) };
     }
   };
-  /** A page of the Task's log, up to the present. */
+  /** One page of the Task's events, up to the present. */
   const eventPage = ({ path, query = {}, signal }: OfTask & { query?: PageQuery }): Promise<Page> =>
     pageAt(`/task/${encodeURIComponent(path.taskID)}/events`, query, signal);
-  /** A page of the Mission's log and those of its Tasks. */
+  /** One page of the events of the Mission and its Tasks. */
   const missionEventPage = ({
     path,
     query = {},
@@ -143,7 +143,7 @@ export const createServiceClient = (options: ClientOptions) => {
       : { data, error: undefined, ...reached };
   };
 
-  /** Until the Task's stream says it is settled; also when there is no stream to read. */
+  /** Resolves when the Task's stream reports its end, or after a pause when the stream cannot be read. */
   const nextSettled = async (call: OfTask & { signal: AbortSignal }, after: number): Promise<void> => {
     const stream = await events({ ...call, query: { after } });
     if (stream.error !== undefined) return sleep(pollMs, call.signal);
@@ -154,7 +154,7 @@ export const createServiceClient = (options: ClientOptions) => {
     }
   };
 
-  /** The status record once the Task is settled. */
+  /** Resolves to the Task's status once it has ended. */
   const wait = async ({ path, signal, timeoutMs }: WaitCall): Promise<Result<TaskStatus>> => {
     const over = new AbortController();
     const stop = () => over.abort(signal?.reason);
@@ -227,7 +227,7 @@ export const createServiceClient = (options: ClientOptions) => {
       remove: inProject(squad.remove.bind(squad)),
       recommend: inProject(squad.recommend.bind(squad)),
     },
-    /** Of all projects; `query.directory` narrows a new one to its project. */
+    /** Webhooks of all projects; `query.directory` limits a new one to its project. */
     webhook: {
       create: webhook.create.bind(webhook),
       list: webhook.list.bind(webhook),
@@ -265,5 +265,5 @@ const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
     });
   });
 
-/** Base64 of the text's UTF-8 bytes; `btoa` alone takes Latin-1 only. */
+/** Base64 of the text's UTF-8 bytes; `btoa` alone accepts only Latin-1. */
 const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)));

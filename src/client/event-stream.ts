@@ -4,9 +4,9 @@ import type { MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
 
 /**
- * A Task's or a Mission's events as an async iterable that resumes by itself: a lost connection is opened again after the last id
- * that was read, so nothing is missed and nothing durable comes twice. It ends with `stream.end`, with the signal, or
- * by throwing when the service refuses, or cannot be reached for too long.
+ * Events of a Task or a Mission as an async iterable that resumes by itself: a lost connection is reopened after the
+ * last event id, so no event is missed and no durable event is repeated. It ends with `stream.end` or the signal, and
+ * throws when the service refuses or cannot be reached for too long.
  */
 
 export type StreamFrame =
@@ -16,7 +16,7 @@ export type StreamFrame =
   | { type: "mission.snapshot"; missionID: string; at: string; data: MissionStatus }
   | { type: "stream.end"; taskID?: string; missionID?: string; at: string; data: Record<string, never> };
 
-/** What a failed call carries: the service's error body, or what kept it from being reached. */
+/** The error of a failed call: the service's error body, or why the service was not reached. */
 export type CallError = ErrorBody | Error;
 
 export type Result<T> =
@@ -29,22 +29,25 @@ export type EventSource = {
   headers: Record<string, string>;
   after: number | undefined;
   signal: AbortSignal | undefined;
-  /** Tries in a row without a new durable event before giving up; for tests also shorter waits. */
+  /**
+   * Attempts in a row without a new durable event before it throws. `waitMs`: the first delay between attempts; tests
+   * set it shorter.
+   */
   tries?: number;
   waitMs?: number;
-  /** Hears whether the connection stands, and when it is tried again. */
+  /** Called when the connection opens, and when it is lost, with the time of the next attempt. */
   onState?: (state: StreamState) => void;
 };
 
 export type StreamState = { open: true } | { open: false; retryAt: number };
 
-/** Nothing for this long, heartbeats come every 15 s: the connection is dead though nobody said so. */
+/** After this many milliseconds without data the connection is dead; heartbeats come every 15 s. */
 const silenceMs = 45_000;
 const longestWaitMs = 10_000;
 
 export const openEvents = async (source: EventSource): Promise<Result<AsyncIterable<StreamFrame>>> => {
   const first = await connect(source, source.after);
-  // Whoever tries for ever does so from the beginning.
+  // With unlimited tries, the first connection is retried, too.
   const patient = source.tries === Number.POSITIVE_INFINITY;
   if (first.kind === "refused" && (first.final || !patient))
     return { data: undefined, error: first.error, ...responseOf(first.response) };
@@ -87,7 +90,7 @@ const connect = async (source: EventSource, after: number | undefined): Promise<
   }
 };
 
-/** The body of a refusal, also when something between answered that does not speak our language. */
+/** The error body of a refusal, also when a proxy answered with something else. */
 export const errorOf = async (response: Response): Promise<CallError> => {
   const text = await response.text().catch(() => "");
   try {
@@ -120,7 +123,7 @@ async function* read(source: EventSource, first: Connected): AsyncGenerator<Stre
     if (now.kind === "refused" && (now.final || failures > tries)) throw asError(now.error);
     if (failures > tries) throw new Error(`The event stream was cut ${failures} times in a row without a new event.`);
     const asked = now.kind === "refused" ? now.waitMs : undefined;
-    // Readers that were cut together do not come back together.
+    // Jitter, so that readers whose connections were lost together do not reconnect together.
     const ms = (asked ?? Math.min(longestWaitMs, waitMs * 2 ** (failures - 1))) * (0.75 + Math.random() / 2);
     source.onState?.({ open: false, retryAt: Date.now() + ms });
     await pause(ms, signal);
@@ -149,7 +152,7 @@ const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
 
 type Received = { id: number | undefined; frame: StreamFrame };
 
-/** Ends when the connection does, in whatever way. */
+/** Yields the frames of one connection; ends when the connection ends, for whatever reason. */
 async function* framesOf(body: ReadableStream<Uint8Array>, cut: AbortController): AsyncGenerator<Received> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
@@ -183,7 +186,7 @@ const withTimeout = async <T>(work: Promise<T>, cut: AbortController): Promise<T
   }
 };
 
-/** undefined: a comment, or only a `retry:`. */
+/** undefined: a comment, or only a `retry:` field. */
 const parseBlock = (block: string): Received | undefined => {
   const data: string[] = [];
   let id: number | undefined;
