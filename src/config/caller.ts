@@ -1,26 +1,27 @@
 import type { Config } from "./config.ts";
 
-/** What the command line takes from the environment. */
-
-/** What the command line takes from the environment when it speaks to a service, or starts one without the user's settings. */
+/**
+ * What the command line takes from the environment, for commands that call a service or start one without the user's
+ * settings.
+ */
 export const loadCaller = (env: Config["env"] = process.env) => ({
   username: env["SERVICE_SERVER_USERNAME"] ?? "service",
   password: env["SERVICE_SERVER_PASSWORD"],
-  /** The service that these variables would start. */
+  /** The address of the service that these variables would start. */
   url: `http://127.0.0.1:${env["SERVICE_PORT"] || 7878}`,
-  /** No colours, no moving lines. */
+  /** No colours and no animated lines. */
   plain: (env["NO_COLOR"] ?? "") !== "" || (env["CI"] ?? "") !== "" || env["TERM"] === "dumb",
-  /** Somebody sits there who could be shown a page. */
+  /** There is a display to open a page on. */
   display:
     process.platform === "darwin" || [env["DISPLAY"], env["WAYLAND_DISPLAY"]].some((name) => (name ?? "") !== ""),
-  /** How somebody calls this command again: `sortie` is on nobody's PATH in a clone, nor where npx started it. */
+  /** How the user can call this command again: in a clone and under npx, `sortie` is not on the PATH. */
   self:
     env["npm_command"] === "exec"
       ? "npx sortie"
       : env["npm_package_name"] === "sortie" && env["npm_lifecycle_event"] !== undefined
         ? "npm run -s sortie --"
         : "sortie",
-  /** What commands need to run, and nothing that configures the service. */
+  /** The environment that commands need to run, without the variables that configure the service. */
   bare: Object.fromEntries(["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"].map((name) => [name, env[name]])),
 });
 

@@ -6,14 +6,14 @@ import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import { type AgentSettings, type ProviderConfig, readFile } from "./file.ts";
 
 /**
- * Everything an operator may set. The only reader of `process.env`. Flags win over the environment, the environment
- * over `config.jsonc`. A wrong value ends the start with exit 78 and one line that names it and the remedy.
+ * The service's configuration, and the only reader of `process.env`. Flags take precedence over the environment, the
+ * environment over `config.jsonc`. A wrong value ends the start with exit 78 and one line that names it and the remedy.
  */
 
-/** A program that is an agent of its own, spoken to over ACP. */
+/** An external agent: a program driven over the Agent Client Protocol (ACP). */
 export type AgentConfig = {
   command: string;
-  /** The variables it gets of the service's environment, with their values. */
+  /** Variables of the service's environment that are passed on, with their values. */
   env: Record<string, string>;
   home: string | undefined;
   network: boolean;
@@ -25,48 +25,48 @@ export type Config = {
   port: number;
   socket: string | undefined;
   dataDir: string;
-  /** The file read, whether it exists or not. */
+  /** The configuration file, whether it exists or not. */
   configPath: string;
   databaseURL: string | undefined;
-  /** Offered as a project, where it is one. */
+  /** The folder that the service was started in; it is offered as a project if it is one. */
   startedIn: string | undefined;
   username: string;
   /** undefined: no authentication. */
   password: string | undefined;
-  /** `provider/model`, with where it was said; "none" = Tasks without a model of their own are refused. */
+  /** `provider/model`, and where it was configured. "none": Tasks that name no model are refused. */
   model: { ref: string; source: string } | undefined;
-  /** Models that are asked when another cannot answer, in this order. */
+  /** Models to ask when another cannot answer, in this order. */
   failover: string[];
   squad: string;
   landing: "commit" | "branch";
   providers: Record<string, ProviderConfig>;
-  /** Variables of the environment whose values are kept out of everything that is written. */
+  /** Environment variables whose values are redacted from everything that is written. */
   secrets: string[];
   agents: Record<string, AgentConfig>;
   sandbox: {
     mode: "auto" | "required";
-    /** What asked for the mode. */
+    /** The setting that chose the mode, for messages. */
     source: string;
-    /** undefined: off where that is possible. */
+    /** undefined: off where the sandbox can turn it off. */
     network: boolean | undefined;
-    /** The strongest that is used. */
+    /** The strongest tier to use; 1 is the strongest of all. */
     tier: 1 | 2 | 3;
-    /** Further folders that commands can read. */
+    /** Additional folders that commands can read. */
     paths: string[];
-    /** Further variables of the environment that commands get. */
+    /** Additional environment variables that commands get. */
     env: string[];
   };
-  /** What agents may do; the rules are checked where the tools are known. */
+  /** Permission rules; they are validated where the tools are known. */
   permissions: { deny: string[]; ask: string[]; allow: string[] };
-  /** How long a worktree stays after its Task has ended. */
+  /** Hours that a worktree is kept after its Task has ended. */
   retentionHours: number;
   /** Names of ignored folders that a Task's commands need. */
   dependencies: string[];
-  /** Run once in every new worktree, before the first command. */
+  /** A command to run once in every new worktree, before the first command. */
   setup: { run: string; network: boolean } | undefined;
-  /** Whether agents may fetch pages of the public web, and without encryption. */
+  /** Whether agents may fetch pages of the public web, and whether also over http. */
   web: { fetch: boolean; http: boolean };
-  /** What webhooks may be sent to beside public https; the entries are checked where targets are known. */
+  /** Webhook targets besides public https; the entries are validated in webhook/target.ts. */
   webhooks: { allow: string[] };
   browser: string | undefined;
   codemods: Record<string, string>;
@@ -75,15 +75,15 @@ export type Config = {
   allowedHosts: string[];
   allowedOrigins: string[];
   projectRoots: string[];
-  /** Folders of recorded exchanges: to write, and to play from. */
+  /** Folders of recorded exchanges with providers: to write to, and to play from. */
   record: string | undefined;
   cassettes: string | undefined;
-  /** Whether Missions may have squads made; undefined: a Mission's caller decides. */
+  /** Whether Missions may have squads produced; undefined: a Mission's caller decides. */
   production: boolean | undefined;
-  /** Refuse other users of this machine. */
+  /** Refuse connections of other users of this machine. */
   sameUser: boolean;
   logLevel: string;
-  /** The process environment, for provider keys (`env:NAME` and the usual variables) and for PATH, HOME, LANG. */
+  /** The process environment: provider keys (`env:NAME` and the usual variables), PATH, HOME, LANG. */
   env: Readonly<Record<string, string | undefined>>;
 };
 
@@ -94,15 +94,15 @@ export type Flags = {
   dataDir?: string;
   config?: string;
   model?: string;
-  /** Where somebody typed the command. */
+  /** The folder in which the command was typed. */
   startedIn?: string;
 };
 
-/** security.md C5: what no command gets, not even by the operator's own list. */
+/** Variables that no command gets, even if the operator lists them. */
 const neverGiven =
   /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^SERVICE_|^LD_|^GIT_|^PYTHON|^(NODE_OPTIONS|BASH_ENV|ENV|SSH_AUTH_SOCK)$/i;
 
-/** Lists may be empty. */
+/** Variables with lists, which may be empty. */
 const lists = new Set(["SERVICE_ALLOWED_HOSTS", "SERVICE_ALLOWED_ORIGINS", "SERVICE_PROJECT_ROOTS"]);
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
@@ -123,7 +123,10 @@ const wholeNumber = (name: string, text: string | undefined, min: number, max: n
   return value;
 };
 
-/** Reads a config.jsonc; an absent file is an empty one. */
+/**
+ * Reads the configuration. Throws a `StartError` with exit 78 for a wrong value; an absent default file is an empty
+ * one.
+ */
 export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Config => {
   for (const [name, value] of Object.entries(env))
     if (name.startsWith("SERVICE_") && value?.trim() === "" && !lists.has(name))
@@ -254,7 +257,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   };
 };
 
-/** A variable that an agent needs and that is not set is found out at the start, not in the first Task. */
+/** Resolves the variables that each agent needs. A missing one ends the start, rather than failing the first Task. */
 const agentsOf = (agents: Record<string, AgentSettings>, env: Config["env"]): Record<string, AgentConfig> =>
   Object.fromEntries(
     Object.entries(agents).map(([name, agent]) => {

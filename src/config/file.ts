@@ -5,7 +5,7 @@ import { z } from "zod";
 import { StartError } from "../error.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 
-/** `config.jsonc`: what may stand in it, and how it is read. */
+/** The schema and the reader of `config.jsonc`. */
 
 const modelConfig = z.strictObject({
   id: z.string().min(1),
@@ -21,7 +21,7 @@ const providerConfig = z.strictObject({
   baseURL: z.url({ protocol: /^https?$/ }).optional(),
   apiKey: z.string().min(1).optional().describe("env:NAME or the key itself"),
   headers: z.record(z.string(), z.string()).optional(),
-  /** The Responses API instead of chat completions; `openai` only, where it is the default. */
+  /** The Responses API instead of chat completions; only for `openai`, where it is the default. */
   api: z.enum(["responses", "chat"]).optional(),
   models: z.array(z.union([z.string().min(1), modelConfig])).optional(),
 });
@@ -51,9 +51,9 @@ export const configFile = z.strictObject({
     .optional(),
   landing: z.enum(["commit", "branch"]).optional(),
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
-  /** Names of variables. */
+  /** Names of environment variables. */
   secrets: z.array(z.string().min(1)).optional(),
-  /** External agents over ACP by name; each becomes the squad `acp-<name>`. */
+  /** External agents by name; each becomes the squad `acp-<name>`. */
   agents: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), agentConfig).optional(),
   sandbox: z
     .strictObject({
@@ -84,10 +84,10 @@ export const configFile = z.strictObject({
       setupNetwork: z.boolean().optional(),
     })
     .optional(),
-  /** Chromium, for visual checks and previews; default: the first one on PATH. */
+  /** Path of Chromium, for visual checks and captures; default: the first one on PATH. */
   browser: z.string().refine(isAbsolute, "Expected an absolute path").optional(),
   web: z.strictObject({ fetch: z.boolean().optional(), http: z.boolean().optional() }).optional(),
-  /** Targets beside public https: `host`, `host:port`, an address or a network such as 10.0.0.0/8. */
+  /** Targets besides public https: `host`, `host:port`, an address, or a network such as 10.0.0.0/8. */
   webhooks: z.strictObject({ allow: z.array(z.string().min(1).max(300)).max(100).optional() }).optional(),
   /** Commands that `run codemod NAME` may run. */
   rules: z
