@@ -5,7 +5,7 @@ import type { Sandbox } from "../process/sandbox/sandbox.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
 import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
 
-/** What the settings find on this machine; `sortie doctor` tells the same. */
+/** What the configuration finds on this machine: sandbox, squads, browser. `sortie doctor` uses the same functions. */
 
 export const sandboxOf = (config: Config): Promise<Sandbox> =>
   findSandbox({

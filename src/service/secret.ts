@@ -2,18 +2,18 @@ import type { Secret } from "../redact.ts";
 import type { ProviderEntry } from "../model/registry.ts";
 import { knownKinds } from "../model/provider-kind.ts";
 
-/** Which values of the service's settings are secrets. */
+/** Which values of the configuration and environment are secrets. */
 
 export type Settings = {
   providers: Readonly<Record<string, ProviderEntry>>;
   env: Readonly<Record<string, string | undefined>>;
   password: string | undefined;
   databaseURL: string | undefined;
-  /** Variables that the operator named. */
+  /** Environment variables that the operator named as secrets. */
   secrets: readonly string[];
 };
 
-/** Headers whose values tell nothing. */
+/** Headers whose values are never secret. */
 const openHeaders = new Set(["accept", "content-type", "http-referer", "referer", "user-agent", "x-title"]);
 
 const secretName = /(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
@@ -33,7 +33,7 @@ export const secretsOf = ({ providers, env, password, databaseURL, secrets }: Se
       if (!openHeaders.has(name.toLowerCase())) add(`${id}-header`, value.replace(/^(?:Bearer|Basic) +/i, ""));
   }
   for (const name of secrets) add(name, env[name]);
-  // Whatever else in the environment calls itself a secret and looks like one; paths and words do not.
+  // Any other variable whose name suggests a secret and whose value looks like one; paths and plain words do not.
   for (const [name, value = ""] of Object.entries(env))
     if (secretName.test(name) && value.length >= 16 && !/[\s/]/.test(value) && /\d/.test(value) && /[a-z]/i.test(value))
       add(name, value);

@@ -39,7 +39,10 @@ import { parseAllowed } from "../webhook/target.ts";
 import { callbackTo, createWebhooks, onCommit, type Webhooks } from "../webhook/service.ts";
 import { createWorkspaces } from "../workspace/service.ts";
 
-/** The one place that composes. Resources are closed in the reverse order of their making, whatever fails. */
+/**
+ * A running service. `createService` is the one place that composes the rooms; resources are closed in the reverse
+ * order of their creation, also when the start fails.
+ */
 
 export type Service = {
   url: string;
@@ -53,13 +56,16 @@ export type Service = {
   missions: Missions;
   /** Resolves when the service finds that its data cannot be trusted and has to end. */
   failure: Promise<StartError>;
-  /** Stops in good order: refuses, ends streams, stops runs and their processes, closes the store. */
+  /** Stops in order: refuses requests, ends event streams, stops runs and their processes, closes the store. */
   close(): Promise<void>;
 };
 
 export const version = "0.1.0";
 
-/** `recorded` hears every fact that this service's runs commit, right after the commit. */
+/**
+ * Starts a service. `recorded` is called with the events that its runs commit, right after each commit. Throws a
+ * `StartError`.
+ */
 export const createService = async (
   config: Config,
   openLog: Log,
@@ -79,7 +85,7 @@ export const createService = async (
   try {
     const data = scope.use(await openData(config, log));
     const worker = `${data.instance}/${randomUUID()}`;
-    /** Made once the projects can be read; nothing is committed before. */
+    /** Set once projects can be inspected; nothing is committed before. */
     let webhooks: Webhooks | undefined;
     const store = onCommit(redactStore(data.store, secrets), (events) => webhooks?.heard(events));
     const sandbox = await sandboxOf(config);
@@ -192,7 +198,7 @@ export const createService = async (
       for (const event of events) if (event.type === "task.settled") void settled(event.stream);
       recorded(events);
     };
-    /** Its worktree may go in a while; and its Mission is due since that commit. */
+    /** Applies the worktree retention, and nudges the Task's Mission, which is due since the same commit. */
     const settled = async (taskID: string): Promise<void> => {
       retainer?.settled(taskID);
       const mission = (await store.state(taskID).catch(() => undefined))?.mission;
@@ -267,7 +273,7 @@ export const createService = async (
       testModel: createTrials({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
       startedIn: async () => {
         if (config.startedIn === undefined) return undefined;
-        // Another folder than a project is nobody's mistake.
+        // A start folder that is no project is not an error.
         const found = await workspaces.inspect(config.startedIn).catch(() => undefined);
         return found?.git === undefined ? undefined : found.directory;
       },
