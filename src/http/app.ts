@@ -41,9 +41,9 @@ import { createTaskHandlers } from "./handler/task.ts";
 import { createWebhookHandlers } from "./handler/webhook.ts";
 
 /**
- * The HTTP face: guards, then the router, then one handler for each route of the table. The guards run before the
- * router and before any byte of a body, in the order of design/security.md S2: duplicate headers, Host, origin,
- * target, authentication, rate; then method and type, length, body, schema, directory.
+ * The HTTP interface: guards, then the router, then one handler for each route of the table. The guards run before the
+ * router and before any byte of a body: duplicate headers, Host, origin, target, authentication, rate. Then follow
+ * method and type, length, body, schema, directory.
  */
 
 export type AppDeps = {
@@ -57,17 +57,20 @@ export type AppDeps = {
   auth: Auth;
   allowedHosts: readonly string[];
   allowedOrigins: readonly string[];
-  /** Listens on this machine only: no rate limits. */
+  /** The service listens on this machine only, so there are no rate limits. */
   loopback: boolean;
   health(): Health | Promise<Health>;
   models(): Models | Promise<Models>;
   testModel(ref: string | undefined): Promise<ModelTrial>;
-  /** The folder that the service was started in, where it may be a project. */
+  /** The folder that the service was started in, if it is a project. */
   startedIn(): Promise<string | undefined>;
   metrics(): Promise<string>;
-  /** Shutting down: everything but /health is refused with 503. */
+  /** The service is stopping: everything but /health is refused with 503. */
   draining(): boolean;
-  /** The identity of a caller's project, as `Filter.project` of the store wants it; refuses with directory_*. */
+  /**
+   * The identity of a directory's project, as `Filter.project` of the store; rejects with `directory_invalid` or
+   * `directory_not_allowed`.
+   */
   project(directory: string): Promise<string>;
   log: Log;
   version: string;
@@ -77,9 +80,9 @@ export type AppDeps = {
 };
 
 export type App = {
-  /** For node:http. */
+  /** The listener for node:http. */
   listener(incoming: IncomingMessage, outgoing: ServerResponse): void;
-  /** Ends every event stream; the readers come back by themselves. */
+  /** Ends every event stream; readers reconnect by themselves. */
   closeStreams(): void;
   openStreams(): number;
   log: Log;
@@ -110,7 +113,7 @@ export type Models = {
 
 type Answering<T> = (incoming: IncomingMessage, outgoing: ServerResponse, entry: RequestContext) => T;
 
-/** What begins work: fewer a minute than other requests. */
+/** Paths that start work; they have a lower rate limit than other requests. */
 const begins: ReadonlySet<string> = new Set(["/task", "/mission/wake"]);
 
 export const createApp = (deps: AppDeps): App => {
@@ -170,7 +173,7 @@ export const createApp = (deps: AppDeps): App => {
       if (answered !== onSocket) write(outgoing, answered);
     } catch (error) {
       drain(incoming);
-      // A caller that left, e.g. while its archive was built, gets nothing and is no fault.
+      // A caller that disconnected, for example while its archive was built, is no error.
       if (outgoing.destroyed) return;
       const refusal = failureOf(error, entry.requestID, log);
       if (outgoing.headersSent) outgoing.destroy();

@@ -7,15 +7,18 @@ import { isAllowed, peerUser } from "./guard/peer-user.ts";
 import { failure, openEntry, send } from "./response/response.ts";
 
 /**
- * The socket under the app, with the bounds of design/security.md S7. What Node's own parser refuses gets an error
- * body of ours, too, and the connection is closed.
+ * The server socket with its limits. Requests that Node's parser refuses get an error body of the service, too, and the
+ * connection is closed.
  */
 
 export type Listening = {
-  /** Where a client reaches it: `http://127.0.0.1:7878`, or the socket's path. */
+  /** The address for clients: `http://127.0.0.1:7878`, or the socket's path. */
   url: string;
   port: number;
-  /** Stops accepting, ends event streams with a time to come back, lets answers finish for up to five seconds. */
+  /**
+   * Stops accepting connections, ends event streams with a reconnection time, and lets answers finish for up to five
+   * seconds.
+   */
   close(): Promise<void>;
 };
 
@@ -23,7 +26,7 @@ export type Address = {
   host: string;
   port: number;
   socket?: string | undefined;
-  /** Refuses other users of this machine; asked once for a connection. */
+  /** Refuses connections of other users of this machine; checked once per connection. */
   sameUser?: boolean;
 };
 
@@ -52,14 +55,14 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
   });
   const counts = new WeakMap<Socket, number>();
   server.on("request", (incoming, outgoing) => {
-    // Node's own `maxRequestsPerSocket` only says `close` and then answers 503; this closes.
+    // Node's `maxRequestsPerSocket` only announces `close` and then answers 503; this really closes.
     const count = (counts.get(incoming.socket) ?? 0) + 1;
     counts.set(incoming.socket, count);
     if (count >= requestsPerSocket) outgoing.shouldKeepAlive = false;
     if (strangers.has(incoming.socket)) return refuse(outgoing, 403, strangerWords, incoming, "origin_not_allowed");
     app.listener(incoming, outgoing);
   });
-  // Only a body that is wanted is asked for: request/body.ts writes the 100.
+  // The 100 is written by request/body.ts, only for a body that will be read.
   server.on("checkContinue", (incoming, outgoing) => app.listener(incoming, outgoing));
   server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
     refuse(outgoing, 417, `Expected no Expect header but 100-continue, got another.`, incoming),
@@ -85,10 +88,10 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       app.closeStreams();
       server.closeIdleConnections();
-      // Opened ahead of need and never used: Node does not count these as idle.
+      // Connections that were opened ahead and never used; Node does not count them as idle.
       for (const opened of sockets) if (opened.bytesRead === 0) opened.destroy();
       const timer = setTimeout(() => server.closeAllConnections(), graceMs);
-      // Answers that end now leave idle connections behind, which would hold the server open.
+      // Answers that end now leave idle connections behind, which would keep the server open.
       const sweep = setInterval(() => server.closeIdleConnections(), 50);
       await closed;
       clearTimeout(timer);
@@ -116,7 +119,10 @@ const bind = (server: Server, host: string, port: number): Promise<void> =>
     server.listen(port, host, resolve);
   });
 
-/** The socket is for its owner alone. One that a dead service left behind is replaced, a living one is not. */
+/**
+ * The socket is readable and writable by its owner only. A socket that a dead service left behind is replaced; one that
+ * answers is not.
+ */
 const bindSocket = async (server: Server, path: string): Promise<void> => {
   if (await answers(path)) throw new StartError(69, `The socket ${path} is used by another program. Stop it first.`);
   const mask = process.umask(0o177);
@@ -174,7 +180,10 @@ const refuse = (
   send(outgoing, entry, { ...refusal, headers: { connection: "close" } });
 };
 
-/** Below HTTP's own objects: the parser gave up, or the method turns the connection into something else. */
+/**
+ * Writes to the raw socket, because there is no response object: the parser failed, or the method (CONNECT) takes the
+ * connection over.
+ */
 const refuseRaw = (stream: Socket, status: number, message: string): void => {
   const begun = (stream as { _httpMessage?: ServerResponse | null })._httpMessage?.headersSent === true;
   if (begun || !stream.writable || stream.destroyed) return void stream.destroy();

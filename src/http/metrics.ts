@@ -3,7 +3,7 @@ import type { Recorded } from "../domain/event.ts";
 import type { BreakerState } from "../model/circuit-breaker.ts";
 import type { LifecycleStatus } from "../protocol/task/status.ts";
 
-/** Counters kept as plain numbers; prom-client is loaded when somebody asks for them. */
+/** Prometheus metrics. Counters are plain numbers; prom-client is loaded with the first request for them. */
 
 type Gauges = {
   tasksRunning: () => number;

@@ -4,8 +4,8 @@ import { errorBody } from "../protocol/error.ts";
 import { z } from "zod";
 
 /**
- * The OpenAPI 3.1 document, made from the table that also parses. The library is loaded on first use: a service that
- * is never asked for its document does not hold it.
+ * The OpenAPI 3.1 document, generated from the table of routes that also parses requests. The library is loaded on
+ * first use, to save memory where the document is never requested.
  */
 export const createDocument = async (routes: Routes, version: string): Promise<object> => {
   const { createDocument: create } = await import("zod-openapi");
@@ -37,12 +37,12 @@ export const createDocument = async (routes: Routes, version: string): Promise<o
   return nameJson(document);
 };
 
-/** Answers may get further fields: the interface evolves by addition. */
+/** Answers may get additional fields, because the interface evolves by addition. */
 const allowMore = (schema: { additionalProperties?: unknown }): void => {
   if (schema.additionalProperties === false) delete schema.additionalProperties;
 };
 
-/** zod numbers its recursive JSON schemas, one for each use; they are one type with one name. */
+/** zod-openapi numbers the recursive JSON schema once per use; this gives it one name. */
 const nameJson = (document: object): object => {
   const text = JSON.stringify(document).replaceAll(
     /#\/components\/schemas\/__schema\d+/g,

@@ -1,16 +1,16 @@
-/** From a method and a path to what the table of routes has for them. */
+/** Finds the route of a method and a path. */
 
 export type Found<T> =
   | { kind: "route"; value: T; params: Record<string, string> }
-  /** The path is known, the method is not: those that it takes. */
+  /** The path exists, the method does not; `allow` lists those that do. */
   | { kind: "method"; allow: string }
   | { kind: "none" };
 
 type Row<T> = { method: string; parts: readonly string[]; value: T };
 
 /**
- * Paths are of the form `/task/{taskID}/status`; `*` at the end stands for whatever comes. Of two that fit, the one that
- * was given first counts, and HEAD is GET.
+ * Paths have the form `/task/{taskID}/status`; `*` at the end matches any rest. The first match counts, and HEAD is
+ * treated as GET.
  */
 export const createRouter = <T>(routes: readonly { method: string; path: string; value: T }[]) => {
   const rows: Row<T>[] = routes.map(({ method, path, value }) => ({ method, parts: path.split("/"), value }));
@@ -26,7 +26,7 @@ export const createRouter = <T>(routes: readonly { method: string; path: string;
   };
 };
 
-/** The guards have seen to it that every escape can be decoded, and that none stands for a separator. */
+/** The guards have ensured that every escape can be decoded and that none encodes a separator. */
 const partsOf = (path: string): string[] => {
   const parts = path.split("/");
   return path.includes("%") ? parts.map(decodeURIComponent) : parts;
@@ -36,7 +36,7 @@ const isParam = (part: string): boolean => part.startsWith("{");
 
 const fits = (parts: readonly string[], given: readonly string[]): boolean => {
   if (parts.length > given.length || (parts.length < given.length && parts.at(-1) !== "*")) return false;
-  // From its end, where paths differ first.
+  // Backwards, because paths differ mostly at their end.
   for (let at = parts.length - 1; at > 0; at -= 1) {
     const part = parts[at] ?? "";
     if (part !== given[at] && part !== "*" && !(isParam(part) && given[at] !== "")) return false;

@@ -2,13 +2,13 @@ import { hash, timingSafeEqual } from "node:crypto";
 import { ServiceError } from "../../error.ts";
 
 /**
- * HTTP Basic authentication: SHA-256 of `user:password` on both sides and one constant-time comparison; the same work
- * whatever is wrong. The header never reaches a log. Source: design/security.md S6.
+ * HTTP Basic authentication: SHA-256 of `user:password` on both sides and one constant-time comparison, with the same
+ * work whatever is wrong. The header never reaches a log.
  */
 
 export type Auth = { username: string; password: string | undefined };
 
-/** undefined: no password is set, everybody is let in. */
+/** undefined: no password is set, so every caller is accepted. */
 export const createAuth = ({ username, password }: Auth): ((header: string | undefined) => boolean) | undefined => {
   if (password === undefined) return undefined;
   const expected = Buffer.from(hash("sha256", Buffer.from(`${username}:${password}`), "hex"));

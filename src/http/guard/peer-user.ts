@@ -2,13 +2,13 @@ import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 
 /**
- * Who is at the other end of a loopback connection, by the kernel's table of connections. Linux only. Opt-in
- * (SERVICE_SAME_USER): without a password, any user of the machine can otherwise speak to the service.
+ * Finds the user at the other end of a loopback connection in the kernel's connection table. Linux only, opt-in
+ * (SERVICE_SAME_USER): without it and without a password, any user of the machine can call the service.
  */
 
 const tables = ["/proc/net/tcp", "/proc/net/tcp6"];
 
-/** The user id that owns the peer's socket; undefined when the table does not have it. */
+/** The user id that owns the peer's socket; undefined when the table has no entry. */
 export const peerUser = ({ remotePort, localPort }: Socket, read = readFileSync): number | undefined => {
   if (remotePort === undefined || localPort === undefined) return undefined;
   for (const table of tables)
@@ -21,6 +21,6 @@ export const peerUser = ({ remotePort, localPort }: Socket, read = readFileSync)
 
 const portOf = (address: string): number => Number.parseInt(address.slice(address.lastIndexOf(":") + 1), 16);
 
-/** The service's own user and root may speak to it. */
+/** The service's own user and root are allowed. */
 export const isAllowed = (uid: number | undefined, own: number | undefined): boolean =>
   uid !== undefined && (uid === 0 || uid === own);

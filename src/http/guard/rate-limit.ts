@@ -1,19 +1,22 @@
 import { ServiceError } from "../../error.ts";
 import type { Limits } from "../../protocol/limit.ts";
 
-/** Token buckets per client address. Used where the service listens beyond this machine. Source: security.md C2, S6. */
+/** Token buckets per client address, used where the service listens beyond this machine. `limits` define the rates. */
 export interface Rates {
-  /** Throws 429 when the address has failed to authenticate too often; before the credentials are even looked at. */
+  /** Throws 429 when the address has failed to authenticate too often; called before the credentials are looked at. */
   authenticate(address: string): void;
+  /** Counts a failed authentication. */
   failed(address: string): void;
+  /** Counts a request; throws 429 above the rate. */
   request(address: string): void;
+  /** Counts a request that starts work; throws 429 above the rate. */
   create(address: string): void;
 }
 
 type Bucket = { tokens: number; at: number };
 
 const failuresPerMinute = 10;
-/** Beyond this many clients, those whose buckets are full again are forgotten. */
+/** Above this many clients, those whose buckets are full again are forgotten. */
 const clients = 10_000;
 
 export const createRates = (limits: Limits, now: () => number): Rates => {
@@ -70,7 +73,7 @@ const buckets = (perSecond: number, burst: number, now: () => number) => {
       bucket.tokens -= 1;
       return true;
     },
-    /** Whole seconds until there is a token again. */
+    /** Whole seconds until a token is available. */
     wait: (address: string): number => Math.max(1, Math.ceil((1 - filled(address).tokens) / perSecond)),
   };
 };

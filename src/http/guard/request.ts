@@ -3,17 +3,17 @@ import { ServiceError } from "../../error.ts";
 import { quote } from "../../protocol/issue.ts";
 
 /**
- * What is refused before any byte of a body is read, in this order: critical headers sent twice, Host, Origin and
- * Sec-Fetch-Site, the form of the target. Source: design/security.md S2–S4, S7. Refusals of a malformed request
- * close the connection, so that nothing smuggled behind it is read as a second one.
+ * Refusals before any byte of a body is read, in this order: critical headers sent twice, Host, Origin and
+ * Sec-Fetch-Site, the form of the target. Refusing a malformed request closes the connection, so that nothing smuggled
+ * behind it is read as a second request.
  */
 
 export type GuardPolicy = {
-  /** Empty: the local names only, or any Host where a password is set. */
+  /** Empty: local names only, or any Host where a password is set. */
   allowedHosts: readonly string[];
   allowedOrigins: readonly string[];
   password: boolean;
-  /** Paths that another site may link to. */
+  /** Paths of HTML pages, which other sites may link to. */
   isPage(path: string): boolean;
 };
 
@@ -38,7 +38,7 @@ const once = [
 ];
 const bits = new Map(once.map((name, index) => [name, 1 << index]));
 
-/** Two of these and two programs on the way may each believe another one. */
+/** When one of these headers is sent twice, two programs on the way may each believe a different one. */
 export const refuseDuplicates = (rawHeaders: readonly string[]): void => {
   let seen = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -109,7 +109,7 @@ const checkOrigin = (incoming: IncomingMessage, policy: GuardPolicy): Passed => 
 
 const open: Passed = { preflight: false, cors: undefined };
 
-/** A link on another site opens a page; it gives that site nothing to read. */
+/** A link on another site may open a page, because that site cannot read the answer. */
 const isNavigation = ({ method, url, headers }: IncomingMessage, policy: GuardPolicy): boolean =>
   (method === "GET" || method === "HEAD") &&
   headers["sec-fetch-mode"] === "navigate" &&
@@ -141,7 +141,7 @@ const refuseTarget = ({ url = "", headers }: IncomingMessage): void => {
     throw malformed(`Expected a path without encoded separators or dot segments, got ${quote(path)}.`);
 };
 
-/** Throws the refusal; the caller goes on with authentication. */
+/** Throws the refusal. Authentication is left to the caller. */
 export const guard = (incoming: IncomingMessage, policy: GuardPolicy): Passed => {
   refuseDuplicates(incoming.rawHeaders);
   refuseHost(incoming.headers.host, policy);

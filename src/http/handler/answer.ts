@@ -6,9 +6,9 @@ import type { Accepted, ArchiveFile } from "../../task/tasks.ts";
 import { asciiName } from "../response/file.ts";
 import { type HttpAnswer, type RequestContext, json, onSocket } from "../response/response.ts";
 
-/** An accepted change, or a ZIP, as the answer. */
+/** Answers that several handlers share: an accepted change, and a ZIP file. */
 
-/** The file as the answer. */
+/** Sends the archive on the socket, then removes its file. */
 export const sendArchive = (
   entry: RequestContext,
   outgoing: ServerResponse,
@@ -27,7 +27,7 @@ export const sendArchive = (
   return onSocket;
 };
 
-/** Sends the file and removes it, also when the caller leaves half-way. */
+/** Sends the file and removes it, also when the caller disconnects. */
 const hand = async (archive: ArchiveFile, outgoing: ServerResponse): Promise<void> => {
   await using file = archive;
   await pipeline(createReadStream(file.path), outgoing);

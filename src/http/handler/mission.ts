@@ -13,7 +13,9 @@ import { type HttpAnswer, empty, json } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
-/** The Mission routes: from a parsed call to `Missions` and back. Ill-formed ids were refused before (request/serve.ts). */
+/**
+ * The Mission routes: from a parsed call to `Missions` and back. Malformed ids are refused before (request/serve.ts).
+ */
 
 type Deps = { missions: Missions; runOnce: RunOnce; streams: Streams; limits: Limits; log: Log };
 
@@ -33,7 +35,7 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
   }: Call<Routes["mission.list" | "mission.all"]>): Promise<HttpAnswer> => {
     const { limit = listSize, cursorUpdated, cursorSessionID, search, archived } = query;
     const cursor = cursorOf(cursorUpdated, cursorSessionID);
-    // One more than asked for tells whether there is a next page.
+    // One more than asked for, to find out whether there is a next page.
     const found = await missions.list(directory, {
       ...(search === undefined ? {} : { search }),
       ...(archived === undefined ? {} : { archived }),

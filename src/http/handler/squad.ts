@@ -10,12 +10,12 @@ import type { Handler } from "../request/call.ts";
 import { type RunOnce, createAnswerOnce } from "../request/idempotency.ts";
 import { json } from "../response/response.ts";
 
-/** The squad routes: the catalog, packages in and out, recommendations. */
+/** The squad routes: the catalog, installing and removing packages, recommendations. */
 
 export type SquadDeps = {
   catalog: Pick<Catalog, "find" | "scan">;
   manager: Pick<Manager, "validate" | "install" | "uninstall">;
-  /** The real path of a project's directory; refuses with directory_*. */
+  /** The real path of a project's directory; rejects with `directory_invalid` or `directory_not_allowed`. */
   admit(directory: string): Promise<string>;
 };
 

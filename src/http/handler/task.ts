@@ -15,7 +15,7 @@ import { answer, empty, json, jsonType } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
-/** The Task routes: from a parsed call to `Tasks` and back. Ill-formed ids were refused before (http/app.ts). */
+/** The Task routes: from a parsed call to `Tasks` and back. Malformed ids are refused before (request/serve.ts). */
 
 export type TaskDeps = {
   tasks: Tasks;
@@ -34,8 +34,8 @@ const messagesSize = 200;
 
 export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler<Routes[ID]> } => {
   const { tasks, store, runOnce, streams, limits, log } = deps;
-  // A fold is never changed, and unless the Task is queued its record depends on nothing else: between two events
-  // every poll gets the same text.
+  // Texts of status answers by fold. A fold object never changes, and the status of a Task that is not queued depends
+  // on nothing else, so between two events every poll gets the same text.
   const statusTexts = new WeakMap<TaskState, string>();
   return {
     "task.create": async ({ entry, directory, body, once }) => {
@@ -46,7 +46,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     "task.list": async ({ entry, directory, query, prefixed, incoming }) => {
       const { limit = listSize, cursorUpdated, cursorTaskID, ...filters } = query;
       const cursor = cursorOf(cursorUpdated, cursorTaskID);
-      // One more than asked for tells whether there is a next page.
+      // One more than asked for, to find out whether there is a next page.
       const found = await tasks.list(directory, {
         ...(filters as Omit<ListQuery, "project" | "limit">),
         ...(Object.keys(prefixed).length === 0 ? {} : { metadata: prefixed }),
@@ -80,7 +80,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     },
 
     "task.board": async ({ entry, params, incoming }) => {
-      // The tag is of the state before the board is read: a board may be newer than its tag, never older.
+      // The ETag is of the state before the board is read: a board may be newer than its tag, never older.
       const { lastEventID, queue } = await tasks.status(params.taskID);
       const etag = `W/"${lastEventID}-${queue?.position ?? ""}"`;
       if (matches(incoming.headers["if-none-match"], etag)) return empty(entry, 304, { etag });
@@ -179,7 +179,7 @@ const nextLink = (target: string, last: { updated: number; taskID: string }): st
   return `<${url.pathname}${url.search}>; rel="next"`;
 };
 
-/** Weak comparison, as If-None-Match wants it. */
+/** Weak comparison, as If-None-Match requires. */
 const matches = (header: string | undefined, etag: string): boolean =>
   header !== undefined && header.split(",").some((tag) => tag.trim() === "*" || weak(tag.trim()) === weak(etag));
 

@@ -11,7 +11,7 @@ import type { Handler } from "../request/call.ts";
 import type { AnswerOnce } from "../request/idempotency.ts";
 import { json } from "../response/response.ts";
 
-/** The webhook routes: who is told, of what, and what became of it. */
+/** The webhook routes: webhooks, their secrets and their deliveries. */
 
 type WebhookRoute = Extract<OperationID, `webhook.${string}`>;
 type Deps = { webhooks: Webhooks; answered: AnswerOnce };

@@ -10,7 +10,7 @@ import { sendResponse, toRequest } from "../response/fetch-adapter.ts";
 
 /**
  * `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions, for agents that hand work over. It
- * stands behind the same guards and body limits as every route; the router answers other methods with 405.
+ * passes the same guards and body limits as every route; the router answers other methods with 405.
  */
 
 export const mcpPath = "/mcp";
@@ -31,7 +31,7 @@ export const createMcpEndpoint = (deps: Deps): { serve: Serve; close(): void } =
     const message = await deps.bodies.read(anyMessage, incoming, outgoing);
     const query = readQuery(incoming.url ?? "");
     parseQuery(noQuery, query);
-    // A batch would be many requests that count as one; the protocol has given them up.
+    // A batch would be many requests that count as one; the protocol no longer has batches.
     if (Array.isArray(message?.value))
       throw new ServiceError("invalid_request", "Expected one JSON-RPC message, got a batch.");
     const mcp = await load();
@@ -58,16 +58,16 @@ export const createMcpEndpoint = (deps: Deps): { serve: Serve; close(): void } =
         drain(arrived.incoming);
         return refused(error, arrived.entry, deps.log);
       }),
-    /** What waits for a Task answers now. */
+    /** Calls that wait for a Task or Mission answer now. */
     close: () => closing.abort(),
   };
 };
 
-/** Large, because a new Task may carry attachments; what a message may be is the protocol's affair. */
+/** Large, because a new Task may carry attachments. The protocol's library validates the message. */
 const anyMessage = { body: true, bodySize: "large" } as const;
 const noQuery = { schema: undefined, names: new Set<string>(), prefix: undefined };
 
-/** In the protocol's own form, with the service's code beside it. */
+/** A refusal as a JSON-RPC error, with the service's error code in its data. */
 const refused = (error: unknown, entry: RequestContext, log: Log): HttpAnswer => {
   const { status, headers, body } = failureOf(error, entry.requestID, log);
   const { message, code: reason, requestID, retryable } = body;

@@ -1,9 +1,9 @@
 import type { ErrorCode } from "../../error.ts";
 import type { ErrorBody } from "../../protocol/error.ts";
 
-/** A refusal in words that a model can act on: the code, what was expected and what came, and what to do now. */
+/** Words a refusal so that a model can act on it: the code, what was expected and what came, and what to do next. */
 
-/** Of codes that a tool can meet and for which there is something to do. Where there is none, the message is enough. */
+/** What to do, for codes that a tool can meet; where there is nothing to do, the message is enough. */
 const remedies: Partial<Record<ErrorCode, string>> = {
   invalid_request: "Correct the arguments that are named and call the tool again.",
   directory_required:

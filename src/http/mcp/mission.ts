@@ -16,7 +16,7 @@ import {
   describeFields,
 } from "./tool.ts";
 
-/** Handing over a goal that takes several Tasks, and following it. */
+/** The MCP tools for Missions: start or steer one, see its status. */
 
 export const createMissionTools = ({ missions, routes, limits, runOnce, user }: ToolDeps): Tool[] => {
   const wake = describeFields(routes["mission.wake"].body, {

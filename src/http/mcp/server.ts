@@ -10,8 +10,8 @@ import { createTaskTools } from "./task.ts";
 import type { Caller, Tool, ToolDeps } from "./tool.ts";
 
 /**
- * The protocol's side, loaded with the first request for it. Nothing is kept between two requests: each has a server of
- * its own, which is why a restart, or another instance over the same store, goes unnoticed by a client.
+ * The MCP server, loaded with the first request. Nothing is kept between requests (each gets its own server object), so
+ * clients do not notice a restart or another instance over the same store.
  */
 
 export type Mcp = (request: Request, message: unknown, caller: Caller) => Promise<Response>;
@@ -69,7 +69,7 @@ export const createMcp = (deps: ToolDeps & { version: string; log: Log }): Mcp =
 
   return (request, message, caller) => {
     const { fetch } = createMcpHandler(() => serverFor(caller), {
-      // Nothing that could be subscribed to ever changes.
+      // There are no subscriptions, because no list ever changes.
       maxSubscriptions: 0,
       onerror: (error) => deps.log.debug({ requestID: caller.requestID, err: error }, "MCP request refused"),
     });
@@ -77,7 +77,10 @@ export const createMcp = (deps: ToolDeps & { version: string; log: Log }): Mcp =
   };
 };
 
-/** In one piece, since not every client follows references, and without what tells a model nothing. */
+/**
+ * A tool's JSON schema without references, which not every client follows, and without keywords that do not help a
+ * model.
+ */
 const jsonOf = (schema: z.ZodObject) => {
   const metadata = z.registry<Record<string, unknown>>();
   metadata.get = (one) => {

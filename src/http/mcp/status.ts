@@ -3,7 +3,7 @@ import { type MissionStatus, phaseState } from "../../protocol/mission/status.ts
 import { type PendingAsk, pendingAsk, type TaskStatus } from "../../protocol/task/status.ts";
 import { lifecycleStatus, phase } from "../../protocol/field.ts";
 
-/** How a Task or a Mission stands, sized for a model: what it decides by, and no more. The routes have the rest. */
+/** Statuses of Tasks and Missions, reduced to what a model decides by; the routes have the rest. */
 
 const longestText = 2_000;
 const longestNote = 500;
@@ -64,7 +64,7 @@ export type McpTaskStatus = z.infer<typeof mcpTaskStatus>;
 
 export const mcpTaskStatusOf = (task: TaskStatus, summary: string | undefined, now: Date): McpTaskStatus => {
   const { git, goals, errorInfo } = task;
-  // Those that still matter first, should there be too many.
+  // Open goals first, in case there are too many.
   const sorted = goals.toSorted((one, other) => rank(one) - rank(other));
   return {
     taskID: task.taskID,
@@ -128,7 +128,7 @@ const problemOf = (message: string | undefined, info: TaskStatus["errorInfo"]): 
         remedy: info?.remedy ?? null,
       };
 
-/** Short while it may end at once, longer the longer it takes. */
+/** Seconds until the next poll: short while the Task may end soon, longer the longer it takes. */
 const pauseOf = ({ startedAt, createdAt, pending, queue }: TaskStatus, now: Date): number => {
   if (pending.length > 0 || queue?.notBefore != null) return 30;
   const minutes = (now.getTime() - Date.parse(startedAt ?? createdAt)) / 60_000;
@@ -156,7 +156,7 @@ const nextOfTask = ({ taskID, lifecycleStatus: state, pending, git, errorInfo }:
   }
 };
 
-/** Rights are given by people: a permission is never for the agent that asks for the work. */
+/** Only people give permissions: an agent that asked for the work never gets to answer a permission ask. */
 const answerWords = (pending: readonly PendingAsk[], command: string, tool: string): string => {
   const permission = pending.find(({ kind }) => kind === "permission");
   return permission === undefined

@@ -20,7 +20,7 @@ import {
   describeFields,
 } from "./tool.ts";
 
-/** Handing over one piece of work, following it, steering it, stopping it. */
+/** The MCP tools for Tasks: create one, see its status, send it a message, cancel it. */
 
 const taskID = z.string().describe("As task_create answered it: task_…");
 

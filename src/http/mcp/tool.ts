@@ -9,8 +9,8 @@ import { directoryOf } from "../request/directory.ts";
 import { keyForm, onceKey, type RunOnce } from "../request/idempotency.ts";
 
 /**
- * What the tools have in common. They stand over the functions that the HTTP routes call, with the routes' own schemas
- * and limits; their texts are read by models, and are all that one knows of Sortie.
+ * What the MCP tools share. They call the same functions as the HTTP routes, with the routes' schemas and limits. Their
+ * descriptions are read by models and are all that a model knows of Sortie.
  */
 
 export type ToolDeps = {
@@ -23,17 +23,20 @@ export type ToolDeps = {
   user: string;
 };
 
-/** Who calls: the directory that the connection was set up with, and what stands for its end. */
+/**
+ * The caller of a tool: the directory that its connection was configured with (`query`, `header`), and a signal that
+ * aborts when it disconnects.
+ */
 export type Caller = {
   query: string | undefined;
   header: string | undefined;
   signal: AbortSignal;
-  /** Counts a new Task of this client; throws when it has made too many. */
+  /** Counts a new Task of this client; throws `rate_limited` when it has created too many. */
   countCreate(): void;
   requestID: string;
 };
 
-/** `input` is what a call is parsed with, `shown` what a model is told of it. */
+/** `input` parses a call; `shown` is the schema that models see. */
 export type Tool = {
   name: string;
   title: string;
@@ -54,7 +57,7 @@ export const tool = <I extends z.ZodObject, O extends z.ZodObject>(
   },
 ): Tool => ({ ...made, shown: made.shown ?? made.input });
 
-/** What is told of who asked, where a caller over HTTP says it himself. */
+/** Recorded as the `source` of Tasks and messages; HTTP callers name their own. */
 export const source = "mcp";
 
 const pollMs = 250;
@@ -84,19 +87,19 @@ export const waitSeconds = z
   .describe("Wait so long for it to end or to need an answer, then answer anyway. Default 0; 30 is a good choice");
 export const next = z.string().describe("What to do now");
 
-/** The same schemas with words for a model beside them. */
+/** The same schema with descriptions for a model. */
 export const describeFields = <S extends z.ZodObject>(schema: S, words: { [K in keyof z.output<S>]?: string }): S =>
   schema.extend(
     Object.fromEntries(Object.entries(words).map(([name, text]) => [name, schema.shape[name].describe(text)])),
   ) as unknown as S;
 
-/** The project's directory: a call's own before the connection's. */
+/** The project's directory: the call's argument, otherwise the connection's. */
 export const placeOf = (given: string | undefined, { query, header }: Caller): string =>
   given === undefined ? directoryOf(needed, query, header) : directoryOf(needed, given, undefined);
 
 const needed = { directory: "required" } as const;
 
-/** A key is of one tool, one directory and one user, apart from those of the routes. */
+/** Keys are scoped to one tool, directory and user, and separate from those of the routes. */
 export const onceOf = (
   user: string,
   name: string,
@@ -106,7 +109,7 @@ export const onceOf = (
 ): IdempotencyKey | undefined =>
   onceKey(key, { method: "POST", path: `/mcp/${name}`, directory: place, user }, () => JSON.stringify(body));
 
-/** Asks until it rests, its time is over, or nobody waits any more. */
+/** Polls until `rests` is true, the time is over, or the caller has gone; resolves to the last state. */
 export const waitUntilIdle = async <T>(
   ask: () => Promise<T>,
   rests: (found: T) => boolean,

@@ -5,18 +5,16 @@ import { ServiceError } from "../../error.ts";
 import { packageRoot } from "../../package-root.ts";
 import { type HttpAnswer, answer, empty, type RequestContext } from "../response/response.ts";
 
-/**
- * The page at `/`, and the reference page. Files are read when they are asked for, and nothing of them is kept.
- */
+/** Serves the web page. Files are read at each request and not cached in memory. */
 
-/** Paths of the page's screens: one document answers them all, and none of them is a route of the interface. */
+/** Paths of the page's screens. One document answers them all; they are not routes of the interface. */
 export const isScreen = (path: string): boolean => path === "/" || path === "/ui" || path.startsWith("/ui/");
 
 export const screenPaths = ["/", "/ui", "/ui/*"] as const;
 
 export const assetPath = "/assets/{name}";
 
-/** A file that the build made, by its path in `dist`; undefined where nothing was built. */
+/** A file of the build, by its path in `dist`; undefined when it was not built. */
 export const readBuilt = async (path: string): Promise<Uint8Array<ArrayBuffer> | undefined> => {
   const found = await readFile(join(packageRoot, "dist", path)).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
@@ -25,7 +23,7 @@ export const readBuilt = async (path: string): Promise<Uint8Array<ArrayBuffer> |
   return found && new Uint8Array(found);
 };
 
-/** Only files of our own, no inline code, no markup from strings (Trusted Types), no other host. */
+/** Allows only the service's own files: no inline code, no markup from strings (Trusted Types), no other host. */
 const pagePolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -61,7 +59,7 @@ const assetTypes: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** The name holds a hash of the content, so that a browser never asks twice. */
+/** A file of the page. Its name contains a hash of the content, so browsers may cache it forever. */
 export const asset = async (entry: RequestContext, name: string): Promise<HttpAnswer> => {
   const type = /^[\w-][\w.-]*\.(?:css|js|svg)$/.test(name)
     ? assetTypes[name.slice(name.lastIndexOf(".") + 1)]

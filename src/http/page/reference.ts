@@ -3,12 +3,10 @@ import { createRequire } from "node:module";
 import { type HttpAnswer, answer, type RequestContext } from "../response/response.ts";
 import { readBuilt } from "./page.ts";
 
-/** The API reference at `/doc`. */
-
 /**
- * The reference page. Everything it needs comes from this service: the standalone file of @scalar/api-reference is
- * copied beside the compiled code by the build, and read from node_modules when the source runs. Nothing is fetched
- * from outside: no fonts, no telemetry, no agent.
+ * The API reference at `/doc`. Everything comes from this service: the build copies the standalone file of
+ * @scalar/api-reference next to the compiled code; when the source runs, it is read from node_modules. Nothing is
+ * loaded from other hosts: no fonts, no telemetry, no agent.
  */
 
 export const referencePath = "/doc/reference.js";
@@ -41,7 +39,7 @@ const reference = `<!doctype html>
 </html>
 `;
 
-/** Styles are written by the page's script; everything else is our own origin. */
+/** The page's script writes styles; everything else comes from the own origin. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -66,7 +64,7 @@ export const referenceScript = async (entry: RequestContext): Promise<HttpAnswer
 const readScript = async (): Promise<Uint8Array<ArrayBuffer>> =>
   (await readBuilt("static/reference.js")) ?? new Uint8Array(await readFile(standalonePath()));
 
-/** Where the package's one-file build lies; scripts/openapi.ts copies it from there. */
+/** The package's one-file build, which scripts/openapi.ts copies. */
 export const standalonePath = (): string =>
   createRequire(import.meta.url)
     .resolve("@scalar/api-reference")

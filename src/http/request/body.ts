@@ -7,19 +7,21 @@ import type { Route } from "../../protocol/route/route.ts";
 import { quote } from "../../protocol/issue.ts";
 
 /**
- * Reads and parses a JSON body: type, then length, then bytes within the limit, then UTF-8, then shape, then JSON.
- * It stays on the main thread: 28 MiB of base64 block it for 45 ms at most, of other text for 35, because the steps
- * yield to the loop in between (measured, see test/api/bad-input.test.ts).
- * Source: design/security.md C2.
+ * Reads and parses a JSON body: type, then length, then bytes within the limit, then UTF-8, then shape, then JSON. It
+ * stays on the main thread: 28 MiB of base64 block it for at most 45 ms, other text for 35 ms, because the steps yield
+ * to the event loop in between (measured, see test/api/bad-input.test.ts).
  */
 
 export type Body = { bytes: Buffer; value: unknown };
 
-/** What a route takes, as far as reading goes. */
+/** The parts of a route that matter for reading its body. */
 type Takes = Pick<Route, "bodyOptional" | "bodySize"> & { body?: unknown };
 
 export type Bodies = {
-  /** undefined: the request has no body, and may have none. */
+  /**
+   * Resolves to undefined when there is no body and the route does not require one; rejects with a `ServiceError`
+   * otherwise.
+   */
   read(route: Takes, incoming: IncomingMessage, outgoing: ServerResponse): Promise<Body | undefined>;
 };
 
@@ -49,7 +51,7 @@ export const createBodies = (limits: Limits): Bodies => {
   };
 };
 
-/** undefined: chunked, not known yet. Node's parser has refused everything that is not a number. */
+/** undefined: chunked, so not known yet. Node's parser has refused values that are not numbers. */
 const declaredLength = ({ headers }: IncomingMessage): number | undefined =>
   headers["transfer-encoding"] !== undefined ? undefined : Number(headers["content-length"] ?? 0);
 
@@ -96,7 +98,7 @@ const collect = async (incoming: IncomingMessage, limit: number): Promise<Buffer
 
 const protoKey = /(?<!\\)"__proto__"\s*:/;
 
-/** Bodies above this size are worked on in steps, so that other requests get their turn. */
+/** Bodies above this size are processed in steps of it, so that other requests get their turn. */
 const step = 4 * 1024 * 1024;
 
 const parseJson = async (bytes: Buffer, limits: Limits): Promise<unknown> => {
@@ -109,13 +111,13 @@ const parseJson = async (bytes: Buffer, limits: Limits): Promise<unknown> => {
   }
   const text = bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
   if (big) await tick();
-  // zod leaves such a key out; what cannot be kept is refused.
+  // zod drops such a key silently, so refuse it.
   if (text.includes('"__proto__"') && protoKey.test(text))
     throw new ServiceError("invalid_request", 'Expected keys other than "__proto__", got that one.');
   try {
     return JSON.parse(text);
   } catch (error) {
-    // V8's message quotes the text around the fault; its position is enough.
+    // V8's message quotes the text around the error; only the position is passed on.
     const at = /position (\d+)/.exec(error instanceof Error ? error.message : "")?.[1];
     throw new ServiceError(
       "invalid_json",
@@ -130,10 +132,13 @@ const [quoteMark, backslash, comma, colon, open, openArray, close, closeArray] =
   0x22, 0x5c, 0x2c, 0x3a, 0x7b, 0x5b, 0x7d, 0x5d,
 ];
 
-/** No request has so many: long texts are bounded, files are base64. They make JSON.parse four times as slow. */
+/**
+ * More than any valid request has: long texts are limited and files are base64. Escapes make JSON.parse four times
+ * slower.
+ */
 const maxEscapes = 1_000_000;
 
-/** Counts depth, keys and values ahead of JSON.parse, which would build them all first. */
+/** Checks depth, keys and values before JSON.parse, which would build them all first. */
 const createShape = ({ jsonDepth, jsonKeys }: Limits) => {
   let inText = false;
   let skip = false;
@@ -173,7 +178,7 @@ const shapeError = (rule: string): ServiceError =>
 const waitMs = 30_000;
 const waiters = 32;
 
-/** At most `count` at once; others wait, bounded in number and time. */
+/** At most `count` holders at a time; others wait, limited in number and time. */
 const slots = (count: number) => {
   let free = count;
   const queue: (() => void)[] = [];

@@ -6,12 +6,12 @@ import type { HttpAnswer, RequestContext } from "../response/response.ts";
 
 type Parsed<R, Key extends string> = R extends { [K in Key]: infer S extends z.ZodType } ? z.output<S> : undefined;
 
-/** A request that passed every guard and schema of its route: what a handler gets. */
+/** A request that passed all guards and the schemas of its route, as its handler gets it. */
 export type Call<R> = {
   entry: RequestContext;
   params: Parsed<R, "params">;
   query: Parsed<R, "query">;
-  /** Query parameters of the route's `queryPrefix`, by the rest of their name. */
+  /** Query parameters with the route's `queryPrefix`, by the rest of their name. */
   prefixed: Record<string, string>;
   body: Parsed<R, "body">;
   directory: R extends { directory: "required" } ? string : string | undefined;
@@ -24,5 +24,5 @@ export type Call<R> = {
 
 export type Handler<R> = (call: Call<R>) => HttpAnswer | Promise<HttpAnswer>;
 
-/** A call whose types the router no longer knows; the route's schemas have seen to them. */
+/** A handler whose types the router does not know; the route's schemas have checked the call. */
 export type AnyHandler = Handler<Route>;

@@ -5,8 +5,8 @@ import type { Route } from "../../protocol/route/route.ts";
 import { quote } from "../../protocol/issue.ts";
 
 /**
- * The project directory as the caller gave it: query parameter `directory` or header `x-service-directory`. Whether
- * it exists and may be used is asked where it is used. Source: interface.md 5.5, security.md C3.
+ * The project directory as the caller sent it: query parameter `directory` or header `x-service-directory`. Whether it
+ * exists and may be used is checked where it is used.
  */
 export const directoryOf = <R extends Pick<Route, "directory">>(
   route: R,
@@ -40,7 +40,7 @@ const found = (
   return directory;
 };
 
-/** Node reads header bytes as Latin-1; a path is most likely UTF-8. */
+/** Node decodes header bytes as Latin-1; a path is most likely UTF-8. */
 const fromBytes = (header: string): string => {
   const bytes = Buffer.from(header, "latin1");
   return isUtf8(bytes) ? bytes.toString("utf8") : header;

@@ -8,17 +8,17 @@ import { type HttpAnswer, json, type RequestContext } from "../response/response
 
 /**
  * `Idempotency-Key` on POST routes: the same key and body get the first answer again. The answer is stored in the
- * commit of its effect (store/store.ts, `IdempotencyRecord`); here is what happens before: a replay, a clash, or one that is still on
- * its way. Refusals are not stored. Source: design/security.md C10.
+ * commit of its effect (`IdempotencyRecord` in store/store.ts); this file does what comes before: replays, conflicts,
+ * and keys whose first request is still running. Refusals are not stored.
  */
 
-/** Visible ASCII, so that it can stand in a header. */
+/** Visible ASCII, as header values require. */
 export const keyForm = /^[\x21-\x7e]{1,255}$/;
 
 export const onceKey = (
   header: string | undefined,
   scope: { method: string; path: string; directory: string | undefined; user: string },
-  /** What the key stands for, once it is known that there is one. */
+  /** The body to hash; called only when there is a key. */
   body: () => Uint8Array | string | undefined,
 ): IdempotencyKey | undefined => {
   if (header === undefined) return undefined;
@@ -37,7 +37,7 @@ export const onceKey = (
 export type RunOnce = <T>(once: IdempotencyKey | undefined, run: () => Promise<Accepted<T>>) => Promise<Accepted<T>>;
 
 export const createRunOnce = (store: Pick<Store, "once">): RunOnce => {
-  /** Keys whose first request is still on its way, with the hash of its body. */
+  /** Keys whose first request is still running, with the hash of its body. */
   const open = new Map<string, string>();
   return async <T>(once: IdempotencyKey | undefined, run: () => Promise<Accepted<T>>): Promise<Accepted<T>> => {
     if (once === undefined) return run();
@@ -75,7 +75,10 @@ export type AnswerOnce = <T extends object>(
   run: () => Promise<T>,
 ) => Promise<HttpAnswer>;
 
-/** For what has no commit of its own to store the answer in: its key is committed after it. */
+/**
+ * For operations without a commit of their own: the key and the answer are committed after the effect. A crash in
+ * between runs the operation again on the next request.
+ */
 export const createAnswerOnce =
   (store: Pick<Store, "commit">, runOnce: RunOnce): AnswerOnce =>
   async <T extends object>(entry: RequestContext, once: IdempotencyKey | undefined, run: () => Promise<T>) => {

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { type Issue, ServiceError } from "../../error.ts";
 import { issuesOf, quote } from "../../protocol/issue.ts";
 
-/** Parsing at the door: what comes out of here has the type its schema says. */
+/** Parses bodies and queries with the route's schemas; refusals are `invalid_request` with all issues. */
 
 export const parseBody = <S extends z.ZodType>(schema: S, value: unknown): z.output<S> => {
   const parsed = schema.safeParse(value);
@@ -10,14 +10,14 @@ export const parseBody = <S extends z.ZodType>(schema: S, value: unknown): z.out
   throw invalid(issuesOf(parsed.error.issues, schema, value, "body"));
 };
 
-/** The message of the whole is its first issue with its place. */
+/** The message is the first issue with its path. */
 export const invalid = (issues: Issue[]): ServiceError => {
   const [first, ...rest] = issues;
   const more = rest.length === 0 ? "" : ` (and ${rest.length} more)`;
   return new ServiceError("invalid_request", `${first?.path}: ${first?.message}${more}`, { issues });
 };
 
-/** Query parameters as sent, decoded; a parameter that comes twice is refused. */
+/** The query parameters, decoded; a parameter that is sent twice is refused. */
 export const readQuery = (target: string): Map<string, string> => {
   const start = target.indexOf("?");
   const found = new Map<string, string>();
@@ -47,13 +47,13 @@ const decode = (text: string): string => {
 export type QueryPlan = {
   schema: z.ZodType | undefined;
   names: ReadonlySet<string>;
-  /** e.g. `metadata.`: parameters of this form are collected by the rest of their name. */
+  /** For example `metadata.`: parameters with this prefix are collected by the rest of their name. */
   prefix: string | undefined;
 };
 
 export type Query = { value: unknown; prefixed: Record<string, string> };
 
-/** Checks the parameters against the route's; `directory` is read by directory.ts. */
+/** Checks the parameters against the route's schema; `directory` is read by directory.ts. */
 export const parseQuery = (plan: QueryPlan, sent: ReadonlyMap<string, string>): Query => {
   const value: Record<string, string> = {};
   const prefixed: Record<string, string> = {};

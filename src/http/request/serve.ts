@@ -11,7 +11,7 @@ import { onceKey } from "./idempotency.ts";
 import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
 import { type HttpAnswer, type RequestContext, taskNotFound } from "../response/response.ts";
 
-/** A request that the guards let in, and for which there is a route. */
+/** A request that passed the guards and has a route. */
 export type Arrived = {
   entry: RequestContext;
   params: Record<string, string>;
@@ -20,7 +20,7 @@ export type Arrived = {
 };
 export type Serve = (arrived: Arrived) => HttpAnswer | Promise<HttpAnswer>;
 
-/** From what arrived to a parsed call: body, then schemas, then directory. */
+/** Turns a request into a parsed call: body, then schemas, then directory. */
 export const createServe = (route: Route, user: string, bodies: Bodies, handler: AnyHandler): Serve => {
   const plan: QueryPlan = {
     schema: route.query,
@@ -60,7 +60,7 @@ export const createServe = (route: Route, user: string, bodies: Bodies, handler:
   };
 };
 
-/** An ill-formed Mission id is a 400: it is the caller's own word. */
+/** A malformed Mission id is a 400 and not a 404, because callers choose these ids themselves. */
 const checkMissionID = (given: string): void => {
   const parsed = missionID.safeParse(given);
   if (parsed.success) return;

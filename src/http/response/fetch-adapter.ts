@@ -3,12 +3,9 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { RequestContext } from "./response.ts";
 
-/**
- * The one place where a library that speaks in web-standard requests and responses meets Node's own. Only the MCP face
- * needs it.
- */
+/** Converts between web-standard requests and responses and Node's own, for the MCP library. */
 
-/** Without its body, which the caller has read within our limits. */
+/** Without the body, which has been read within the service's limits. */
 export const toRequest = ({ method, url, headers }: IncomingMessage, signal: AbortSignal): Request => {
   const given = new Headers();
   for (const [name, value] of Object.entries(headers))
@@ -16,7 +13,7 @@ export const toRequest = ({ method, url, headers }: IncomingMessage, signal: Abo
   return new Request(new URL(url ?? "/", "http://localhost"), { method: method ?? "GET", headers: given, signal });
 };
 
-/** Writes it as it comes; resolves when it is sent, rejects when the caller leaves half-way. */
+/** Streams the response. Resolves when it is sent, rejects when the caller disconnects. */
 export const sendResponse = async (
   response: Response,
   entry: RequestContext,

@@ -1,6 +1,8 @@
-/** How a file that somebody else wrote is answered: saved under its name, and shown by no browser as a page of ours. */
+/**
+ * Headers for files that others wrote: saved under their name, and never shown by a browser as a page of this origin.
+ */
 
-/** Types that say nothing to a browser but what to do with plain bytes. Whatever can hold a script goes out as bytes. */
+/** Types without active content. Any type that can hold a script is served as plain bytes. */
 const plain = new Set([
   "application/gzip",
   "application/json",
@@ -22,7 +24,7 @@ export const servedType = (mime: string): string => {
     : "application/octet-stream";
 };
 
-/** RFC 6266: the name in ASCII for every client, and the whole of it for those that know `filename*`. */
+/** RFC 6266: an ASCII name for every client, and the full name for those that know `filename*`. */
 export const attachmentNamed = (name: string): string => {
   const ascii = asciiName(name);
   const whole = encodeURIComponent(name.toWellFormed()).replaceAll(

@@ -5,25 +5,25 @@ import { newID } from "../../id.ts";
 import type { Log } from "../../log.ts";
 import type { ErrorBody } from "../../protocol/error.ts";
 
-/** What the guards know of a request once it is let in. */
+/** A request's context, created before the guards and used for its answer. */
 export type RequestContext = {
   requestID: string;
-  /** On every answer: the request id, and CORS for an allowed foreign origin. */
+  /** Headers of every answer: the request id, and CORS headers for an allowed foreign origin. */
   headers: Record<string, string>;
-  /** Who asks, for rates and caps: the peer's address. */
+  /** The peer's address, for rate limits and stream limits. */
   address: string;
 };
 
 export const jsonType = "application/json; charset=utf-8";
 
-/** Headers of every answer. Source: design/security.md S8. */
+/** Headers of every answer. */
 const always = {
   "x-content-type-options": "nosniff",
   "cache-control": "no-store",
   "referrer-policy": "no-referrer",
 } as const;
 
-/** Unique without asking for random bytes on each request, which cost more than all the guards together. */
+/** A unique prefix of request ids: random bytes for each request would cost more than all guards together. */
 const processID = newID("req");
 let requests = 0;
 
@@ -33,7 +33,7 @@ export const openEntry = (address: string): RequestContext => {
   return { requestID, headers: { "x-request-id": requestID, ...always }, address };
 };
 
-/** What a handler answers; a long one, which is written as it comes, the handler writes itself. */
+/** A handler's answer; a handler that streams writes to the socket itself and returns `onSocket`. */
 export type HttpAnswer =
   | { status: number; headers: Record<string, string>; body: string | Uint8Array | null }
   | typeof onSocket;
@@ -53,17 +53,17 @@ export const json = (
   extra?: Record<string, string>,
 ): HttpAnswer => answer(entry, status, JSON.stringify(body), jsonType, extra);
 
-/** The answer without a body. */
+/** An answer without a body. */
 export const empty = (entry: RequestContext, status: number, extra?: Record<string, string>): HttpAnswer => ({
   status,
   headers: { ...entry.headers, ...extra },
   body: null,
 });
 
-/** The handler answers on the socket itself. */
+/** The handler writes to the socket itself. */
 export const onSocket = "taken";
 
-/** Node leaves the body out where the method is HEAD; its length is told all the same. */
+/** Node omits the body for HEAD; content-length is sent all the same. */
 export const write = (
   outgoing: ServerResponse,
   { status, headers, body }: Exclude<HttpAnswer, typeof onSocket>,
@@ -76,19 +76,19 @@ export const write = (
   outgoing.writeHead(status, { ...headers, "content-length": length }).end(body);
 };
 
-/** Refusals on the wire itself, which have a status of HTTP but no code of their own in the table. */
+/** An error as an answer. Errors of the wire itself have an HTTP status that differs from their code's. */
 export type Failure = { status: number; headers: Record<string, string>; body: ErrorBody };
 
 /**
- * The one place where an error becomes an answer. A `ServiceError` says what it says; anything else is a bug: it is
- * logged with the request's id, and the caller learns that id and nothing more.
+ * The one place where an error becomes an answer. A `ServiceError` is sent as it is; anything else is a bug: it is
+ * logged with the request's id, and the caller gets only that id.
  */
 export const failureOf = (error: unknown, requestID: string, log: Log): Failure => {
   if (!(error instanceof ServiceError)) {
     log.error({ requestID, err: error instanceof Error ? error : { message: String(error) } }, "request failed");
     return failure("internal", 500, "An internal error; the log has it under this requestID.", requestID);
   }
-  // A missing Task reads the same whatever the cause, so that the text tells nobody which ids exist.
+  // One text for every missing Task, so that the message does not reveal which ids exist.
   const message = error.code === "task_not_found" ? unknownTask : error.message;
   const { status, code, retryable, details, issues, headers } = error;
   return {
@@ -116,7 +116,7 @@ export const failure = (code: ErrorCode, status: number, message: string, reques
   body: { message, code, status, requestID, retryable: false },
 });
 
-/** A refusal, wherever it was made. */
+/** Sends a refusal. */
 export const send = (outgoing: ServerResponse, entry: RequestContext, { status, headers, body }: Failure): void =>
   write(outgoing, {
     status,
@@ -128,8 +128,8 @@ const drainBytes = 64 * 1024 * 1024;
 const drainMs = 5_000;
 
 /**
- * Reads away what is left of a refused body, within bounds, so that the sender sees the answer rather than a reset;
- * a sender that goes on beyond them is cut.
+ * Reads and discards the rest of a refused body, so that the sender sees the answer and not a reset. Above the limits
+ * in bytes and time the connection is closed.
  */
 export const drain = (incoming: IncomingMessage): void => {
   if (incoming.readableEnded || incoming.destroyed) return;

@@ -3,19 +3,21 @@ import type { Limits } from "../../protocol/limit.ts";
 import type { RequestContext } from "../response/response.ts";
 
 /**
- * One reader of an event stream. Durable frames are never dropped: a reader that falls too far behind is cut and
- * resumes by its last id. Live frames are dropped as soon as the reader is not up to date.
+ * One reader of an event stream. Durable frames are never dropped: a reader that falls too far behind is disconnected
+ * and resumes after its last id. Live frames are dropped as soon as the reader is not up to date.
  */
 export interface Channel {
-  /** Aborts when the reader has gone or was cut. */
+  /** Aborts when the reader has gone or was disconnected. */
   readonly signal: AbortSignal;
+  /** Writes a durable frame. */
   write(text: string): void;
-  /** Written only when the reader takes what is sent. */
+  /** Writes a live frame, or drops it when the reader is behind. */
   offer(text: string): void;
-  /** While replaying: waits until the reader has taken what was written. */
+  /** While replaying: resolves when the reader has taken most of what was written. */
   room(): Promise<void>;
-  /** Once live: cuts a reader that is too far behind. */
+  /** Once live: disconnects a reader that is too far behind. */
   keepUp(): Promise<void>;
+  /** Writes a last frame and ends the stream. */
   end(last: string): void;
 }
 
@@ -50,7 +52,7 @@ export const openChannel = (
     onBeat();
   }, timing.heartbeatMs);
   beat.unref();
-  // Between two heartbeats a stall is found by its own, shorter look.
+  // Looks for a stall more often than heartbeats come.
   const watch = setInterval(() => stalled() && outgoing.destroy(), Math.max(50, timing.stallMs / 6));
   watch.unref();
 
@@ -87,7 +89,7 @@ export const openChannel = (
     },
     async keepUp() {
       if (!tooFar()) return;
-      // What one tick brought has not been offered to the socket yet.
+      // What was written in this tick has not reached the socket yet.
       await new Promise((resolve) => setImmediate(resolve));
       if (tooFar()) outgoing.destroy();
     },

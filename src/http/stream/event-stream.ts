@@ -14,16 +14,16 @@ import { invalid } from "../request/parse.ts";
 import { type HttpAnswer, empty, json, onSocket, taskNotFound } from "../response/response.ts";
 
 /**
- * The log as a stream of Server-Sent Events, or as a page. A Task's stream begins with its snapshot, replays what the
- * reader missed, goes on live, and ends when the Task is settled and the reader is up to date. Source:
- * spec/completion.md, "Events"; caps and queues: design/security.md C2.
+ * The log as a stream of Server-Sent Events, or as a page of JSON. A Task's stream begins with a snapshot, replays what
+ * the reader missed, continues live, and ends when the Task has ended and the reader is up to date. `limits` bound the
+ * number of streams and their queues.
  */
 
 export interface Streams {
   ofTask(call: Call<Routes["task.events"]>): Promise<HttpAnswer>;
   ofAll(call: Call<Routes["event.stream"]>): Promise<HttpAnswer>;
   ofMission(call: Call<Routes["mission.events"]>): Promise<HttpAnswer>;
-  /** Tells every reader when to come back, and ends. */
+  /** Sends every reader its reconnection time, and ends the streams. */
   close(): void;
   readonly open: number;
 }
@@ -33,7 +33,10 @@ export type StreamDeps = {
   missions: Pick<Missions, "find" | "status">;
   store: Pick<Store, "state" | "mission" | "read" | "since" | "position" | "follow" | "live">;
   limits: Limits;
-  /** The identity of a caller's project, as `Filter.project` wants it; refuses with directory_*. */
+  /**
+   * The identity of a directory's project, as `Filter.project`; rejects with `directory_invalid` or
+   * `directory_not_allowed`.
+   */
   project(directory: string): Promise<string>;
   log: Log;
   timing?: Timing;
@@ -42,7 +45,7 @@ export type StreamDeps = {
 const retry = "retry: 2000\n\n";
 const pageSize = 100;
 const earlyFrames = 1000;
-/** Streams whose Mission is known by heart. */
+/** Most streams whose Mission is cached. */
 const knownStreams = 10_000;
 
 const passing = (frame: object): string => `data: ${JSON.stringify(frame)}\n\n`;
@@ -64,7 +67,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
     return channel;
   };
 
-  /** The answer has begun: from here a fault can only cut the stream, and the reader resumes. */
+  /** The answer has begun: from here on an error can only cut the stream, and the reader resumes. */
   const run = (call: StreamCall, pump: Promise<void>): HttpAnswer => {
     pump.catch((error: unknown) => {
       log.error({ requestID: call.entry.requestID, err: error }, "event stream failed");
@@ -73,7 +76,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
     return onSocket;
   };
 
-  /** Which Mission a stream is, or is of; it never changes. */
+  /** The Mission that a stream is or belongs to; it never changes. */
   const missionIDs = new Map<StreamID, string | undefined>();
   const missionOf = async (stream: StreamID): Promise<string | undefined> => {
     if (missionIDs.has(stream)) return missionIDs.get(stream);
@@ -120,7 +123,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
 
     let last = after ?? status.lastEventID;
     let settled = status.lifecycleStatus !== "active";
-    // Settled, and the reader has everything: a Task that a message made active again goes on.
+    // The Task has ended and the reader has everything. If a message restarted the Task, the stream continues.
     const isOver = async (): Promise<boolean> => {
       if (stay || !settled) return false;
       const state = await store.state(taskID);
@@ -135,7 +138,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
     if (await isOver()) return;
 
     const present = status.lastEventID;
-    /** Live frames that came before the fact they follow. */
+    /** Live frames that arrived before the event they follow. */
     let early: { text: string; after: number }[] = [];
     using _live = store.live.subscribe(taskID, (live, after) => {
       if (last < present) return;
@@ -166,7 +169,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
       if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });
       const over = state.lifecycle !== "active" && after !== undefined && after >= state.position;
       if (over && call.query.follow !== true) return empty(call.entry, 204);
-      // A Task that was deleted has no event to end its stream.
+      // A deleted Task has no event that ends its stream, so this is checked with each heartbeat.
       const endIfGone = async (open: Channel) => {
         if (!open.signal.aborted && (await store.state(taskID)) === undefined) open.end("");
       };
@@ -184,7 +187,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
       if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });
       const present = await store.position();
       const channel = open(call, undefined, () => {});
-      // With an id at once, a reader that is cut before the first event misses nothing either.
+      // Send an id at once, so that a reader that is cut before the first event misses nothing.
       channel.write(`id: ${after ?? present}\n${retry}`);
       return run(
         call,
@@ -203,7 +206,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
       const state = await store.mission(sessionID);
       if (state === undefined) throw new ServiceError("mission_not_found", "No Mission has this id here.");
       const status = await deps.missions.status(state.directory, missionID);
-      // A Mission that was deleted has no event to end its stream.
+      // A deleted Mission has no event that ends its stream, so this is checked with each heartbeat.
       const endIfGone = async (open: Channel) => {
         if (open.signal.aborted || (await store.mission(sessionID)) !== undefined) return;
         open.end(passing({ type: "stream.end", missionID, at: new Date().toISOString(), data: {} }));
@@ -234,7 +237,10 @@ type StreamCall = Pick<Call<Routes["event.stream"]>, "entry" | "incoming" | "out
   query: Omit<Call<Routes["event.stream"]>["query"], "follow"> & { follow?: boolean | undefined };
 };
 
-/** Where the reader stands: `Last-Event-ID` (it is newer than the address it was opened with), else `?after=`. */
+/**
+ * The position to resume after: `Last-Event-ID`, which is newer than the URL that the stream was opened with, otherwise
+ * `?after=`.
+ */
 const resumePoint = async (call: StreamCall, store: Pick<Store, "position">): Promise<number | undefined> => {
   const { query, incoming } = call;
   const wrong = query.format === "json" ? (["follow"] as const) : (["limit"] as const);
@@ -256,7 +262,7 @@ const resumePoint = async (call: StreamCall, store: Pick<Store, "position">): Pr
   return Number(text);
 };
 
-/** Counts open streams, in all, of one client and of one Task. */
+/** Limits open streams: in all, per client, and per Task or Mission. */
 const createPlaces = (limits: Limits) => {
   let total = 0;
   const counts = new Map<string, number>();
