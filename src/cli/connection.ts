@@ -4,7 +4,7 @@ import { messageOf } from "../error.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { clean } from "./terminal/format.ts";
 
-/** Speaking with a running service: the connection, refusals as sentences, ids by prefix, the end as an exit code. */
+/** Connects to a running service, and turns refusals into messages with exit codes. */
 
 export type Target = { url: string; directory: string; username: string; password: string | undefined };
 
@@ -23,7 +23,7 @@ export const connect = ({ url, directory, username, password }: Target): Service
 
 type Result = { data?: unknown; error?: unknown; response?: Response | undefined };
 
-/** The answer, or an Exit that says why there is none and what to do. */
+/** The answer's data. Throws an `Exit` that says why there is none and what to do. */
 export const expectData = <R extends Result>(result: R, url: string): NonNullable<R["data"]> => {
   const { data, error } = result;
   if (error !== undefined || data === undefined || data === null) throw refusal(result, url);
@@ -51,7 +51,7 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
   return new Exit(response.status >= 400 && response.status < 409 ? exit.usage : exit.failed, text);
 };
 
-/** fetch hides the reason (ECONNREFUSED) in the cause of "fetch failed". */
+/** fetch hides the reason (such as ECONNREFUSED) in the cause of "fetch failed". */
 const reasonOf = (error: unknown): string => {
   const cause = error instanceof Error ? error.cause : undefined;
   const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined;

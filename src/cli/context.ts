@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import type { Target } from "./connection.ts";
 import type { Screen } from "./terminal/screen.ts";
 
-/** What every command works with: service, project, screen, JSON output; the options for them. */
+/** What commands that call a service share: service, project, screen, JSON output, and parsers of option values. */
 
 export type Shared = { url: string; directory: string; json?: true };
 
@@ -18,7 +18,7 @@ export const parseAmount = (text: string): number => {
   return value;
 };
 
-/** How many of a list. */
+/** Parses the length of a list. */
 export const parseCount = (text: string): number => {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < 1 || value > 200)

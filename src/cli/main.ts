@@ -14,9 +14,11 @@ import type { RunOptions } from "./task/run.ts";
 import { addTaskCommands } from "./task/command.ts";
 import { addWebhookCommands } from "./webhook/command.ts";
 
-/** The command `sortie`. Parses, loads the command's own file, and turns every outcome into an exit code. */
+/**
+ * The command `sortie`: parses the arguments, loads the command's own file, and turns every outcome into an exit code.
+ */
 
-/** Part of the interface of the command, shown by `sortie --help`. */
+/** The exit codes, shown by `sortie --help`; they are part of the command's interface. */
 const codes = `
 In a Git project that has tests: sortie run "run the tests and report". sortie doctor says what a machine lacks.
 A service with a password wants SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) of the commands, too.
@@ -39,10 +41,10 @@ const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n
 type Settings = { dataDir?: string; config?: string; json?: true };
 type Shared = { url?: string; directory: string; json?: true };
 
-/** Loaded by commands alone, so that help and usage errors come at once. */
+/** Loaded by actions only, so that help and usage errors come at once. */
 const loadCaller = async () => (await import("../config/caller.ts")).loadCaller();
 
-/** Every command; `finish` takes the exit code. */
+/** The program with all its commands; `finish` is called with the exit code. */
 export const createProgram = (finish: (code: number) => void): Command => {
   const program = new Command("sortie")
     .description("Has LLM agents carry out Tasks in your Git projects, checks the result, and lands it.")
@@ -92,7 +94,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     });
 
   const model = program.command("model").description("which language models there are, and choosing one");
-  /** What every command that reads the service's settings understands. */
+  /** Options of every command that reads the service's settings. */
   const setting = (command: Command) =>
     command
       .option("--data-dir <folder>", "the service's data folder")
@@ -131,7 +133,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     finish(await commands.testModel(ref, flags, screen, say));
   });
 
-  /** What every command that talks to a running service understands. */
+  /** Options of every command that calls a running service. */
   const speaking = (command: Command) =>
     command
       .option("--url <address>", "the service (default: http://127.0.0.1:7878, with the port of SERVICE_PORT)")
@@ -244,13 +246,13 @@ export const createProgram = (finish: (code: number) => void): Command => {
   return program;
 };
 
-/** Runs the command and ends the process with its code; `serve` goes on until it is told to stop. */
+/** Runs the command and ends the process with its exit code; `serve` runs until a signal ends it. */
 export const runMain = async (argv: readonly string[]): Promise<void> => {
   const fail = (code: number, text: string) => {
     process.stderr.write(`${text}\n`);
     leave(code);
   };
-  // A reader that has seen enough (`| head`) is no error.
+  // A reader that closes the pipe early (`| head`) is no error.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
     throw error;
@@ -258,7 +260,7 @@ export const runMain = async (argv: readonly string[]): Promise<void> => {
   try {
     await createProgram(leave).parseAsync(argv);
   } catch (error) {
-    // Commander has already said what it expected.
+    // Commander has already printed what it expected.
     if (error instanceof CommanderError) return leave(error.exitCode === 0 ? exit.completed : exit.usage);
     if (error instanceof Exit || error instanceof StartError) return fail(error.exitCode, `sortie: ${error.message}`);
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -266,7 +268,9 @@ export const runMain = async (argv: readonly string[]): Promise<void> => {
   }
 };
 
-/** Ends at once: idle connections of fetch would hold the process for seconds. Pipes and terminals are written by then. */
+/**
+ * Exits at once, because idle connections of fetch would keep the process alive for seconds. Output is flushed first.
+ */
 const leave = (code: number): void => {
   process.exitCode = code;
   process.stdout.write("", () => process.stderr.write("", () => process.exit(code)));

@@ -22,8 +22,8 @@ import { during, type Screen } from "./terminal/screen.ts";
 import { clean, duration, line, money, table } from "./terminal/format.ts";
 
 /**
- * `sortie model`: which models a start with these settings would have, which servers are on this machine, and choosing
- * one. Needs no running service; a service that runs takes a change in at its next start.
+ * `sortie model`: lists the models that a start with these settings would have, finds servers on this machine, chooses
+ * a model and tries one. Needs no running service; a running service applies a change at its next start.
  */
 
 type Emit = ((value: object) => void) | undefined;
@@ -43,7 +43,7 @@ const registryOf = ({ model, failover, providers, cassettes, limits, env }: Conf
     log: silent,
   });
 
-/** The model's name, or an Exit that says what would do. */
+/** The model's full name. Throws an `Exit` when it cannot be called. */
 const resolve = (registry: Registry, ref: string | undefined) => {
   try {
     return registry.resolve(ref);
@@ -100,7 +100,7 @@ export const detectModels = async (screen: Screen, emit: Emit, detect: Detect = 
   return exit.completed;
 };
 
-/** Writes the choice into config.jsonc and leaves the rest of the file, comments too, as it is. */
+/** Writes the choice into config.jsonc and leaves the rest of the file unchanged, including its comments. */
 export const useModel = async (
   ref: string,
   flags: Flags,
@@ -150,7 +150,7 @@ export const useModel = async (
   return exit.completed;
 };
 
-/** All or nothing, and only what a start accepts. A link stays a link. */
+/** Replaces the file atomically, and only with content that a start accepts. A symbolic link stays a link. */
 const replaceFile = (path: string, text: string, check: (path: string) => void): void => {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const file = existsSync(path) ? realpathSync(path) : path;
@@ -166,7 +166,7 @@ const replaceFile = (path: string, text: string, check: (path: string) => void):
   }
 };
 
-/** One real call. */
+/** Makes one real call to the model. */
 export const testModel = async (
   given: string | undefined,
   flags: Flags,

@@ -3,9 +3,9 @@ import type { TaskStatus } from "../protocol/task/status.ts";
 import { expectData, type Service, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 
-/** `@last`, the beginning of an id. */
+/** Resolves ids that users type: full ids, their beginnings, and `@last`. Also maps a Task's end to an exit code. */
 
-/** How a settled Task ends the command. */
+/** The exit code for a Task. */
 export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "errorInfo">): number => {
   switch (task.lifecycleStatus) {
     case "active":
@@ -22,7 +22,9 @@ export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "err
   }
 };
 
-/** The same for a Mission, whose id its caller chose: a whole id is never taken for the beginning of another. */
+/**
+ * The Mission's full id. Missions are named by their callers, so a full id is never taken for the beginning of another.
+ */
 export const resolveMission = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
   const missions = expectData(await service.mission.list({ query: { archived: true, limit: 200 } }), url);
   if (missions.some(({ missionID }) => missionID === given)) return given;
@@ -38,11 +40,11 @@ export const resolveMission = async (service: Service, { url, directory }: Targe
       exit.usage,
       `"${given}" begins ${matching.length} Missions: ${matching.slice(0, 5).join(", ")}. Give more of the id.`,
     );
-  // One that is not listed may still be there, among older ones.
+  // An id that is not listed may belong to an older Mission.
   return matching[0] ?? given;
 };
 
-/** A whole id, its unique beginning among the project's Tasks, or `@last` for the newest of them. */
+/** The Task's id: from a full id, a unique beginning among the project's Tasks, or `@last` for the newest one. */
 export const resolveID = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;
   const tasks = expectData(await service.task.list({ query: { archived: true, limit: 200 } }), url);

@@ -5,15 +5,15 @@ import { boundHeap } from "./heap.ts";
 import { openInDesktop } from "./terminal/open.ts";
 import type { Screen } from "./terminal/screen.ts";
 
-/** How long a stop may take before the process ends anyway. */
+/** Longest time for a stop, in milliseconds; then the process ends anyway. */
 const stopMs = 10_000;
 
-/** `sortie serve`: this process is the service. Resolves when it listens; signals end the process. */
+/** `sortie serve`: runs the service in this process. Resolves once it listens; signals end the process. */
 export const serve = async (flags: Flags, screen: Screen, self: string, open: boolean): Promise<void> => {
   const config = loadConfig({ startedIn: process.cwd(), ...flags });
   const service = await createService(config, createLog(config.logLevel));
   boundHeap();
-  // Before anything is printed: whoever reads the address may already want it gone.
+  // Installed before the address is printed, because whoever reads it may stop the service at once.
   let stopping = false;
   const stop = (): void => {
     if (stopping) process.exit(1);
@@ -60,6 +60,6 @@ const covers = {
   "process-group": "commands run as your user and see your files",
 };
 
-/** What the sandbox of commands is, and what it is not. */
+/** What the sandbox protects and what it does not. */
 const sandboxLine = ({ tier, name, network, note }: Service["sandbox"]): string =>
   `${name}, tier ${tier}: ${covers[name]}, ${network ? "with" : "without"} network${note === undefined ? "" : `\n         Not tier 1: ${note}`}`;

@@ -6,7 +6,10 @@ import { Exit, exit } from "./terminal/exit.ts";
 import { during, type Screen } from "./terminal/screen.ts";
 import { clean, line, table } from "./terminal/format.ts";
 
-/** `sortie squad …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
+/**
+ * The actions of `sortie squad …`, one function per command. Each resolves to the exit code; with `--json` answers go
+ * to `emit`.
+ */
 
 type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };
 type Where = { scope?: "user" | "project" };
@@ -35,7 +38,7 @@ export const list = async ({ target, screen, emit }: Context) => {
   return catalog.healthy ? exit.completed : exit.failed;
 };
 
-/** What is wrong, one line each; a healthy catalog may still have warnings. */
+/** Issues and warnings, one line each; a healthy catalog may have warnings. */
 const problemsOf = ({ issues, warnings }: SquadCatalog): string[] => [
   ...issues.map((issue) => `issue    ${placeOf(issue)}`),
   ...warnings.map((warning) => `warning  ${placeOf(warning)}`),
@@ -81,7 +84,7 @@ export const show = async (id: string, { target, screen, emit }: Context) => {
   return exit.completed;
 };
 
-/** A ZIP is sent; a folder must be on the service's machine. */
+/** A ZIP is sent to the service; a folder must be on the service's machine. */
 const sourceOf = (given: string, ref: string | undefined) => {
   const path = resolve(given);
   if (ref !== undefined) return { git: { path, ref } };

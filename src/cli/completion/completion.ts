@@ -2,11 +2,11 @@ import type { Command, Option } from "commander";
 import { bash, fish, zsh } from "./script.ts";
 import type { Source, Table, Word } from "./table.ts";
 
-/** `sortie completion <shell>`: what a shell needs to complete the command, made from the command table itself. */
+/** `sortie completion <shell>`: builds the table for completion scripts from the commands themselves. */
 
 export const shells = { bash, zsh, fish };
 
-/** By the name in the angle brackets, which is the same all over the command. */
+/** What completes an option or argument, by its name in angle brackets, which means the same in all commands. */
 const named: Readonly<Record<string, Source>> = {
   file: "files",
   path: "files",
@@ -21,7 +21,7 @@ const flagsOf = ({ short, long }: Option): string[] => [short, long].flatMap((fl
 
 const words = (values: readonly string[]): Word[] => values.map((value) => [value, ""]);
 
-/** Subcommands of a group have ids of one kind. */
+/** What completes `<id>`, by command group. */
 const ids: Readonly<Record<string, Source>> = { task: "tasks", mission: "missions", squad: "squads" };
 
 export const tableOf = (program: Command): Table => {
@@ -69,7 +69,7 @@ const visible = (command: Command): readonly Command[] =>
     .visibleCommands(command)
     .filter((child) => child.name() !== "help");
 
-/** Every command with the path it is typed as; an alias is a path of its own. */
+/** Every command with the path it is typed as; an alias is a separate path. */
 const walk = (command: Command, at: string): { at: string; command: Command }[] => [
   { at, command },
   ...visible(command).flatMap((child) =>

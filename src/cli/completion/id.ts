@@ -1,9 +1,12 @@
 import { connect, type Target } from "../connection.ts";
 import { line as flat } from "../terminal/format.ts";
 
-/** Ids that a completion script offers: one a line, a tab, and what it is. Whatever goes wrong, there are none. */
+/**
+ * `sortie completion-ids`: prints ids for the completion scripts, one per line: id, tab, description. It prints nothing
+ * when anything goes wrong.
+ */
 
-/** A shell waits while somebody looks at the line. */
+/** Milliseconds; the user's shell is blocked until the ids are printed. */
 const patienceMs = 300;
 
 export const printIDs = async (
@@ -21,7 +24,7 @@ export const printIDs = async (
     const found = await idsOf(kind, target, AbortSignal.timeout(patienceMs));
     process.stdout.write(found.map(([id, title]) => `${id}\t${flat(title, 60)}\n`).join(""));
   } catch {
-    // An address that is none: nothing to offer.
+    // An invalid address: there is nothing to offer.
   }
 };
 

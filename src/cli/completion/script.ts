@@ -2,22 +2,23 @@ import { shellQuote } from "../../shell-quote.ts";
 import type { Source, Table, Word } from "./table.ts";
 
 /**
- * The completion scripts. Each walks the words before the cursor to find the command (`at`) and how many of its words
- * stand there (`n`), then offers options, the value of the option before, or the next word. Ids are asked of the service,
- * which has 300 ms; everything else stands in the script, so that a Tab starts nothing.
+ * The completion scripts for bash, zsh and fish. Each walks over the words before the cursor to find the command (`at`)
+ * and the number of its arguments so far (`n`), then offers options, the value of the preceding option, or the next
+ * argument. Ids are requested from the service, which has 300 ms to answer; everything else is in the script, so that
+ * Tab starts no process.
  */
 
 const names = (of: readonly Word[]): string => of.map(([name]) => name).join(" ");
 
 const isWords = (source: Source | null): source is readonly Word[] => Array.isArray(source);
 
-/** `case` patterns that skip an option with its value. */
+/** `case` patterns that skip an option and its value. */
 const valuedFlags = ({ values }: Table): string => values.flatMap(({ flags }) => flags).join("|");
 
 const commandCases = ({ commands }: Table): string =>
   commands.map((path) => shellQuote(path.includes(" ") ? path : ` ${path}`)).join("|");
 
-/** The walk, which bash and zsh read alike; `word` is the word at `i`. */
+/** The walk, in syntax that bash and zsh share; `word` is the word at `i`. */
 const step = (table: Table): string => `    if [[ -n $skip ]]; then skip=; continue; fi
     case $word in
       # An address that the shell took apart at its colons.
@@ -67,7 +68,7 @@ complete -F _sortie sortie
 };
 
 export const zsh = (table: Table): string => {
-  /** \`name:meaning\`, as \`_describe\` reads it. */
+  /** `name:meaning`, the form that `_describe` reads. */
   const pair = ([name, meaning]: Word): string =>
     shellQuote(`${name.replaceAll(":", "\\:")}${meaning === "" ? "" : `:${meaning}`}`);
   const list = (of: readonly Word[]): string => `found=(${of.map(pair).join(" ")})`;

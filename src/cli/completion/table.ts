@@ -1,17 +1,16 @@
-/** The commands as data; types only. */
-
-/** What comes in a place: words with what they mean, or something that only the moment of typing can tell. */
+/** What completes a place: fixed words with their meaning, or something that is looked up while typing. */
 export type Source = "files" | "folders" | "tasks" | "missions" | "squads" | readonly Word[];
 
 export type Word = readonly [name: string, meaning: string];
 
+/** The commands of the program as data, for the completion scripts. */
 export type Table = {
-  /** Paths of commands as they are typed, such as `task show`; the program itself is not among them. */
+  /** Paths of commands as typed, such as `task show`, without the program's own name. */
   commands: readonly string[];
-  /** Options that take a value, each with what it can be; null: anything. */
+  /** Options that take a value, with what completes it; null: anything. */
   values: readonly { flags: readonly string[]; source: Source | null }[];
-  /** Of each command, "" being the program. */
+  /** Options by command; "" is the program. */
   options: readonly { at: string; words: readonly Word[] }[];
-  /** The n-th word of a command that is no option, from 0. */
+  /** Arguments by command and index, from 0. */
   places: readonly { at: string; n: number; source: Source }[];
 };

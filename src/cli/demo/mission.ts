@@ -9,8 +9,9 @@ import { bytes, clean } from "../terminal/format.ts";
 import { openZip } from "../verify/unzip.ts";
 
 /**
- * `sortie demo --mission`: a list of three, watched to the end: one item needs a squad that is made for it, one comes
- * after the others; then the archive. Everything it says it has looked up: what does not hold ends it with 1.
+ * `sortie demo --mission`: a list of three items, run to its end: one needs a squad that is produced for it, one
+ * depends on the others; then the archive. Every statement it prints is verified; one that does not hold ends the demo
+ * with exit code 1.
  */
 
 const squad = "amounts-docs";

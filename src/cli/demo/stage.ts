@@ -12,11 +12,14 @@ import { Exit, exit } from "../terminal/exit.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { clean, duration } from "../terminal/format.ts";
 
-/** What every demo stands on: a small real project and a service of its own, in a temporary folder that is gone afterwards. */
+/**
+ * The setting of every demo: a small real project and a service for it, in a temporary folder that is removed
+ * afterwards.
+ */
 
 const example = join(packageRoot, "examples/sum");
 
-/** What the example is asked for: amounts are added in whole cents. */
+/** The change that the demos request: amounts are added in whole cents. */
 export const patch = `--- a/sum.js
 +++ b/sum.js
 @@ -5,4 +5,5 @@
@@ -42,7 +45,7 @@ Local servers and other settings stand in README.md, "Your own model". ${self} d
 export type Stage = {
   screen: Screen;
   folder: string;
-  /** The example as a repository with one commit, `before`. */
+  /** The example as a Git repository with one commit, `before`. */
   directory: string;
   before: string;
   git: (...args: string[]) => string;
@@ -52,7 +55,7 @@ export type Stage = {
   chapter: (text: string) => void;
 };
 
-/** Plays on it, and ends with the exit code. */
+/** Runs a demo in its setting; resolves to the exit code. */
 export const onStage = async (
   { bare, self }: Pick<Caller, "bare" | "self">,
   screen: Screen,
@@ -75,7 +78,7 @@ export const onStage = async (
     const before = git("rev-parse", "HEAD");
     screen.say(`${directory}, commit ${before.slice(0, 10)}`);
 
-    // The user's own settings stay out of it: no key is used, no password asked, nothing written to the data folder.
+    // The user's settings are not used: no key, no password, and nothing is written to the data folder.
     const config = loadConfig({ port: 0, dataDir: join(folder, "data"), model: "builtin/rules-1" }, bare);
     const service = await createService(config, silent);
     try {
@@ -101,12 +104,12 @@ export const onStage = async (
   }
 };
 
-/** The demo verifies; a promise that is not kept ends it. */
+/** Ends the demo with exit code 1 when something it promised is not true. */
 export function assertKept(kept: boolean, expected: string, got: unknown): asserts kept {
   if (!kept) throw new Exit(exit.failed, `The demo does not hold: expected ${expected}, got ${clean(String(got))}.`);
 }
 
-/** Git in one folder, without the user's or the machine's configuration. */
+/** Runs Git in one folder, without the configuration of the user or the machine. */
 const createGit = (cwd: string, bare: Caller["bare"]) => {
   const person = { NAME: "Sortie demo", EMAIL: "demo@localhost" };
   const env = {

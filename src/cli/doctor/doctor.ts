@@ -12,11 +12,14 @@ import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line } from "../terminal/format.ts";
 import { checkWebhooks } from "./webhook.ts";
 
-/** `sortie doctor`: what the service needs on this machine, each with the remedy. Looks only; starts and changes nothing. */
+/**
+ * `sortie doctor`: checks what the service needs on this machine, with a remedy for each finding. It only looks; it
+ * starts and changes nothing.
+ */
 
 const builtin = "builtin/rules-1";
 
-/** Resolves to the exit code: 0 without a `bad` finding. */
+/** Resolves to the exit code: 0 when no finding is `bad`. */
 export const doctor = async (
   flags: Flags,
   screen: Screen,
@@ -75,7 +78,7 @@ const browser = async (config: Config): Promise<Finding> => {
     : ok("Browser", found);
 };
 
-/** What already answers there, when it is a Sortie. */
+/** What answers at the service's address, if it is a Sortie. */
 const health = async ({ host, port, username, password }: Config): Promise<Finding | undefined> => {
   const address = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host;
   const url = `http://${address}:${port}`;
@@ -115,7 +118,7 @@ const port = ({ host, port: number }: Config): Promise<Finding> =>
     server.listen({ host, port: number }, () => server.close(() => resolve(ok("Port", `${host}:${number} is free`))));
   });
 
-/** What a start would choose with these settings; keys are looked for, not tried. */
+/** The model that a start with these settings would choose; keys are looked for but not tried. */
 const model = async ({ model: chosen, failover, providers, env }: Config): Promise<Finding> => {
   const [{ createRegistry }, { createBuiltinModel: createRulesModel }] = await Promise.all([
     import("../../model/registry.ts"),
@@ -143,7 +146,7 @@ const model = async ({ model: chosen, failover, providers, env }: Config): Promi
   }
 };
 
-/** What every project sees; a project's own packages are its catalog's to tell. */
+/** The squads that every project sees; a project's own packages are not checked here. */
 const squads = async (config: Config): Promise<Finding> => {
   const { squad, dataDir } = config;
   const { catalogOf } = await import("../../service/machine.ts");
@@ -162,7 +165,7 @@ const squads = async (config: Config): Promise<Finding> => {
   return note("Squads", text, "`sortie squad validate <folder>` shows all; the healthy ones work.");
 };
 
-/** Offered where there is no language model; never taken. */
+/** Offered where there is no language model; never configured by itself. */
 const localModels = async ({ providers }: Config): Promise<Finding> => {
   const { detectServers } = await import("../../model/local-server.ts");
   const found = await detectServers();
@@ -175,7 +178,7 @@ const localModels = async ({ providers }: Config): Promise<Finding> => {
     : note("Local models", text, `Not in use. To use one: sortie model use ${first}`);
 };
 
-/** The store, and this machine's clock beside what the store knows of the time. */
+/** The store, and this machine's clock compared with a time that the store knows. */
 async function* store({ databaseURL, dataDir }: Config): AsyncGenerator<Finding, void, undefined> {
   const known = databaseURL === undefined ? await sqlite(dataDir) : await postgres(databaseURL);
   yield known.finding;
@@ -229,7 +232,7 @@ const postgres = async (connectionString: string): Promise<Known> => {
   }
 };
 
-/** What a start would find here, by the same self-test; what a start would refuse is bad. */
+/** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
 const sandbox = async (config: Config): Promise<Finding> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {

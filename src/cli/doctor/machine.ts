@@ -7,7 +7,7 @@ import { messageOf } from "../../error.ts";
 import { bad, type Finding, note, ok } from "../terminal/finding.ts";
 import { bytes, line } from "../terminal/format.ts";
 
-/** What `sortie doctor` looks at of the machine itself: programs, folders, disk, clock, processes. */
+/** The checks of `sortie doctor` on the machine itself: programs, folders, disk, clock, processes. */
 
 const execute = promisify(execFile);
 
@@ -39,7 +39,7 @@ export const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** The folder itself, or where it will be made. */
+/** The folder itself, or the nearest existing one above it. */
 const nearest = async (path: string): Promise<string> =>
   (await exists(path)) || path === dirname(path) ? path : nearest(dirname(path));
 
@@ -73,7 +73,7 @@ export const disk = async ({
       );
 };
 
-/** Commands carry SERVICE_RUN_ID, which begins with the data folder, in their environment. */
+/** Finds processes of Tasks: their environment contains SERVICE_RUN_ID, which begins with the data folder. */
 export const leftoverProcesses = async ({ dataDir }: { dataDir: string }, running: boolean): Promise<Finding> => {
   const pids = await readdir("/proc").catch(() => undefined);
   if (pids === undefined) return note("Processes", "not looked for: this system has no /proc");
@@ -93,10 +93,13 @@ export const leftoverProcesses = async ({ dataDir }: { dataDir: string }, runnin
       );
 };
 
-/** A clock that is set back this little is no matter: leases and waits are longer. */
+/** A clock that is off by this many milliseconds or less does no harm, because leases and waits are longer. */
 const skewMs = 5000;
 
-/** `known`: a time that has certainly been: the newest event on record, or what the database's clock says now. */
+/**
+ * `known`: a time that has certainly passed: the newest event's, or the database's current time. `both`: a clock ahead
+ * of it is wrong, too.
+ */
 export const clockAgainst = (known: Date | undefined, what: string, both: boolean, now = new Date()): Finding => {
   const here = `${now.toISOString().slice(0, 19).replace("T", " ")} UTC`;
   if (known === undefined) return ok("Clock", here);

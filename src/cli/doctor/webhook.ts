@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { type Finding, note, ok } from "../terminal/finding.ts";
 import { exists } from "./machine.ts";
 
-/** What `sortie doctor` says of webhooks: how many, and what could not be told. Looks into the store only. */
+/** The check of `sortie doctor` on webhooks: their number, and deliveries that failed. It reads the store only. */
 
-/** PostgreSQL counts in text. */
+/** PostgreSQL returns counts as text. */
 type Counts = { state: string; count: number | string }[];
 
 const query = `
@@ -23,7 +23,8 @@ export const checkWebhooks = async ({
   try {
     counts = databaseURL === undefined ? await ofSqlite(join(dataDir, "sortie.db")) : await ofPostgres(databaseURL);
   } catch {
-    // No store yet, or one of before there were webhooks; whether it is sound is said elsewhere.
+    // There is no store yet, or one from before there were webhooks; the check of the store reports whether it is
+    // sound.
     return ok("Webhooks", "none yet");
   }
   const of = (state: string): number => Number(counts.find((one) => one.state === state)?.count ?? 0);

@@ -11,7 +11,10 @@ import { Exit, exit } from "../terminal/exit.ts";
 import { bytes, clean, duration, line, money, table } from "../terminal/format.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 
-/** `sortie mission …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
+/**
+ * The actions of `sortie mission …`, one function per command. Each resolves to the exit code; with `--json` answers go
+ * to `emit`.
+ */
 
 export type WakeOptions = {
   id?: string;
@@ -152,7 +155,10 @@ const follow = async (following: Following): Promise<number> => {
   return mission.error === undefined && mission.finished?.outcome !== "blocked" ? exit.completed : exit.failed;
 };
 
-/** Prints the events of a Mission and its Tasks from the first one; of the Tasks what matters to the whole. */
+/**
+ * Prints the events of a Mission and its Tasks from the first one. Of the Tasks only the events in `telling` are
+ * printed.
+ */
 export const show = async (
   { service, target, screen, emit, missionID }: Following,
   until: "rest" | "now",
@@ -196,7 +202,7 @@ export const show = async (
   }
 };
 
-/** What of a Task's own road is worth a line here. */
+/** Events of a Task that are printed among those of its Mission. */
 const telling: ReadonlySet<string> = new Set([
   "ask.opened",
   "check.finished",
@@ -206,7 +212,7 @@ const telling: ReadonlySet<string> = new Set([
   "squad.installed",
 ]);
 
-/** Facts after which a Mission may rest. */
+/** Events after which a Mission may have come to rest. */
 const resting: ReadonlySet<string> = new Set([
   "mission.finished",
   "mission.aborted",

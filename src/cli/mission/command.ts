@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import { parseAmount, type CommandParts, type Shared, parseCount } from "../context.ts";
 import type { WakeOptions } from "./action.ts";
 
-/** `sortie mission …`: what each command understands. What it does is loaded with it. */
+/** The commands of `sortie mission …`: arguments and options. The actions are loaded on use. */
 
 export const collect = (value: string, before: string[] = []) => [...before, value];
 

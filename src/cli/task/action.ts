@@ -11,7 +11,10 @@ import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line, money, table } from "../terminal/format.ts";
 import { headOf } from "../verify/verify.ts";
 
-/** `sortie task …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
+/**
+ * The actions of `sortie task …`, one function per command. Each resolves to the exit code; with `--json` answers go to
+ * `emit`.
+ */
 
 type Emit = (value: object) => void;
 type Context = { target: Target; screen: Screen; emit: Emit | undefined };
@@ -75,7 +78,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   return exit.completed;
 };
 
-/** A Task of one slice is its request; of several, each with where it stands and what the review said of it. */
+/** A slice with its state and the verdict of its review. */
 const sliceRow = ({ contract, settlement, execution, review }: TaskStatus["goals"][number]): string[] => [
   `  ${line(contract.title, 60)}`,
   settlement.state === "open" ? execution.state : settlement.state,
@@ -97,7 +100,8 @@ export const diff = async (given: string, { target }: Context) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
   const text = expectData(await service.task.diff({ path: { taskID } }), target.url);
-  // Into a pipe the bytes must stay what `git apply` reads; only a terminal can be steered by them.
+  // A pipe gets the bytes that `git apply` reads; control characters are removed only for a terminal, which they could
+  // control.
   process.stdout.write(process.stdout.isTTY ? clean(text) : text);
   return exit.completed;
 };
@@ -121,7 +125,7 @@ export const cancel = async (given: string, { reason }: { reason?: string }, { t
   const { service, taskID } = await writable(target, given);
   const body = { surface: "cli", ...(reason === undefined ? {} : { reason }) };
   const accepted = expectData(await service.task.cancel({ path: { taskID }, body }), target.url);
-  // Accepted is not yet dead: the command returns when it is.
+  // Accepted does not mean ended, so wait until the Task has ended.
   const task =
     accepted.status === "inactive"
       ? undefined
@@ -131,7 +135,7 @@ export const cancel = async (given: string, { reason }: { reason?: string }, { t
   return task === undefined || exitOf(task) === exit.cancelled ? exit.completed : exitOf(task);
 };
 
-/** `session`: its id, or how it begins. */
+/** `session`: its id, or the beginning of it. */
 export const interrupt = async (
   given: string,
   session: string,
@@ -162,14 +166,14 @@ export const archive = async (given: string, { output }: { output?: string }, { 
   const blob = expectData(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `${taskID}.zip`;
   await during(screen, `Writing ${bytes(blob.size)}`, writeBlob(path, blob));
-  // Noted now, the head shows later that nothing was rewritten: `sortie task verify --head`.
+  // A head that is noted now later shows that nothing was rewritten: `sortie task verify --head`.
   const ledger = await headOf(path);
   if (emit !== undefined) emit({ taskID, path, bytes: blob.size, ledger });
   else screen.say(`${path} (${bytes(blob.size)}), ledger of ${ledger.entries} entries, head ${ledger.head}`);
   return exit.completed;
 };
 
-/** Whole under its name, or not at all. */
+/** Writes the file completely under its name, or not at all. */
 export const writeBlob = async (path: string, blob: Blob): Promise<void> => {
   const partial = `${path}.${process.pid}.part`;
   try {
@@ -181,7 +185,7 @@ export const writeBlob = async (path: string, blob: Blob): Promise<void> => {
   }
 };
 
-/** The Task's artifacts as a list; one of them, when it is named, into a file that is not there yet. */
+/** Lists the Task's artifacts, or saves the one that is named, without overwriting a file. */
 export const artifacts = async (
   given: string,
   wanted: string | undefined,
@@ -212,7 +216,7 @@ export const artifacts = async (
 
 type Kept = Pick<Artifact, "artifactID" | "filename">;
 
-/** By the beginning of its id, or by its whole name. */
+/** By the beginning of its id, or by its full name. */
 const pick = (kept: readonly Kept[], wanted: string): Kept => {
   const found = kept.filter(({ artifactID, filename }) => artifactID.startsWith(wanted) || filename === wanted);
   const [only, second] = found;
@@ -230,7 +234,7 @@ const save = async (
 ) => {
   const fetching = service.task.artifact({ path: { taskID, artifactID } });
   const blob = expectData(await during(screen, "Fetching the artifact", fetching), target.url);
-  // The name is an agent's: nothing in it leads anywhere, or hides the file.
+  // An agent chose the name: remove anything that leads to another folder or hides the file.
   const path = output ?? (filename.replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^\./, "_") || artifactID);
   try {
     await writeFile(path, new Uint8Array(await blob.arrayBuffer()), { flag: "wx" });
@@ -242,7 +246,7 @@ const save = async (
   return exit.completed;
 };
 
-/** A Task's writes and its archive name its own project, wherever the command is called. */
+/** A client for the Task's own project, because operations and archives require it, wherever the command is called. */
 export const writable = async (target: Target, given: string) => {
   const taskID = await resolveID(connect(target), target, given);
   const { directory } = expectData(await connect(target).task.status({ path: { taskID } }), target.url);

@@ -6,11 +6,11 @@ import { line, table } from "../terminal/format.ts";
 import { bodyOf } from "./prompt.ts";
 import { writable } from "./action.ts";
 
-/** `sortie task pending` and `sortie task answer`: what waits for somebody, and what they say. */
+/** `sortie task pending` and `sortie task answer`: lists open asks and answers them. */
 
 type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };
 
-/** Of one Task, or of all of the project's. */
+/** The asks of one Task, or of all Tasks of the project. */
 export const pending = async (given: string | undefined, { target, screen, emit }: Context) => {
   const service = connect(target);
   const tasks =

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { parseCount, type CommandParts, type Shared } from "../context.ts";
 
-/** `sortie task …`: what each command understands. What it does is loaded with it. */
+/** The commands of `sortie task …`: arguments and options. The actions are loaded on use. */
 
 export const addTaskCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
   const task = program.command("task").description("see and steer Tasks; <id> is an id, its beginning, or @last");

@@ -4,8 +4,9 @@ import type { Screen } from "../terminal/screen.ts";
 import { duration, firstLine, lastLine, line, textOf } from "../terminal/format.ts";
 
 /**
- * The events of one Task as lines for people. Reads them in order from the first one: later events name checks and
- * calls only by their id. undefined: nothing worth a line, or an event that a newer service knows and we do not.
+ * Turns the events of one Task or Mission into lines for people. Events must be passed in order from the first one,
+ * because later events name checks and calls only by id. Returns undefined for events that need no line, including
+ * those of a newer service.
  */
 export const createWords = ({ colors }: Pick<Screen, "colors">) => {
   const { bold, dim, green, red, yellow } = colors;
@@ -106,7 +107,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "note.written":
       case "slice.ordered":
       case "session.ended":
-      // The result of its check follows.
+      // The check's result follows.
       case "check.judged":
         return undefined;
       case "session.interrupted":
@@ -233,7 +234,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
   };
 };
 
-/** What a call is about, out of its arguments. */
+/** The arguments that say what a call is about. */
 const argument = (input: unknown): string => {
   if (typeof input !== "object" || input === null) return "";
   const given = input as Record<string, unknown>;

@@ -9,19 +9,20 @@ import { clean, duration, lastLine, line, money } from "../terminal/format.ts";
 import { createPrompter, type Prompter } from "./prompt.ts";
 import { createWords } from "./event-line.ts";
 
+/** A Task whose events are shown. */
 export type Following = {
   service: Service;
   target: Target;
   taskID: string;
-  /** For people. */
+  /** Where lines for people are printed. */
   screen: Screen;
-  /** Takes every frame of the stream as it came; undefined without `--json`. */
+  /** Called with every frame of the stream, unchanged; undefined without `--json`. */
   emit?: ((frame: object) => void) | undefined;
 };
 
 /**
- * Shows a Task's events as they come until it has settled, then what became of it. Resolves to the exit code. Ctrl-C
- * detaches or cancels.
+ * Shows a Task's events as they come until it has ended, then its outcome. Resolves to the exit code. Ctrl-C detaches
+ * or cancels.
  */
 export const follow = async (following: Following): Promise<number> => {
   const { service, target, taskID, screen } = following;
@@ -40,14 +41,14 @@ export const follow = async (following: Following): Promise<number> => {
     screen.say("Cancelling…");
     const body = { surface: "cli", reason: "Ctrl-C in the command line" };
     const cancelled = await service.task.cancel({ path: { taskID }, body });
-    // A Task that settled in the same moment cannot be cancelled any more; its own end is then shown.
+    // A Task that has just ended cannot be cancelled; its own end is shown then.
     if (cancelled.response?.status !== 409) expectData(cancelled, target.url);
     await shown;
   }
   return await conclude(following);
 };
 
-/** The same for a mere onlooker: Ctrl-C ends the command and leaves the Task alone. */
+/** The same for `sortie task logs -f`: Ctrl-C ends the command and leaves the Task alone. */
 export const watch = async (following: Following): Promise<number> => {
   await show(following, "settled", new AbortController().signal);
   return conclude(following);
@@ -59,7 +60,7 @@ const conclude = async ({ service, target, taskID, screen }: Following): Promise
   return exitOf(status);
 };
 
-/** Prints a Task's events from the first one, until it has settled or until what stands in the log now. */
+/** Prints a Task's events from the first one, until it has ended (`settled`) or up to the newest event (`now`). */
 export const show = async (
   { service, target, taskID, screen, emit }: Following,
   until: "settled" | "now",
@@ -115,7 +116,7 @@ export const show = async (
       if (event.id >= last) return;
     }
   } catch (error) {
-    // The client has tried again for long enough.
+    // The client has given up reconnecting.
     throw new Exit(
       exit.unreachable,
       `Lost the service at ${target.url} (${clean(messageOf(error))}). When it is back the Task goes on; follow it with \`sortie task logs -f ${taskID}\`.`,
@@ -131,7 +132,7 @@ type Closing = Pick<
   "taskID" | "lifecycleStatus" | "error" | "errorInfo" | "checks" | "usage" | "git" | "createdAt" | "settledAt"
 >;
 
-/** What became of a Task: the state first, then what it rests on, then the way on. */
+/** The outcome of a Task: its state, then checks, cost and commit, then the error with its remedy. */
 export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): string => {
   const { bold, green, red, yellow } = colors;
   const passed = task.checks.filter(({ state }) => state === "passed").length;

@@ -8,7 +8,10 @@ import { Exit, exit } from "../terminal/exit.ts";
 import { openInDesktop } from "../terminal/open.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 
-/** `sortie task open`: the Task's page in the browser, or the pictures of its checks and previews in a viewer. */
+/**
+ * `sortie task open`: opens the Task's page in the browser, or saves the pictures of its checks and captures and opens
+ * their folder.
+ */
 
 type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined; display: boolean };
 
@@ -19,7 +22,7 @@ export const open = async (given: string, options: Options, { target, screen, em
     throw new Exit(exit.usage, "Expected --output only with --pictures.");
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
-  // Also that there is such a Task: the page would only say that there is none.
+  // Also checks that the Task exists; the page would only say that it does not.
   const board = expectData(await service.task.board({ path: { taskID } }), target.url);
   const shows = display && options.print !== true && emit === undefined;
   if (options.pictures === undefined) {
@@ -40,7 +43,7 @@ export const open = async (given: string, options: Options, { target, screen, em
     mkdirSync(folder, { recursive: true });
     for (const { artifactID, filename } of pictures) {
       const blob = expectData(await service.task.artifact({ path: { taskID, artifactID } }), target.url);
-      // The id keeps two checks apart whose pictures have one name; nothing in a name leads anywhere.
+      // The id distinguishes pictures with the same name; the name is cleaned so that it cannot lead to another folder.
       const path = join(folder, `${artifactID.slice(-6)}-${filename.replaceAll(/[^A-Za-z0-9._-]/g, "_")}`);
       await writeFile(path, new Uint8Array(await blob.arrayBuffer())).catch((error: unknown) => {
         throw new Exit(exit.failed, `Cannot write ${path}: ${messageOf(error)}`);

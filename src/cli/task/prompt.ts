@@ -2,18 +2,18 @@ import { expectData, type Service, type Target } from "../connection.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { line } from "../terminal/format.ts";
 
-/** Answers typed at a terminal while a Task is followed; the oldest open ask is the one that is answered. */
+/** Answers asks at the terminal while a Task is followed; input answers the oldest open ask. */
 
 export type Opened = { askID: string; kind: "permission" | "question"; prompt: string; options: readonly string[] };
 
 export type Prompter = Disposable & {
   opened(ask: Opened): void;
   closed(askID: string): void;
-  /** Somebody may be typing: nothing may move on the last line. */
+  /** The user may be typing, so the status line must not be redrawn. */
   busy(): boolean;
 };
 
-/** A decision or an answer out of what was typed; undefined: neither. */
+/** The decision or answer that was typed; undefined when it is neither. */
 export const bodyOf = (ask: Pick<Opened, "kind" | "options">, typed: string) => {
   const text = typed.trim();
   if (ask.kind === "permission") {
@@ -44,11 +44,11 @@ export const createPrompter = (service: Service, { url }: Target, taskID: string
     if (body === undefined) return show();
     const path = { taskID, askID: ask.askID };
     const sent = await service.task.answer({ path, body });
-    // Somebody else was quicker: its event closes the ask here too.
+    // Another answer came first; its event closes the ask here, too.
     if (sent.response?.status !== 409) expectData(sent, url);
   };
   const onData = (chunk: Buffer) => {
-    // A key that Ctrl-C's own question asked for.
+    // This key belongs to the question that Ctrl-C asks.
     if (stdin.isRaw) return;
     const lines = `${typed}${chunk.toString("utf8")}`.split("\n");
     typed = lines.pop() ?? "";

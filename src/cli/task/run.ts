@@ -82,7 +82,7 @@ const modelRef = (text: string): `${string}/${string}` => {
   return `${provider}/${name.join("/")}`;
 };
 
-/** Media types by ending; the service looks into images and PDFs itself. */
+/** Media types by file extension; the service inspects images and PDFs itself. */
 const mimes: Record<string, string> = {
   ".css": "text/css",
   ".csv": "text/csv",

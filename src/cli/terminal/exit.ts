@@ -1,4 +1,4 @@
-/** The outcomes a script can tell apart; part of the interface of the command. */
+/** Exit codes that scripts can distinguish; part of the command's interface. */
 export const exit = {
   completed: 0,
   failed: 1,
@@ -11,7 +11,7 @@ export const exit = {
   cancelled: 130,
 } as const;
 
-/** Ends the command with a code and one message for people. */
+/** Ends the command with an exit code and one message for people. */
 export class Exit extends Error {
   readonly exitCode: number;
   constructor(exitCode: number, message: string) {

@@ -1,10 +1,10 @@
 import type { Screen } from "./screen.ts";
 
-/** What a command that examines something found, one line each. */
+/** One line of a command that examines something, such as `doctor` and `verify`. */
 
 export type Finding = {
   name: string;
-  /** `note`: no fault, but worth knowing. */
+  /** `note`: not an error, but worth knowing. */
   state: "ok" | "note" | "bad";
   text: string;
   remedy?: string;

@@ -1,17 +1,17 @@
 import type { LongText } from "../../protocol/text.ts";
 
-/** Text, times, sizes and tables for a terminal. */
+/** Formats text, times, sizes and tables for a terminal. */
 
-// CSI; then strings (OSC, DCS, SOS, PM, APC) up to their end, or to the end of the text where somebody left it out;
-// then every other escape. In their 7-bit and 8-bit forms.
+// CSI sequences; then strings (OSC, DCS, SOS, PM, APC) up to their terminator, or to the end of the text if it is
+// missing; then every other escape. All in their 7-bit and 8-bit forms.
 const escapes =
   // oxlint-disable-next-line no-control-regex -- to remove them is what it is for
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g;
 
-/** Control characters but tab and newline, and the marks that turn the direction of text. */
+/** Control characters except tab and newline, and marks that change the direction of text. */
 const controls = /(?![\t\n])\p{Cc}|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-/** Text that cannot steer a terminal. */
+/** Text without anything that could control a terminal. */
 export const clean = (text: string): string => text.replaceAll(escapes, "").replaceAll(controls, "");
 
 /** The same on one line, at most `width` characters. */
@@ -24,7 +24,7 @@ export const firstLine = (text: string): string => clean(text).trim().split("\n"
 
 export const lastLine = (text: string): string => clean(text).trimEnd().split("\n").at(-1) ?? "";
 
-/** A text of the log; of a very long one its first characters. */
+/** The text of an event; for a very long one its first characters. */
 export const textOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 
 export const duration = (ms: number): string => {
@@ -35,7 +35,7 @@ export const duration = (ms: number): string => {
   return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
 };
 
-/** null is a price nobody knows, which is not 0. */
+/** null: the price is unknown, which is not 0. */
 export const money = (usd: number | null): string =>
   usd === null ? "unknown" : usd === 0 ? "$0" : usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 
@@ -45,7 +45,7 @@ export const bytes = (count: number): string => {
   return `${(count / 1024 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
 };
 
-/** Rows as columns of equal width; the last column is not padded. */
+/** Rows with aligned columns; the last column is not padded. */
 export const table = (rows: readonly (readonly string[])[]): string => {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
   return rows

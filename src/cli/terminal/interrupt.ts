@@ -1,11 +1,12 @@
 import type { Screen } from "./screen.ts";
 
 /**
- * Ctrl-C while a Task is followed. At a terminal the first one asks; the second cancels, and without a terminal the
- * first already does, because nobody could answer. One more while the Task is being cancelled leaves at once.
+ * Ctrl-C while a Task is followed. At a terminal the first one asks whether to detach or cancel and a second one
+ * cancels; without a terminal the first one cancels, because nobody could answer. Another one while the Task is being
+ * cancelled exits at once.
  */
 export type Interrupts = Disposable & {
-  /** Settles once; never rejects. */
+  /** Resolves once; never rejects. */
   wish: Promise<"detach" | "cancel">;
 };
 

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 
-/** Hands an address to the desktop. */
-
-/** Hands an address or a folder to the desktop; resolves when it has taken it. It has been printed before. */
+/**
+ * Opens a URL or a folder with the desktop's default program. Resolves once that program was started, or could not be;
+ * errors are ignored, because the caller has printed the address.
+ */
 export const openInDesktop = (what: string): Promise<void> =>
   new Promise((resolve) => {
     const child = spawn(process.platform === "darwin" ? "open" : "xdg-open", [what], {

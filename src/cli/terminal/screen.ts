@@ -1,21 +1,21 @@
 import picocolors from "picocolors";
 import { duration } from "./format.ts";
 
-/** How things look on a terminal. Everything that came from the service goes through `clean` before it is printed. */
+/** Output to a terminal. Everything that comes from the service must pass `clean` before it is printed. */
 
 type Colors = ReturnType<typeof picocolors.createColors>;
 
 export type Screen = {
-  /** A person at a terminal who wants colours and a moving last line; else plain lines. */
+  /** A person at a terminal, with colours and a status line; otherwise plain lines. */
   rich: boolean;
   colors: Colors;
-  /** One or more whole lines, for people. */
+  /** Prints one or more complete lines. */
   say(text: string): void;
-  /** The last line, plain text, replaced by the next; nothing on a plain screen. undefined removes it. */
+  /** Replaces the status line, which is plain text; undefined removes it. Does nothing on a plain screen. */
   status(text: string | undefined): void;
 };
 
-/** `plain`: NO_COLOR, CI and the like, said by the caller; a stream that is no terminal is plain anyway. */
+/** `plain`: from NO_COLOR, CI and TERM; a stream that is no terminal is always plain. */
 export const createScreen = (stream: NodeJS.WriteStream, plain: boolean): Screen => {
   const rich = !plain && stream.isTTY;
   let last: string | undefined;
@@ -24,7 +24,7 @@ export const createScreen = (stream: NodeJS.WriteStream, plain: boolean): Screen
   };
   const colors = picocolors.createColors(rich);
   const draw = () => {
-    // A line that wraps could not be wiped. Some terminals say they have 0 columns.
+    // Truncated, because a line that wraps could not be erased. Some terminals report 0 columns.
     if (last !== undefined) stream.write(colors.dim(last.slice(0, (stream.columns || 80) - 1)));
   };
   return {
@@ -44,7 +44,7 @@ export const createScreen = (stream: NodeJS.WriteStream, plain: boolean): Screen
   };
 };
 
-/** Waits for something that may take a while: after half a second a terminal shows what it is, and for how long now. */
+/** Waits for `work`; after half a second a rich screen shows what is being done and for how long. */
 export const during = async <T>(screen: Screen, what: string, work: Promise<T>): Promise<T> => {
   const began = performance.now();
   const timer = setInterval(() => screen.status(`${duration(performance.now() - began)}  ${what} …`), 500);

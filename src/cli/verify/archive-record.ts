@@ -4,22 +4,26 @@ import { logName, logOf } from "../../domain/evidence/ledger.ts";
 import { type EventData, eventData, type EventType } from "../../protocol/event/event.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 
-/** What an archive's events say that its other files are compared with. The files are a stranger's: parsed, not trusted. */
+/**
+ * What an archive's events say, to compare with its other files. The files are not trusted: they are parsed with
+ * schemas.
+ */
 
 export const flow = "execution-flow/";
 
 export type ArchiveRecord = {
   /** Trees by their commit. */
   trees: Map<string, string>;
-  /** How each check last ended on the work, and on which tree. */
+  /** The last result of each check on the work, with its tree. */
   checks: Map<string, { state: string; tree: string | null }>;
   landed: { commit: string; ref: string } | undefined;
-  /** The project is the top of a plain repository; a folder of one has no tree of its own in the events. */
+  /** The project is the root of a plain repository. For a folder of one, the events name no tree. */
   top: boolean;
-  /** How the Task stands after the last event. */
+  /** The Task's state after the last event. */
   lifecycleStatus: string;
-  /** Hashes by file of the archive, and by artifact. */
+  /** SHA-256 of logs by their file in the archive. */
   logs: Map<string, string>;
+  /** SHA-256 of artifacts by their id. */
   artifacts: Map<string, string>;
 };
 
@@ -106,7 +110,7 @@ const eventLine = z.object({
   data: z.unknown(),
 });
 
-/** Rejects what is no event; the data of a type that this version does not know is left as it is. */
+/** Throws for anything that is not an event; the data of an unknown type is left unchecked. */
 export const parseFrame = (line: string): Frame => {
   const event = eventLine.parse(JSON.parse(line));
   const known = Object.hasOwn(eventData, event.type) ? eventData[event.type as EventType] : undefined;
@@ -114,7 +118,7 @@ export const parseFrame = (line: string): Frame => {
   return { ...event, data } as Frame;
 };
 
-/** In one line: what was expected of a stranger's file. */
+/** What is wrong with an untrusted file, in one line. */
 export const faultOf = (error: unknown): string =>
   error instanceof z.ZodError
     ? error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ")

@@ -13,14 +13,17 @@ import {
 } from "./archive-record.ts";
 import type { Unzip } from "./unzip.ts";
 
-/** The ledger of an archive: by itself, and against the events that it is a fold of. */
+/** Verifies the ledger of an archive: by itself, and against the events that it is derived from. */
 
-/** No event is as long, also when what was redacted made it longer. */
+/** Longer than any event can be, even where redaction made it longer. */
 const lineBytes = 1024 * 1024;
 
 const sha256 = (text: string): string => hash("sha256", text);
 
-/** The ledger by itself: each entry's hash, and that it follows the one before. */
+/**
+ * Verifies the ledger by itself: each entry's hash, and that it follows the entry before it. `noted`: a head that must
+ * be among the entries.
+ */
 export async function* chain(
   zip: Unzip,
   { taskID, ledger }: ManifestFile,
@@ -58,7 +61,10 @@ export async function* chain(
     : ok("head", `the noted one is that of entry ${notedAt}: nothing up to there was changed since`);
 }
 
-/** Each entry against the events, folded anew. Returns whether the events could be read to their end. */
+/**
+ * Verifies each entry against the events, from which the ledger is derived again. Returns whether the events could be
+ * read to their end.
+ */
 export async function* events(
   zip: Unzip,
   { taskID }: ManifestFile,
@@ -111,7 +117,7 @@ export async function* events(
   return true;
 }
 
-/** In words: what an entry is about. */
+/** What an entry is about, for messages. */
 const labelOf = (entry: Entry): string => {
   const of = new Map<string, unknown>(Object.entries(entry));
   const name = ["checkID", "tool", "sliceID", "artifactID", "commit"].map((key) => of.get(key)).find(Boolean);

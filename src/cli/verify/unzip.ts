@@ -2,22 +2,25 @@ import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
 import { type Entry, openPromise, type ZipFile } from "yauzl";
 
-/** A ZIP file read entry by entry, each as a stream, so that memory does not grow with the archive. */
+/** Reads a ZIP file entry by entry, each as a stream, so that memory does not grow with the archive. */
 
 export interface Unzip extends Disposable {
-  /** In the order of the ZIP's directory. `name` may be there twice. */
+  /** In the order of the ZIP's directory. A `name` may occur twice. */
   readonly entries: readonly { name: string; mode: number; bytes: number }[];
-  /** The whole entry; undefined when there is none of this name. Rejects above `maxBytes`. */
+  /** The whole entry as text; undefined when there is no such entry. Rejects above `maxBytes`. */
   text(name: string, maxBytes: number): Promise<string | undefined>;
-  /** The entry's lines; none when there is no such entry. */
+  /** The entry's lines; none when there is no such entry. Rejects for a line longer than `maxBytes`. */
   lines(name: string, maxBytes: number): AsyncGenerator<string, void, undefined>;
-  /** Its length and its hashes: of its bytes, and in front of them `blob <bytes>`, as Git's `algorithm` has it. */
+  /**
+   * The entry's length, its SHA-256, and the id that Git gives it as a blob of `bytes` bytes under `algorithm`.
+   * `converted`: a text with CRLF line ends.
+   */
   digest(name: string, bytes: number, algorithm: "sha1" | "sha256"): Promise<Digest>;
 }
 
 export type Digest = { bytes: number; sha256: string; object: string; converted: boolean };
 
-/** Rejects when it cannot be read as a ZIP. */
+/** Rejects when the file cannot be read as a ZIP. */
 export const openZip = async (path: string): Promise<Unzip> => {
   const zip = await openPromise(path, { lazyEntries: true, autoClose: false, strictFileNames: true });
   try {
@@ -81,7 +84,7 @@ const createUnzip = (zip: ZipFile, listed: readonly Entry[]): Unzip => {
       for await (const chunk of (stream ?? []) as AsyncIterable<Buffer>) {
         whole.update(chunk);
         object.update(chunk);
-        // What Git takes for text, by its own measure, may have had its line ends converted.
+        // Content that Git considers text, by Git's own heuristic, may have had its line ends converted.
         if (got === 0) text = !chunk.subarray(0, 8000).includes(0);
         returns ||= chunk.includes("\r\n") || (last === 13 && chunk[0] === 10);
         last = chunk.at(-1) ?? 0;

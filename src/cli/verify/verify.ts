@@ -9,16 +9,16 @@ import { type Blob, treeOf } from "./git-tree.ts";
 import { openZip, type Unzip } from "./unzip.ts";
 
 /**
- * `sortie task verify`: what a Task's archive proves by itself, without the service. Who rewrites all of it together is
- * found only by a head that was noted before.
+ * `sortie task verify`: verifies a Task's archive offline: files, ledger, tree. If somebody rewrote all of it
+ * consistently, only a head that was noted before reveals it.
  */
 
 const manifestName = `${flow}manifest.json`;
 const manifestBytes = 256 * 1024 * 1024;
-/** Of one kind; what follows is counted. */
+/** Findings of one kind that are printed; further ones are counted. */
 const shown = 20;
 
-/** Resolves to the exit code: 0 without a `bad` finding. */
+/** Resolves to the exit code: 0 when no finding is `bad`. */
 export const verify = async (
   path: string,
   { head }: { head?: string },
@@ -42,7 +42,7 @@ export const verify = async (
   return count.size === 0 ? exit.completed : exit.failed;
 };
 
-/** The head of an archive's ledger, as its manifest has it. */
+/** The head of an archive's ledger, from its manifest. */
 export const headOf = async (path: string): Promise<ManifestFile["ledger"]> => {
   using zip = await openZip(path);
   return (await manifestIn(zip)).ledger;
@@ -85,7 +85,7 @@ type Found = { list: Blob[]; converted: boolean };
 
 const algorithmOf = ({ commit }: ManifestFile) => (commit?.length === 64 ? "sha256" : "sha1");
 
-/** Every file as the manifest names it, and none beside. */
+/** Every file is as the manifest describes it, and there are no others. */
 async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGenerator<Finding, void, undefined> {
   let [wrong, bytes] = [0, 0];
   const fault = (name: string, text: string) => {
@@ -128,10 +128,10 @@ async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGe
     yield ok("files", `${named.size} files, ${bytes} bytes, each with the SHA-256 of the manifest, and no other file`);
 }
 
-/** A link's has all permissions in the ZIP, and none in Git. */
+/** The Git mode of a file in the ZIP, where links have permission bits that Git does not record. */
 const gitMode = (mode: string): string => (mode.startsWith("12") ? "120000" : mode);
 
-/** Logs, outputs and artifacts in the archive are those that the ledger has the hashes of. */
+/** Logs, outputs and artifacts in the archive have the hashes that the events record. */
 function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): Generator<Finding, void, undefined> {
   const named = new Map(listed.map((file) => [file.name, file.sha256]));
   const artifacts = new Map(listed.map((file) => [file.artifactID, file.sha256]));
@@ -156,7 +156,7 @@ function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): 
       yield bad("logs", `${name}: no event names it`);
     }
   for (const [artifactID, expected] of story.artifacts) {
-    // Those that are gone are named by their file.
+    // Artifacts that were left out are listed by their file's name.
     const got = artifacts.get(artifactID);
     const gone = got === undefined && omitted.some(({ path }) => path.startsWith(`${flow}artifacts/`));
     if (gone) out += 1;
@@ -171,8 +171,9 @@ function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): 
 }
 
 /**
- * Which tree `project/` is, what was checked on it, where it went. A worktree may still hold what the user had not
- * committed, which a landing leaves out: then it is a tree that was committed before.
+ * Computes the Git tree of `project/` and reports what was checked on it and where it landed. A worktree may still
+ * contain what the user had not committed, which a landing leaves out; then the tree equals one that was committed
+ * before.
  */
 const treeProof = (manifest: ManifestFile, story: ArchiveRecord, { list, converted }: Found): Finding => {
   const { commit } = manifest;
@@ -194,7 +195,7 @@ const treeProof = (manifest: ManifestFile, story: ArchiveRecord, { list, convert
   return excuse === undefined ? bad("tree", text) : note("tree", `${text}; ${excuse}`);
 };
 
-/** Why `project/` need not be a tree that the events name. */
+/** Why `project/` need not equal a tree that the events name; undefined: it must. */
 const excuseOf = (
   { source, complete, omitted }: ManifestFile,
   { lifecycleStatus }: ArchiveRecord,

@@ -5,14 +5,17 @@ import type { Context } from "../context.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 import { line, table } from "../terminal/format.ts";
 
-/** `sortie webhook …`: one function a command. Each resolves to the exit code; answers go to `emit` with `--json`. */
+/**
+ * The actions of `sortie webhook …`, one function per command. Each resolves to the exit code; with `--json` answers go
+ * to `emit`.
+ */
 
 export type AddOptions = { event?: string[]; description?: string; project?: true };
 export type LogOptions = { state?: "pending" | "delivered" | "dead"; limit: number };
 export type RedeliverOptions = { since?: string; webhook?: string };
 export type SecretOptions = { rotate?: true; keep?: number };
 
-/** A whole id, or its unique beginning. */
+/** The webhook's id: from a full id or a unique beginning. */
 const resolveHook = async (service: Service, { url }: Target, given: string): Promise<string> => {
   if (/^hook_[0-9a-z]{26}$/.test(given) || given === "callback") return given;
   const all = expectData(await service.webhook.list(), url);
@@ -139,7 +142,7 @@ export const log = async (given: string | undefined, options: LogOptions, { targ
   return exit.completed;
 };
 
-/** A time, or how long ago. */
+/** Parses a time, or how long ago it was (`24h`). */
 const timeOf = (text: string): string => {
   const [, amount, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   const at =

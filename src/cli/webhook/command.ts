@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option } from "commander";
 import { type CommandParts, type Shared, parseCount } from "../context.ts";
 import type { AddOptions, LogOptions, RedeliverOptions, SecretOptions } from "./action.ts";
 
-/** `sortie webhook …`: what each command understands. What it does is loaded with it. */
+/** The commands of `sortie webhook …`: arguments and options. The actions are loaded on use. */
 
 const collect = (value: string, before: string[] = []) => [...before, value];
 
