@@ -6,7 +6,6 @@ import { nameEntries, type Omitted, type Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
 /** Adds a Task's artifacts, under their own names where those are safe and free. */
-
 export const addArtifacts = async (
   zip: Zip,
   flow: string,

@@ -9,7 +9,6 @@ import { runHttpCheck } from "./kind/http.ts";
  * Runs a check of any kind in the given place. A check that fails or cannot run is a result, not an error; rejects when
  * the signal aborts.
  */
-
 export const runCheck = async (
   check: RunCheck,
   place: CheckEnvironment,

@@ -109,9 +109,10 @@ export interface Tasks {
     once?: IdempotencyKey,
   ): Promise<Accepted<MessageAccepted>>;
   /**
-   * Ends the Task. `mode: "stop"` aborts what is under way. While the Task is active the answer has status 202 and the
-   * run completes the cancel. Refuses with `task_settled` when the Task has ended otherwise; waits up to five seconds
-   * for a landing under way.
+   * Cancels the Task. `mode: "stop"` (the default) ends what is under way; `"wrap_up"` lets the agent finish its step and
+   * give a last summary. The answer has status 202 while a run has to complete the cancel, and 200 once the Task is
+   * cancelled; cancelling again changes nothing. Refuses with `task_settled` when the Task has completed or failed, or
+   * is landing; waits up to five seconds for the landing, so that the refusal can name its end.
    */
   cancel(directory: string, taskID: string, body: TaskCancel, once?: IdempotencyKey): Promise<Accepted<CancelAccepted>>;
   /**

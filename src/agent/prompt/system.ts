@@ -10,7 +10,6 @@ import { pillars } from "./pillar.ts";
  * The system prompt of a Task's agent: instructions, teammates, what is known of the Task and its project, skills,
  * conventions.
  */
-
 export const systemOf = (
   agent: AgentSpec,
   state: TaskState,

@@ -6,7 +6,6 @@ import { matchesPattern } from "../pattern.ts";
 import { folderOf, lastLines, missingProgram, toolPath } from "../shell.ts";
 
 /** A check that runs a command; its exit code decides and, if set, a pattern on its stdout. */
-
 export const runCommandCheck = async (
   check: CommandCheck,
   place: CheckEnvironment,

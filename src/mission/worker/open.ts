@@ -6,7 +6,6 @@ import { openConversation } from "../../task/session/conversation.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 
 /** Opens a run from a claim: folds the log and composes what the run needs. */
-
 export const openMission = async (
   deps: MissionDeps,
   claim: Claim,

@@ -28,7 +28,6 @@ import { createMissionTools } from "../tool/registry.ts";
  * Runs one Mission: claims it, folds its log, and carries out `nextStep` until there is nothing to do for its agent.
  * There is no other way in and no resume path. Between runs a Mission costs nothing until it is due again.
  */
-
 export const createRunMission =
   (deps: MissionDeps) =>
   (stream: StreamID, signal: AbortSignal): Promise<void> =>

@@ -17,7 +17,6 @@ import { withBaselines } from "./visual-baseline.ts";
  * Creates a Task: fills in what the request leaves open, refuses what cannot be carried out, and writes everything in
  * one commit.
  */
-
 export const createTask =
   (deps: TasksDeps): Tasks["create"] =>
   async (directory, body, once, origin) => {

@@ -20,7 +20,6 @@ import { messageFromService } from "./message.ts";
  * The review before a landing: an agent that did not write the work judges it from contract, diff and evidence alone.
  * Accepted slices are settled by the service; anything else goes back to the agents.
  */
-
 export const review = async (run: Run, crew: SessionRunner, asked: Asked): Promise<void> => {
   const begun = run.state().sessions.find(({ purpose, end }) => purpose === "review" && end === null);
   // The files have changed since the review began, so it is about something that no longer exists.

@@ -20,7 +20,6 @@ import { wait } from "../step/wait.ts";
  * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. There is no other way
  * in and no resume path: a worker that died is replaced by one that runs this from the start.
  */
-
 export const createRunTask =
   (deps: RunDeps) =>
   (stream: StreamID, signal: AbortSignal): Promise<void> =>

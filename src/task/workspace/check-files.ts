@@ -4,7 +4,6 @@ import type { RunCheckout, Run } from "../run.ts";
 import { reasonOf } from "./setup.ts";
 
 /** The files of a run's checks, as `RunCheckout` describes. */
-
 export const createRunCheckout = (run: () => Run): RunCheckout => {
   let open: Checkout | undefined;
   let setUp: Promise<CheckResult | undefined> | undefined;
