@@ -141,7 +141,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       cwd: root,
       env: { ...baseEnv, HOME: ownHome, ...env, SERVICE_RUN_ID: mark },
     };
-    const own = join(folder, "..", "sandbox", "startInteractive", mark.slice(runID.length + 1).replaceAll("/", "-"));
+    const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
     if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
     const seen = place === undefined || sandbox.tier !== 1 ? root : (insideOf(place, root) ?? root);
     const argv = sandbox.wrap?.({
