@@ -45,11 +45,11 @@ const orders: Record<string, string> = {
   "protocol/event": "mission slice conversation workspace event frame",
   domain: "event agent attachment state permission session evidence task mission conversation view",
   store:
-    "webhook-queue store unavailable lock claimed-stream redacted-store blob feed sql commit sqlite postgres open disk-space",
+    "webhook-queue store unavailable lock claimed-stream redacted-store blob feed sql batch sqlite postgres open disk-space",
   process: "sandbox process runner command service",
   workspace:
     "file git object tree workspace error record project in-place dependency worktree checkout landing service",
-  model: "model provider-kind circuit-breaker replay provider registry local-server trial builtin",
+  model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",
   tool: "tool result file edit command web task registry",
   squad: "squad package catalog revision production install",

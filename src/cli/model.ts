@@ -16,7 +16,7 @@ import { messageOf, ServiceError } from "../error.ts";
 import { silent } from "../log.ts";
 import { detectServers, type Found, servers } from "../model/local-server.ts";
 import { createRegistry, type Registry } from "../model/registry.ts";
-import { tryModel } from "../model/trial.ts";
+import { tryModel } from "../model/test-call.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { during, type Screen } from "./terminal/screen.ts";
 import { clean, duration, line, money, table } from "./terminal/format.ts";

@@ -12,7 +12,7 @@ import type { Webhooks } from "../webhook/service.ts";
 import { type Auth, createAuth, unauthorized } from "./guard/auth.ts";
 import { createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
-import type { Timing } from "./stream/channel.ts";
+import type { Timing } from "./stream/subscriber.ts";
 import { guard, type GuardPolicy, pathOf } from "./guard/request.ts";
 import { createRunOnce, type RunOnce, createAnswerOnce } from "./request/idempotency.ts";
 import { createDocument } from "./openapi.ts";

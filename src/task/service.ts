@@ -1,7 +1,7 @@
 import { createAnswer } from "./operation/answer.ts";
 import { createCancel } from "./operation/cancel.ts";
-import { createCaptures } from "./operation/capture.ts";
-import { createChange } from "./operation/change.ts";
+import { createCaptures } from "./operation/capture-screenshot.ts";
+import { createChange } from "./operation/commit-change.ts";
 import { createTask } from "./operation/create.ts";
 import { createInterrupt } from "./operation/interrupt.ts";
 import { createMessage } from "./operation/message.ts";

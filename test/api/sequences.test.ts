@@ -7,7 +7,7 @@ import type { Recorded } from "../../src/domain/event.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
-import { createLocalEngine } from "../../src/engine/local.ts";
+import { createLocalEngine } from "../../src/engine/in-process.ts";
 import { createSlots } from "../../src/engine/slot.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { silent } from "../../src/log.ts";

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { StreamID } from "../../src/domain/event.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { dueNow } from "../../src/engine/due.ts";
-import { createLocalEngine, type LocalEngineOptions } from "../../src/engine/local.ts";
+import { createLocalEngine, type LocalEngineOptions } from "../../src/engine/in-process.ts";
 import { type Log, silent } from "../../src/log.ts";
 import type { Priority } from "../../src/protocol/task/status.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";

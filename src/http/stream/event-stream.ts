@@ -8,7 +8,7 @@ import type { Filter, Store } from "../../store/store.ts";
 import type { Missions } from "../../mission/missions.ts";
 import type { Tasks } from "../../task/tasks.ts";
 import type { Call } from "../request/call.ts";
-import { type Channel, openChannel, type Timing } from "./channel.ts";
+import { type Channel, openChannel, type Timing } from "./subscriber.ts";
 import { quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
 import { type HttpAnswer, empty, json, onSocket, taskNotFound } from "../response/response.ts";

@@ -5,7 +5,7 @@ import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
-import { planSummary } from "./task.ts";
+import { planSummary } from "./watch-task.ts";
 
 /** The tools that write the plan and that declare the Mission's outcome. */
 

@@ -6,7 +6,7 @@ import type { MissionRun } from "../run.ts";
 import { finishTool, planTool } from "./plan.ts";
 import { produceTool } from "./produce-squad.ts";
 import { recommendTool } from "./choose-squad.ts";
-import { cancelTool, evidenceTool, messageTool, statusTool } from "./task.ts";
+import { cancelTool, evidenceTool, messageTool, statusTool } from "./watch-task.ts";
 
 /** The tools of a Mission's agent: plan, dispatch and observe. No files, no shell. */
 export const createMissionTools = (run: MissionRun): Tool[] =>

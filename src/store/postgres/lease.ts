@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Pool } from "pg";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import type { HeldClaims } from "../commit/held-claim.ts";
+import type { HeldClaims } from "../batch/held-claim.ts";
 
 /** The database's clock in milliseconds, the only clock that all workers of a database share. */
 export const clock = sql<number>`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`;

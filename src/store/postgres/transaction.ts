@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
-import type { Answer, Changes } from "../commit/batch.ts";
+import type { Answer, Changes } from "../batch/batch.ts";
 import {
   eventRow,
   foldRows,

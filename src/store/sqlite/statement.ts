@@ -1,6 +1,6 @@
 import type Database from "better-sqlite3";
 import type { Position, Recorded, StreamID } from "../../domain/event.ts";
-import type { Answer, Changes } from "../commit/batch.ts";
+import type { Answer, Changes } from "../batch/batch.ts";
 import {
   eventOf,
   eventRow,

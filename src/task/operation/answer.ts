@@ -2,7 +2,7 @@ import { answer, answerWords } from "../../domain/session/ask.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { AnswerAccepted } from "../../protocol/task/accepted.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./commit-change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 
 /** Answers an open ask of a Task. When two answers race, the first one counts. */

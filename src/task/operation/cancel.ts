@@ -5,7 +5,7 @@ import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { CancelAccepted } from "../../protocol/task/accepted.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./commit-change.ts";
 
 /** Cancels a Task. A Task that is landing or has ended is refused with the state it ended in. */
 export const createCancel =

@@ -5,7 +5,7 @@ import { openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { InterruptAccepted } from "../../protocol/task/accepted.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./commit-change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 
 /** A message that interrupts stops all delegated sessions. */

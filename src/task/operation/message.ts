@@ -9,7 +9,7 @@ import type { TaskMessage } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./commit-change.ts";
 import { interruptAll } from "./interrupt.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { isActive } from "../../domain/state/task.ts";
 import { ServiceError } from "../../error.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./commit-change.ts";
 
 /** Deletes an ended Task: its log, worktree and branch. `removed` is called once the log is gone. */
 export const createRemove =

@@ -2,7 +2,7 @@ import { isActive } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/due.ts";
 import type { TaskStatus } from "../../protocol/task/status.ts";
 import type { Tasks } from "../tasks.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./commit-change.ts";
 
 /** Changes a Task's title, priority, budget, or whether it is archived. */
 export const createUpdate =

@@ -3,7 +3,7 @@ import { readFileState } from "../file/inspect.ts";
 import { overwriteFile } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { mostBytes } from "../object/merge-text.ts";
-import { changesOf } from "../object/change.ts";
+import { changesOf } from "../object/tree-change.ts";
 import { type MergeResult, mergeOnto } from "../object/rebase.ts";
 import type { SnapshotResult } from "../worktree/snapshot.ts";
 import type { MarkedRebase } from "../workspace.ts";

@@ -4,7 +4,7 @@ import { checkOut } from "../object/blob.ts";
 import { readFileState, readParts, sha256 } from "../file/inspect.ts";
 import type { Source } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
-import { changesOf } from "../object/change.ts";
+import { changesOf } from "../object/tree-change.ts";
 import { keptBytes } from "./kept-bytes.ts";
 import type { LandingPlan } from "../workspace.ts";
 

@@ -2,7 +2,7 @@ import type { LandedPath } from "../../protocol/event/workspace.ts";
 import { readFileState, sha256, type InspectedFile } from "../file/inspect.ts";
 import type { Git } from "../git/git.ts";
 import { blobOf, checkedOut } from "../object/blob.ts";
-import type { Change } from "../object/change.ts";
+import type { Change } from "../object/tree-change.ts";
 import { mergeText, mergeValue, mostBytes } from "../object/merge-text.ts";
 import type { IndexEntry } from "./index-entry.ts";
 import { keepBytes } from "./kept-bytes.ts";

@@ -1,7 +1,7 @@
 import { copyFileSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { encodePath } from "../file/path.ts";
-import { type Change, changesOf } from "../object/change.ts";
+import { type Change, changesOf } from "../object/tree-change.ts";
 import { entriesOf } from "./index-entry.ts";
 import type { LandRequest } from "./request.ts";
 

@@ -7,7 +7,7 @@ import { encodePath } from "../file/path.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
 import { checkOut } from "../object/blob.ts";
-import { type Change, changesOf, type Side } from "../object/change.ts";
+import { type Change, changesOf, type Side } from "../object/tree-change.ts";
 import type { Commit } from "../object/commit.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan, Refusal } from "../workspace.ts";

@@ -1,6 +1,6 @@
 import { type Git, GitError } from "../git/git.ts";
 import { idOf, splitNul } from "../git/output.ts";
-import { changesOf } from "./change.ts";
+import { changesOf } from "./tree-change.ts";
 import { type Commit, commitOf } from "./commit.ts";
 
 /** Rebases a Task's one change onto another commit, in the object store alone. */

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Processes } from "../../process/process.ts";
-import { changesOf } from "../object/change.ts";
+import { changesOf } from "../object/tree-change.ts";
 import type { Git } from "../git/git.ts";
 import { mergeOnto } from "../object/rebase.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";

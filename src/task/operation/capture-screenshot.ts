@@ -10,7 +10,7 @@ import type { Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CapturesDeps, Tasks } from "../tasks.ts";
 import { workOf } from "../workspace/retention.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./commit-change.ts";
 
 /**
  * Screenshots of what a Task has made, on request. No server is kept running: each screenshot starts one as the Task's
