@@ -131,7 +131,7 @@ export interface Store extends AsyncDisposable {
 /**
  * One transaction, all or nothing. Data rather than a callback, so that SQLite never holds its lock across an await.
  * Commits of the same tick share one database transaction; each is decided on top of those before it (see
- * `commit/batch.ts`), so a refused one does not affect the others.
+ * `batch/batch.ts`), so a refused one does not affect the others.
  */
 export type Write = {
   /** `expected`: the version the stream must be at, 0 for a new one; "any" appends at whatever version it is. */

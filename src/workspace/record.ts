@@ -25,19 +25,19 @@ export const createWorktreeRecords = (home: string) => {
       const before = known.get(taskID);
       if (before !== undefined) return before;
       try {
-        const origin = JSON.parse(readFileSync(fileOf(taskID), "utf8")) as WorktreeRecord;
-        known.set(taskID, origin);
-        return origin;
+        const record = JSON.parse(readFileSync(fileOf(taskID), "utf8")) as WorktreeRecord;
+        known.set(taskID, record);
+        return record;
       } catch {
         return undefined;
       }
     },
-    keep(taskID: string, origin: WorktreeRecord): void {
+    keep(taskID: string, record: WorktreeRecord): void {
       mkdirSync(home, { recursive: true, mode: 0o700 });
       const temp = `${fileOf(taskID)}.tmp`;
-      writeFileSync(temp, JSON.stringify(origin), { mode: 0o600 });
+      writeFileSync(temp, JSON.stringify(record), { mode: 0o600 });
       renameSync(temp, fileOf(taskID));
-      known.set(taskID, origin);
+      known.set(taskID, record);
     },
     forget(taskID: string): void {
       rmSync(fileOf(taskID), { force: true });

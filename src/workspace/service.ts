@@ -59,19 +59,27 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   };
   const inspectOptions = { dataDir, projectRoots, git: gitOptions };
   const turns = createKeyedMutex();
-  const origins = createWorktreeRecords(home);
-  const stand = createWorktreeFolder({ home, git: gitOptions, origins, log });
-  const { made, landingFolder: keptOf, gitOf, mark, onto } = stand;
+  const records = createWorktreeRecords(home);
+  const folder = createWorktreeFolder({ home, git: gitOptions, records, log });
+  const { made, landingFolder, gitOf, recordBase, moveBase } = folder;
   const path = options.path ?? "/usr/local/bin:/usr/bin:/bin";
-  const layers = createOverlays({ home, path, log });
+  const overlays = createOverlays({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};
-  const giver = createDependencyProvider({ dataDir, names, tier, layers, origins, limits: options.limits, path });
+  const provider = createDependencyProvider({
+    dataDir,
+    names,
+    tier,
+    overlays,
+    records,
+    limits: options.limits,
+    path,
+  });
   const retention = createRetention({
     home,
-    stand,
-    origins,
+    folder,
+    records,
     removeCheckout: (taskID) => checkouts.remove(taskID),
-    removeLayers: layers.remove,
+    removeOverlays: overlays.remove,
     log,
   });
   /** Serialises creation and removal of each Task's worktree. */
@@ -86,10 +94,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     gitOptions,
     inspectOptions,
     isProtected: options.isProtected,
-    origins,
-    stand,
-    layers,
-    giver,
+    records,
+    folder,
+    overlays,
+    provider,
     processes,
     limits: options.limits,
     log,
@@ -98,7 +106,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const checkouts = createCheckouts({
     home,
     git: { ...gitOptions, timeoutMs: 10 * 60_000 },
-    layers,
+    overlays,
     tier,
     limits: options.limits,
     programs: path,
@@ -118,10 +126,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return await open(taskID, prepared, tip);
     },
     checkout(workspace, commit) {
-      const { taskID, origin } = placeOf(workspace);
-      return checkouts.open(taskID, origin, commit);
+      const { taskID, record } = placeOf(workspace);
+      return checkouts.open(taskID, record, commit);
     },
-    ...createForks({ stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone }),
+    ...createForks({ folder, records, retention, processes, give, open, workspaceOf, placeOf, alone }),
     async withIdleWorkspace(taskID, prepared, commit, judge, use) {
       using _alone = await alone(taskID, whole);
       if (!(await judge())) return undefined;
@@ -133,19 +141,19 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       }
     },
     async plan(workspace, commit, base) {
-      const { taskID, origin, worktree, git } = placeOf(workspace);
+      const { taskID, record, worktree, git } = placeOf(workspace);
       const ref = workspace.prepared.targetRef;
-      const stamp = indexStampOf(origin.projectGitDir);
+      const stamp = indexStampOf(record.projectGitDir);
       const request = {
         taskID,
-        origin,
+        record,
         worktree,
-        git: gitOf(origin),
+        git: gitOf(record),
         worktreeGit: git,
         commit,
         base,
         ref,
-        kept: keptOf(taskID),
+        kept: landingFolder(taskID),
         lockWaitMs,
       };
       const plan = await planLanding(request);
@@ -154,10 +162,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return plan;
     },
     async land(workspace, plan) {
-      const { taskID, origin, worktree } = placeOf(workspace);
+      const { taskID, record, worktree } = placeOf(workspace);
       const indexStamp = stamps.get(plan.commit);
       stamps.delete(plan.commit);
-      const place = { taskID, origin, worktree, git: gitOf(origin), kept: keptOf(taskID) };
+      const place = { taskID, record, worktree, git: gitOf(record), kept: landingFolder(taskID) };
       return applyLanding({ ...place, plan, indexStamp, step: onStep, lockWaitMs });
     },
     async rebase(workspace, commit, message) {
@@ -169,20 +177,20 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const head = snapped ? snapshot.head : undefined;
       const rebased = await rebaseOnto({ git, commit, message, onto: await idOf(git, `${onBranch}^{commit}`), head });
       if (rebased.ok)
-        await onto(taskID, rebased.baseCommit, () =>
+        await moveBase(taskID, rebased.baseCommit, () =>
           git.run(["reset", "-q", "--hard", rebased.commit], { timeoutMs: 10 * 60_000 }),
         );
       return rebased;
     },
     async rebaseWithMarkers(workspace, commit, message, dirty) {
-      const { taskID, origin, worktree, git } = placeOf(workspace);
-      const taken = await snapshotOf(taskID, origin, commit.parent);
+      const { taskID, record, worktree, git } = placeOf(workspace);
+      const taken = await snapshotOf(taskID, record, commit.parent);
       const baseTree = taken.tree ?? (await idOf(git, `${taken.commit}^{tree}`));
       const renewed = await rebaseWithMarkers({ git, worktree, taken, baseTree, commit, message, dirty }, () => {
         made.delete(taskID);
-        mark(taskID, "");
+        recordBase(taskID, "");
       });
-      if (renewed.ok) mark(taskID, renewed.baseCommit);
+      if (renewed.ok) recordBase(taskID, renewed.baseCommit);
       return renewed;
     },
     unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
@@ -200,11 +208,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     ...retention,
     async retire(taskID, judge) {
       using _alone = await alone(taskID, whole);
-      const origin = origins.of(taskID);
-      const owned = taskOfFork(taskID) === taskID || origin === undefined;
+      const record = records.of(taskID);
+      const owned = taskOfFork(taskID) === taskID || record === undefined;
       const judged = await judge();
       // A fork that was never merged: its content stays on its own branch.
-      const tip = judged === undefined || owned ? judged : await branchTip(gitOf(origin), taskID);
+      const tip = judged === undefined || owned ? judged : await branchTip(gitOf(record), taskID);
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);

@@ -111,7 +111,7 @@ export interface Checkout extends AsyncDisposable {
   /** Lists what the commit changed since `base`, by one git process. */
   before(base: string): Promise<BaseFiles>;
   /** An environment for one check, with some files replaced. Disposing it discards what the check wrote. */
-  open(name: string, laid?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
+  open(name: string, overrides?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
 }
 
 /** Why a result cannot enter the project. */

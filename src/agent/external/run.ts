@@ -60,7 +60,7 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
   let cancel = (): void => {};
   let read = turn.state().version;
   const hasNews = () => turn.chat.unread.some(({ version, message }) => version > read && !isService(message));
-  let scribe = createEventRecorder(turn, read);
+  let recorder = createEventRecorder(turn, read);
   /**
    * Serializes the recording of events in the order they arrive. The first one that cannot be written is kept in `lost`
    * and ends the turn.
@@ -93,15 +93,15 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
   const begin = async (call: ToolCallUpdate): Promise<string> => {
     let callID = "";
     await note(async () => {
-      callID = await scribe.begin(call.toolCallId, call);
+      callID = await recorder.begin(call.toolCallId, call);
     });
     if (lost !== undefined) throw lost.error;
     return callID;
   };
-  const leave = createExternalPermissions(turn, [workspace.root, turn.task().directory]);
-  const app = serveHost(client({ name: "sortie" }), turn, workspace, leave, begin).onNotification(
+  const permissions = createExternalPermissions(turn, [workspace.root, turn.task().directory]);
+  const app = serveHost(client({ name: "sortie" }), turn, workspace, permissions, begin).onNotification(
     methods.client.session.update,
-    ({ params }) => note(() => scribe.take(params.update)),
+    ({ params }) => note(() => recorder.take(params.update)),
   );
 
   const stream = ndJsonStream(
@@ -114,7 +114,7 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
       let fresh = opened.fresh;
       while (turn.wanted()) {
         read = turn.state().version;
-        scribe = createEventRecorder(turn, read);
+        recorder = createEventRecorder(turn, read);
         const prompt = await contentOf(turn, opened.takesImages, fresh);
         fresh = false;
         const answered = line.request(methods.agent.session.prompt, { sessionId: opened.sessionID, prompt });
@@ -129,7 +129,7 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
         cancel = () => {};
         await settled();
         if (lost !== undefined) throw lost.error;
-        await scribe.finish(stop);
+        await recorder.finish(stop);
         if (turn.state().reply?.finish === "end" && turn.chat.unread.length === 0) return;
       }
     });
@@ -139,7 +139,7 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
     if (lost !== undefined) throw lost.error;
     process.kill();
     await process.gone;
-    await scribe.finish(failureOf(error, agent, process.stderr()));
+    await recorder.finish(failureOf(error, agent, process.stderr()));
   } finally {
     process.kill();
     await process.gone;

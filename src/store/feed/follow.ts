@@ -16,7 +16,7 @@ export type CommitSignal = {
 
 export const createCommitSignal = (): CommitSignal => {
   const listeners = new Set<Listener>();
-  const bell = {
+  const commits = {
     closed: false,
     ring(streams?: ReadonlySet<StreamID>, erased: ReadonlySet<StreamID> = new Set()) {
       for (const listener of listeners) listener(streams, erased);
@@ -27,23 +27,23 @@ export const createCommitSignal = (): CommitSignal => {
     },
     listeners: () => listeners.size,
     close() {
-      bell.closed = true;
-      bell.ring();
+      commits.closed = true;
+      commits.ring();
     },
   };
-  return bell;
+  return commits;
 };
 
 /** Events held in memory per follower. */
 const pageSize = 200;
 
-export const createFollow = (bell: CommitSignal, store: Pick<Store, "since" | "position">): Store["follow"] =>
+export const createFollow = (commits: CommitSignal, store: Pick<Store, "since" | "position">): Store["follow"] =>
   async function* follow(after, signal, filter): AsyncGenerator<Recorded, void> {
     let wake = () => {};
     let rung = false;
     let erased = false;
     const whole = filter?.stream ?? filter?.mission;
-    using _listener = bell.listen((streams, gone) => {
+    using _listener = commits.listen((streams, gone) => {
       erased ||= whole !== undefined && gone.has(whole);
       if (erased) return wake();
       if (streams !== undefined && filter?.stream !== undefined && !streams.has(filter.stream)) return;
@@ -52,7 +52,7 @@ export const createFollow = (bell: CommitSignal, store: Pick<Store, "since" | "p
     });
     const onAbort = () => wake();
     signal.addEventListener("abort", onAbort);
-    const over = () => signal.aborted || bell.closed || erased;
+    const over = () => signal.aborted || commits.closed || erased;
     try {
       let cursor = after;
       while (!over()) {

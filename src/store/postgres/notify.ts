@@ -23,11 +23,11 @@ const pollMs = 1000;
 export const listen = async (options: {
   config: ClientConfig;
   channel: string;
-  bell: CommitSignal;
+  commits: CommitSignal;
   position: () => Promise<Position>;
   log: Log;
 }): Promise<Notify> => {
-  const { config, channel, bell, position, log } = options;
+  const { config, channel, commits, position, log } = options;
   const self = randomBytes(8).toString("hex");
   let client: Client | undefined;
   let closed = false;
@@ -45,7 +45,7 @@ export const listen = async (options: {
     next.on("end", drop);
     next.on("notification", ({ payload }) => {
       const [from, ...erased] = (payload ?? "").split(" ");
-      if (from !== self) bell.ring(undefined, new Set(erased));
+      if (from !== self) commits.ring(undefined, new Set(erased));
     });
     try {
       await next.connect();
@@ -60,11 +60,11 @@ export const listen = async (options: {
   let seen: Position = -1;
   const look = async (): Promise<void> => {
     if (client === undefined) await connect();
-    if (bell.listeners() === 0) return;
+    if (commits.listeners() === 0) return;
     const newest = await position();
     if (newest === seen) return;
     seen = newest;
-    bell.ring();
+    commits.ring();
   };
   await connect();
   const timer = setInterval(() => {

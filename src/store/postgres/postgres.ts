@@ -75,12 +75,12 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
 
   const cache = createCache();
   const held = createHeldClaims();
-  const bell = createCommitSignal();
+  const commits = createCommitSignal();
   const reads = { ...createReads(db), ...createLists(db, state, mission), ...createQueue(db) };
   const orphans = createOrphanBlobs(db);
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
-  const notify = scope.use(await listen({ config, channel, bell, position: () => reads.position(), log }));
+  const notify = scope.use(await listen({ config, channel, commits, position: () => reads.position(), log }));
   const leasePool = open({ max: 1, query_timeout: leaseMs / 3, connectionTimeoutMillis: leaseMs / 3 });
   scope.use(keepLeases({ pool: leasePool, held, leaseMs, log }));
 
@@ -196,7 +196,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     for (const folded of batch.states.values()) cache.set(folded);
     for (const member of members) member.settle();
     for (const stream of batch.revoked) held.lose(stream);
-    if (batch.events.length + batch.erased.size > 0) bell.ring(new Set(batch.states.keys()), batch.erased);
+    if (batch.events.length + batch.erased.size > 0) commits.ring(new Set(batch.states.keys()), batch.erased);
   };
 
   /** If this fails, the claim ends with its lease. */
@@ -229,7 +229,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs));
       return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
     },
-    follow: (after, signal, filter) => createFollow(bell, reads)(after, signal, filter),
+    follow: (after, signal, filter) => createFollow(commits, reads)(after, signal, filter),
     orphans,
     erase: (stream, expected) => submit({ streams: [stream] }, eraseMember(stream, expected)),
     async forget(before) {
@@ -249,7 +249,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       if (closed) return;
       closed = true;
       await pumping;
-      bell.close();
+      commits.close();
       await owned.disposeAsync();
     },
   };

@@ -64,7 +64,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   let { position, clean } = starting(file, () => rows.log());
   const unclean = clean === 0;
   const cache = createCache();
-  const bell = createCommitSignal();
+  const commits = createCommitSignal();
   const held = createHeldClaims();
   starting(file, () => {
     rows.begin();
@@ -144,7 +144,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     for (const state of batch.states.values()) cache.set(state);
     for (const member of members) member.settle();
     for (const stream of batch.revoked) held.lose(stream);
-    if (batch.events.length + batch.erased.size > 0) bell.ring(new Set(batch.states.keys()), batch.erased);
+    if (batch.events.length + batch.erased.size > 0) commits.ring(new Set(batch.states.keys()), batch.erased);
   };
 
   /** Returns when the transaction is on disk. */
@@ -236,7 +236,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
       return claim;
     },
-    follow: (after, signal, filter) => createFollow(bell, store)(after, signal, filter),
+    follow: (after, signal, filter) => createFollow(commits, store)(after, signal, filter),
     orphans,
     erase: (stream, expected) => submit(eraseMember(stream, expected)),
     async forget(before) {
@@ -267,7 +267,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       if (closed) return;
       flush();
       closed = true;
-      bell.close();
+      commits.close();
       if (broken === undefined && failing === undefined) {
         rows.markClean();
         database.pragma("wal_checkpoint(TRUNCATE)");

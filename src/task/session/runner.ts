@@ -70,7 +70,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const ownTools =
     production === null ? equip(orchestrator) : equip(authorAgent(orchestrator), [authorTool(run, production)]);
 
-  const lead = (last: boolean): SessionContext =>
+  const orchestratorContext = (last: boolean): SessionContext =>
     base({
       agent: production === null ? orchestrator : authorAgent(orchestrator),
       sessionID: rootOf(run.state()),
@@ -87,31 +87,31 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     if (asked === undefined) throw new Error("Expected an agent of ours, got one with a model of its own.");
     if (asked instanceof Error) throw asked;
     const delegated = (callID: string, work: DelegatedWork): Promise<ToolResult> =>
-      delegate(run, { squad, runSession: (sessionID) => crew.runSession(sessionID) }, turn, { callID, ...work });
+      delegate(run, { squad, runSession: (sessionID) => runner.runSession(sessionID) }, turn, { callID, ...work });
     return { ...turn, model: asked, tools, specs, delegate: delegated };
   };
 
-  const branches = createInterruptions(run);
-  const crew: SessionRunner = {
+  const interruptions = createInterruptions(run);
+  const runner: SessionRunner = {
     squad,
     nextStep,
     retries,
     async orchestrate(last) {
-      if (external === undefined) await runAgent(turnOf(lead(last), model, ownTools));
-      else await runProgram(lead(last), external);
+      if (external === undefined) await runAgent(turnOf(orchestratorContext(last), model, ownTools));
+      else await runProgram(orchestratorContext(last), external);
       model = await loadModel();
     },
     async recoverOrchestrator() {
       const about = { sessionID: rootOf(run.state()), chat: run.chat, workspace: run.workspace };
-      await recover(run, about, external === undefined ? () => turnOf(lead(false), model, ownTools) : undefined);
+      await recover(run, about, external === undefined ? () => turnOf(orchestratorContext(false), model, ownTools) : undefined);
     },
     async runSession(sessionID) {
       const chat = await run.chats.of(sessionID);
       const session = () => findSession(run.state(), sessionID);
       const agent = agents.find(({ name }) => name === session().agent);
       if (agent === undefined) throw new Error(`Expected the agent ${session().agent} in squad ${squad.id}, got none.`);
-      const equipment = equip(agent);
-      const goesOn = () => isUnderWay(run, session()) && stop(sessionID) === undefined;
+      const toolset = equip(agent);
+      const mayContinue = () => isUnderWay(run, session()) && stop(sessionID) === undefined;
       const { fork } = session();
       const forked = fork === null ? undefined : await run.workspaces.fork(await run.workspace(), fork.name, fork);
       const own = {
@@ -119,28 +119,28 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
           agent,
           sessionID,
           chat,
-          wanted: goesOn,
+          wanted: mayContinue,
           last: false,
           model: () => session().model as ModelRef,
         }),
         ...(forked === undefined ? {} : { workspace: () => Promise.resolve(forked) }),
       };
       const isOpen = () => run.state().open.some((call) => call.sessionID === sessionID);
-      await branches.within(sessionID, async (signal) => {
+      await interruptions.within(sessionID, async (signal) => {
         for (;;) {
           const { model: ref } = session();
-          const turn = { ...turnOf(own, await run.models.load(ref as ModelRef), equipment), signal };
+          const turn = { ...turnOf(own, await run.models.load(ref as ModelRef), toolset), signal };
           if (isOpen() && interruptOf(run.state(), sessionID) === null) await recover(run, own, () => turn);
-          if (goesOn()) await runAgent(session().purpose === "review" ? asReview(turn) : turn);
+          if (mayContinue()) await runAgent(session().purpose === "review" ? asReview(turn) : turn);
           // The session's model was switched: continue with the new one.
-          if (session().model === ref || !goesOn()) return;
+          if (session().model === ref || !mayContinue()) return;
         }
       });
       if (interruptOf(run.state(), sessionID) !== null && isOpen()) await recover(run, own, undefined);
       return chat;
     },
   };
-  return crew;
+  return runner;
 };
 
 /** A reviewer sees only its brief and nothing else of the project. */

@@ -25,7 +25,7 @@ import type { Checkout, CheckEnvironment, FileOverride } from "../workspace.ts";
 export type CheckoutDeps = {
   home: string;
   git: CreateGitOptions;
-  layers: Overlays;
+  overlays: Overlays;
   tier: 1 | 2 | 3;
   limits: Limits;
   /** The search path for programs. */
@@ -38,7 +38,7 @@ export type CheckoutDeps = {
 const prepared = "whole";
 
 export const createCheckouts = (deps: CheckoutDeps) => {
-  const { home, layers, tier, limits, programs, processes } = deps;
+  const { home, overlays, tier, limits, programs, processes } = deps;
   /**
    * The commit that this process checked out, by Task. Any other checkout on disk is from a killed process and is
    * removed.
@@ -49,23 +49,23 @@ export const createCheckouts = (deps: CheckoutDeps) => {
   const remove = async (taskID: string): Promise<void> => {
     filled.delete(taskID);
     const tree = treeOf(taskID);
-    removeOverlays(`${tree}.layers`);
+    removeOverlays(`${tree}.overlays`);
     rmSync(`${tree}.index`, { force: true });
     await rm(tree, { recursive: true, force: true });
   };
 
-  const open = async (taskID: string, origin: WorktreeRecord, commit: string): Promise<Checkout> => {
+  const open = async (taskID: string, record: WorktreeRecord, commit: string): Promise<Checkout> => {
     const tree = treeOf(taskID);
-    const root = origin.prefix === "" ? tree : join(tree, origin.prefix);
-    const given = origin.given?.folders ?? [];
-    const git = createGit(tree, { ...deps.git, toplevel: tree, gitDir: origin.gitDir });
+    const root = record.prefix === "" ? tree : join(tree, record.prefix);
+    const given = record.given?.folders ?? [];
+    const git = createGit(tree, { ...deps.git, toplevel: tree, gitDir: record.gitDir });
     const env = { GIT_INDEX_FILE: `${tree}.index` };
     const before = filled.get(taskID);
     if (before === undefined) await remove(taskID);
     if (before !== commit) {
       filled.delete(taskID);
       mkdirSync(root, { recursive: true, mode: 0o700 });
-      writeFileSync(join(tree, ".git"), `gitdir: ${origin.gitDir}\n`);
+      writeFileSync(join(tree, ".git"), `gitdir: ${record.gitDir}\n`);
       await git.run(["read-tree", "--reset", "-u", commit], { env });
       mkdirSync(root, { recursive: true, mode: 0o700 });
       filled.set(taskID, commit);
@@ -73,7 +73,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     for (const { path, how } of given)
       if (tier !== 1 && how === "copied" && !existsSync(join(tree, path)))
         await copyFolder({
-          toplevel: origin.toplevel,
+          toplevel: record.toplevel,
           worktree: tree,
           path,
           scratch: `${tree}.copy`,
@@ -81,10 +81,10 @@ export const createCheckouts = (deps: CheckoutDeps) => {
           limits,
         });
 
-    const plain = worktreeMounts(tree, origin);
-    const layersAt = (name: string) => join(`${tree}.layers`, name);
-    const around = (name: string) => ({ folder: layersAt(name), place: plain, toplevel: origin.toplevel, given });
-    const apart = tier === 1 && (await layers.apart(around("tried"))) !== undefined;
+    const plain = worktreeMounts(tree, record);
+    const layersAt = (name: string) => join(`${tree}.overlays`, name);
+    const around = (name: string) => ({ folder: layersAt(name), place: plain, toplevel: record.toplevel, given });
+    const apart = tier === 1 && (await overlays.apart(around("tried"))) !== undefined;
     /** Untracked paths that survive when the tree is restored. */
     let kept = given.filter(({ how }) => how === "copied").map(({ path }) => path);
 
@@ -107,7 +107,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     return {
       isolated: apart,
       async whole() {
-        const place = tier === 1 ? await layers.around(around(prepared)) : plain;
+        const place = tier === 1 ? await overlays.around(around(prepared)) : plain;
         return placeIn(place, prepared);
       },
       async keep() {
@@ -115,16 +115,16 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         const { stdout } = await git.run(["ls-files", "-z", "--others", "--directory"], { env });
         kept = splitNul(stdout).map((path) => path.replace(/\/$/, ""));
       },
-      before: (base) => readBaseFiles({ git, base, commit, prefix: origin.prefix, root }),
-      async open(name, laid = []) {
+      before: (base) => readBaseFiles({ git, base, commit, prefix: record.prefix, root }),
+      async open(name, overrides = []) {
         const folder = layersAt(name);
         removeOverlays(folder);
         const below = existsSync(layersAt(prepared)) ? { below: layersAt(prepared) } : {};
         const own = { ...around(name), ...below };
-        const place = apart ? await layers.apart(own) : tier === 1 ? await layers.around(own) : plain;
+        const place = apart ? await overlays.apart(own) : tier === 1 ? await overlays.around(own) : plain;
         if (place === undefined) throw new Error(`Expected a layer over ${tree}, as before, got none.`);
-        let touched = laid.length > 0;
-        await lay(apart ? join(upperOf(folder), origin.prefix) : root, laid);
+        let touched = overrides.length > 0;
+        await lay(apart ? join(upperOf(folder), record.prefix) : root, overrides);
         return {
           ...placeIn(place, name, () => {
             touched = true;
@@ -149,9 +149,9 @@ export const createCheckouts = (deps: CheckoutDeps) => {
 };
 
 /** Writes files over those of the commit, following no link. */
-const lay = async (tree: string, laid: readonly FileOverride[]): Promise<void> => {
-  if (laid.length === 0) return;
+const lay = async (tree: string, overrides: readonly FileOverride[]): Promise<void> => {
+  if (overrides.length === 0) return;
   mkdirSync(tree, { recursive: true });
   const files = createFiles(tree, () => false);
-  for (const { path, bytes, executable } of laid) await files.write(path, bytes, { executable });
+  for (const { path, bytes, executable } of overrides) await files.write(path, bytes, { executable });
 };

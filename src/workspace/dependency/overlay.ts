@@ -69,14 +69,14 @@ export const upperOf = (folder: string): string => join(folder, treeLayer, "uppe
 export const createOverlays = ({ home, path, log }: { home: string; path: string; log: Log }) => {
   /** By device number of the project's file system. */
   const ways = new Map<number, Promise<Way | undefined>>();
-  const layersOf = (taskID: string) => join(home, `${taskID}.layers`);
+  const layersOf = (taskID: string) => join(home, `${taskID}.overlays`);
 
-  const wrapped = (way: Pick<Way, "user">, layers: readonly Layer[], argv: readonly string[]): string[] => {
+  const wrapped = (way: Pick<Way, "user">, overlays: readonly Layer[], argv: readonly string[]): string[] => {
     const [file = "", ...args] = argv;
     const ids = [process.getuid?.() ?? 0, process.getgid?.() ?? 0].map(String);
     // bubblewrap runs as root of its own user namespace here; without these options commands would be root, too.
     const same =
-      way.user && layers.length > 0 && file.endsWith("bwrap") ? ["--uid", ids[0] ?? "", "--gid", ids[1] ?? ""] : [];
+      way.user && overlays.length > 0 && file.endsWith("bwrap") ? ["--uid", ids[0] ?? "", "--gid", ids[1] ?? ""] : [];
     return [
       findProgram("unshare", path) ?? "unshare",
       ...(way.user ? ["--user", "--map-root-user"] : []),
@@ -89,8 +89,8 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
       script,
       "sortie",
       way.user ? `userxattr,index=off,metacopy=off,xino=off` : options,
-      String(layers.length),
-      ...layers.flatMap(({ from, id, folder, how, below = "" }) => [from, id, folder, how, below]),
+      String(overlays.length),
+      ...overlays.flatMap(({ from, id, folder, how, below = "" }) => [from, id, folder, how, below]),
       file,
       ...same,
       ...args,
@@ -177,23 +177,23 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
     over: Layer | undefined,
   ): SandboxPlace {
     const { place } = request;
-    let layers: Layer[] = [];
+    let overlays: Layer[] = [];
     return {
       ...place,
       over() {
-        layers = over === undefined ? [] : [over];
+        overlays = over === undefined ? [] : [over];
         const mounts: Mount[] = [];
         for (const { path: name } of wanted) {
           const layer = layerOf(request, name, way.how);
           if (typeof layer === "string") log.warn({ path: name, reason: layer }, "a dependency folder is not given");
           else {
-            layers.push(layer);
+            overlays.push(layer);
             mounts.push({ kind: "rw", from: join(layer.folder, "merged"), to: join(place.at, name) });
           }
         }
         return [...place.over(), ...mounts];
       },
-      around: (argv) => (layers.length === 0 ? argv : wrapped(way, layers, argv)),
+      around: (argv) => (overlays.length === 0 ? argv : wrapped(way, overlays, argv)),
     };
   }
 

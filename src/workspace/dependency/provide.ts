@@ -19,8 +19,8 @@ export type ProviderDeps = {
   dataDir: string;
   names: readonly string[];
   tier: 1 | 2 | 3;
-  layers: Overlays;
-  origins: ReturnType<typeof createWorktreeRecords>;
+  overlays: Overlays;
+  records: ReturnType<typeof createWorktreeRecords>;
   limits: Limits;
   /** The search path for programs. */
   path: string;
@@ -30,27 +30,27 @@ export const createDependencyProvider = ({
   dataDir,
   names,
   tier,
-  layers,
-  origins,
+  overlays,
+  records,
   limits,
   path: programs,
 }: ProviderDeps) => ({
   /** Provides the folders anew. The worktree must hold nothing but its commit. */
   async give(taskID: string, worktree: string, git: { project: Git; tree: Git }): Promise<void> {
-    const origin = origins.of(taskID);
-    if (origin === undefined) return;
-    const { toplevel } = origin;
+    const record = records.of(taskID);
+    if (record === undefined) return;
+    const { toplevel } = record;
     // What a killed run or a service in another tier copied.
-    for (const { path } of origin.given?.folders ?? [])
+    for (const { path } of record.given?.folders ?? [])
       if (!(await isTracked(git.tree, path))) await rm(join(worktree, path), { recursive: true, force: true });
     const keep = (folders: Given[]) => {
       writeFileSync(`${worktree}.exclude`, folders.map(({ path }) => `${patternOf(path)}\n`).join(""), { mode: 0o600 });
-      origins.keep(taskID, { ...(origins.of(taskID) ?? origin), given: { tier, folders } });
+      records.keep(taskID, { ...(records.of(taskID) ?? record), given: { tier, folders } });
     };
     const found = await findFolders({ toplevel, worktree, names, hidden: dataDir, git: git.project });
     const open = found.filter(({ problem }) => problem === undefined).map(({ path }) => path);
     const leftOut = (path: string, reason: string): Given => ({ path, how: "left-out", reason });
-    const plan = tier === 1 ? await layers.plan(toplevel, open) : undefined;
+    const plan = tier === 1 ? await overlays.plan(toplevel, open) : undefined;
     const folders: Given[] = [];
     // Recorded before the first copy exists, so that after a crash the copies are known and removed.
     if (plan === undefined && open.length > 0) keep(open.map((path) => ({ path, how: "copied" })));
@@ -62,13 +62,13 @@ export const createDependencyProvider = ({
   },
 
   isCurrent: (taskID: string): boolean => {
-    const given = origins.of(taskID)?.given;
+    const given = records.of(taskID)?.given;
     return given === undefined || given.tier === tier;
   },
 
   /** Removes what the Task's commands installed: overlays, and untracked folders of these names. */
   async clear(taskID: string, worktree: string, git: Git): Promise<void> {
-    layers.remove(taskID);
+    overlays.remove(taskID);
     for (const path of await namedFolders(worktree, new Set(names)))
       if (!(await isTracked(git, path))) await rm(join(worktree, path), { recursive: true, force: true });
   },

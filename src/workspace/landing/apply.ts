@@ -20,17 +20,17 @@ import type { Landed, LandRequest } from "./request.ts";
  */
 
 export const applyLanding = async (request: LandRequest): Promise<Landed> => {
-  const { taskID, origin, plan, git, step } = request;
-  if (!existsSync(origin.projectGitDir))
-    return { ok: false, reason: `${origin.toplevel} is no Git repository any more` };
+  const { taskID, record, plan, git, step } = request;
+  if (!existsSync(record.projectGitDir))
+    return { ok: false, reason: `${record.toplevel} is no Git repository any more` };
   step("lock");
-  const lock = await lockIndex(origin.projectGitDir, taskID, request.lockWaitMs);
-  const present = await branchAt(git, origin, plan.ref);
+  const lock = await lockIndex(record.projectGitDir, taskID, request.lockWaitMs);
+  const present = await branchAt(git, record, plan.ref);
   if (await contains(git, present, plan)) return finish(request, lock !== undefined && present === plan.commit, lock);
   if (lock === undefined) return rollBack(request, "another git command holds the project's index.lock");
   try {
     if (present !== plan.from) return await rollBack(request, `${plan.ref} moved to ${present ?? "nothing"}`);
-    const head = headOf(origin.projectGitDir)?.ref;
+    const head = headOf(record.projectGitDir)?.ref;
     if (head !== plan.ref)
       return await rollBack(request, `the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
 
@@ -45,7 +45,7 @@ export const applyLanding = async (request: LandRequest): Promise<Landed> => {
  * On an error before the branch is updated, the files are put back; after that, the next call finds the landing done.
  */
 const carryOut = async (request: LandRequest): Promise<Landed> => {
-  const { origin, plan, git, step } = request;
+  const { record, plan, git, step } = request;
   let taken = false;
   try {
     const kept: string[] = [];
@@ -57,11 +57,11 @@ const carryOut = async (request: LandRequest): Promise<Landed> => {
     step("branch");
     taken = await takeBranch(request);
     if (!taken) {
-      const now = await branchAt(git, origin, plan.ref);
+      const now = await branchAt(git, record, plan.ref);
       return await rollBack(request, `${plan.ref} moved to ${now ?? "nothing"}`);
     }
     step("index");
-    renameSync(copyOf(request), join(origin.projectGitDir, "index"));
+    renameSync(copyOf(request), join(record.projectGitDir, "index"));
     return { ok: true, kept };
   } catch (error) {
     if (!taken) await rollBack(request, "").catch(() => undefined);
@@ -73,14 +73,14 @@ const carryOut = async (request: LandRequest): Promise<Landed> => {
  * Updates the branch by compare-and-swap, retrying while another git command has the ref locked. false: it points
  * elsewhere.
  */
-const takeBranch = async ({ taskID, origin, plan, git, lockWaitMs }: LandRequest): Promise<boolean> => {
+const takeBranch = async ({ taskID, record, plan, git, lockWaitMs }: LandRequest): Promise<boolean> => {
   const deadline = performance.now() + lockWaitMs;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
     try {
       await git.run(["update-ref", "-m", `sortie: land ${taskID}`, plan.ref, plan.commit, plan.from]);
       return true;
     } catch (error) {
-      const now = await branchAt(git, origin, plan.ref);
+      const now = await branchAt(git, record, plan.ref);
       if (await contains(git, now, plan)) return true;
       if (now !== plan.from) return false;
       if (performance.now() > deadline) throw error;
@@ -113,12 +113,12 @@ const finish = async (
     if (atCommit && (lock?.takenOver === true || existsSync(copyOf(request)))) {
       await makeIndex(request);
       request.step("index");
-      renameSync(copyOf(request), join(request.origin.projectGitDir, "index"));
+      renameSync(copyOf(request), join(request.record.projectGitDir, "index"));
     }
     const kept: string[] = [];
     if (atCommit)
       for (const path of request.plan.paths)
-        if (!isAs(await stateOf(request.origin.toplevel, path.path), path.after, path)) kept.push(path.path);
+        if (!isAs(await stateOf(request.record.toplevel, path.path), path.after, path)) kept.push(path.path);
     return { ok: true, kept };
   } finally {
     request.step("unlock");
@@ -159,8 +159,8 @@ const stampIf = (state: State, wanted: LandedPath["before"], path: LandedPath): 
 
 /** Brings one path from `before` to `after`. false: it is neither, and the user's bytes stay. */
 const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> => {
-  const { origin, taskID, step } = request;
-  const root = origin.toplevel;
+  const { record, taskID, step } = request;
+  const root = record.toplevel;
   removeLeftover(root, path.path, taskID);
   const state = await stateOf(root, path.path);
   if (isAs(state, path.after, path)) return true;
@@ -172,7 +172,7 @@ const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> =
   };
   if (path.after !== null) return write(request, path.path, path.after, still);
   if ((await still()) === undefined) return false;
-  await removeFile(root, path.path, origin.prefix);
+  await removeFile(root, path.path, record.prefix);
   return true;
 };
 
@@ -183,7 +183,7 @@ const write = async (
   wanted: LandedFile,
   ready?: () => Promise<string | undefined>,
 ): Promise<boolean> => {
-  const root = request.origin.toplevel;
+  const root = request.record.toplevel;
   const found = await readFileState(root, path, 0);
   if (found.kind === "blocked" || (found.kind === "folder" && pathsBelow(root, path).length > 0)) return false;
   return replaceFile(root, path, await landedContent(request, path, wanted), request.taskID, ready);
@@ -191,14 +191,14 @@ const write = async (
 
 /** Restores every path that is still as we wrote it. Only before the branch is updated. */
 const rollBack = async (request: LandRequest, reason: string): Promise<Landed> => {
-  const { origin, plan, taskID, step } = request;
-  const root = origin.toplevel;
+  const { record, plan, taskID, step } = request;
+  const root = record.toplevel;
   for (const path of plan.paths.toReversed()) {
     step("put back");
     removeLeftover(root, path.path, taskID);
     const state = await stateOf(root, path.path);
     if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;
-    if (path.before === null) await removeFile(root, path.path, origin.prefix);
+    if (path.before === null) await removeFile(root, path.path, record.prefix);
     else {
       const still = async () => stampIf(await stateOf(root, path.path), path.after, path);
       await write({ ...request, worktree: root }, path.path, path.before, still);

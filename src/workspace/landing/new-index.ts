@@ -12,12 +12,12 @@ export const indexStampOf = (gitDir: string): string => {
   return stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`;
 };
 
-export const copyOf = ({ origin, taskID }: LandRequest) => join(origin.projectGitDir, `sortie-${taskID}.index`);
+export const copyOf = ({ record, taskID }: LandRequest) => join(record.projectGitDir, `sortie-${taskID}.index`);
 
 /** Creates the copy: our paths as in the commit, everything else as the user has it, staged changes included. */
 export const makeIndex = async (request: LandRequest): Promise<void> => {
-  const { origin, plan, git, step } = request;
-  const index = join(origin.projectGitDir, "index");
+  const { record, plan, git, step } = request;
+  const index = join(record.projectGitDir, "index");
   const copy = copyOf(request);
   step("copy index");
   rmSync(`${copy}.lock`, { force: true });
@@ -26,7 +26,7 @@ export const makeIndex = async (request: LandRequest): Promise<void> => {
   const seconds = Math.floor(statSync(index).mtimeMs / 1000);
   utimesSync(copy, seconds, seconds);
 
-  const untouched = request.indexStamp === indexStampOf(origin.projectGitDir);
+  const untouched = request.indexStamp === indexStampOf(record.projectGitDir);
   const skip = untouched ? new Set<string>() : await restaged(request);
   const lines = plan.paths.flatMap(({ path, after, index: own }) => {
     if (skip.has(path)) return [];

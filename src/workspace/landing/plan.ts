@@ -22,7 +22,7 @@ import { type EditedSides, mergeUserEdit } from "./merge-edit.ts";
 
 export type PlanRequest = {
   taskID: string;
-  origin: WorktreeRecord;
+  record: WorktreeRecord;
   worktree: string;
   /** git in the project's own files, and in the Task's worktree. */
   git: Git;
@@ -36,17 +36,17 @@ export type PlanRequest = {
 };
 
 export const planLanding = async (request: PlanRequest): Promise<LandingPlan | Refusal> => {
-  const { taskID, origin, git, commit, base, ref } = request;
+  const { taskID, record, git, commit, base, ref } = request;
   if (ref === null) return { reason: "detached", message: "the project was on no branch when the Task began" };
-  if (!existsSync(origin.projectGitDir) || !existsSync(origin.toplevel))
-    return { reason: "gone", message: `${origin.toplevel} is no Git repository any more` };
-  if (!(await waitForIndex(origin.projectGitDir, taskID, request.lockWaitMs)))
-    return { reason: "gone", message: `another git command holds ${join(origin.projectGitDir, "index.lock")}` };
+  if (!existsSync(record.projectGitDir) || !existsSync(record.toplevel))
+    return { reason: "gone", message: `${record.toplevel} is no Git repository any more` };
+  if (!(await waitForIndex(record.projectGitDir, taskID, request.lockWaitMs)))
+    return { reason: "gone", message: `another git command holds ${join(record.projectGitDir, "index.lock")}` };
 
-  const head = headOf(origin.projectGitDir);
+  const head = headOf(record.projectGitDir);
   if (head?.ref !== ref)
     return { reason: "detached", message: `the project is on ${head?.ref ?? "no branch"} now, not on ${ref}` };
-  const present = refOf(origin.commonDir, ref) ?? (await resolved(git, ref));
+  const present = refOf(record.commonDir, ref) ?? (await resolved(git, ref));
   if (present === null) return { reason: "gone", message: `the branch ${ref} is gone` };
   if (present !== base) return { reason: "moved", head: present };
 
@@ -56,16 +56,16 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
     changes.map((change) => change.path),
   );
   const disk = new Map<string, InspectedFile>();
-  for (const change of changes) disk.set(change.path, await inspectFile(origin.toplevel, change.path, base));
+  for (const change of changes) disk.set(change.path, await inspectFile(record.toplevel, change.path, base));
   rmSync(request.kept, { recursive: true, force: true });
-  const modes = keepsModes(origin);
+  const modes = keepsModes(record);
   const { blocked, edited } = await editsOf(request, changes, entries, disk, modes);
   const dirty = new Set(blocked);
   if (edited.size === 0 && dirty.size > 0) return { reason: "dirty", paths: [...dirty].sort() };
 
   const paths: LandedPath[] = [];
   const after = await afterOf(request, changes);
-  const sides = { root: origin.toplevel, git, worktreeGit: request.worktreeGit, kept: request.kept, modes };
+  const sides = { root: record.toplevel, git, worktreeGit: request.worktreeGit, kept: request.kept, modes };
   for (const change of changes) {
     const { path } = change;
     if (dirty.has(path)) continue;
@@ -86,7 +86,7 @@ const resolved = async (git: Git, ref: string): Promise<string | null> =>
 
 /** Paths where the user's index or files differ from the branch: those that block the landing, and those to merge. */
 const editsOf = async (
-  { git, origin }: PlanRequest,
+  { git, record }: PlanRequest,
   changes: readonly Change[],
   entries: ReadonlyMap<string, IndexEntry>,
   disk: ReadonlyMap<string, InspectedFile>,
@@ -110,7 +110,7 @@ const editsOf = async (
       const clear =
         there.kind === "absent" ||
         (there.kind === "blocked" && removed.has(there.by)) ||
-        (there.kind === "folder" && pathsBelow(origin.toplevel, path).every((child) => removed.has(child)));
+        (there.kind === "folder" && pathsBelow(record.toplevel, path).every((child) => removed.has(child)));
       if (there.kind === "present") edit(path, { disk: true });
       else if (!clear) blocked.add(there.kind === "blocked" ? there.by : path);
     } else if (there.kind === "absent") edit(path, { disk: true });

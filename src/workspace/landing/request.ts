@@ -9,7 +9,7 @@ export type OnStep = (name: string) => void;
 
 export type LandRequest = {
   taskID: string;
-  origin: WorktreeRecord;
+  record: WorktreeRecord;
   /** The Task's worktree, where the bytes come from. */
   worktree: string;
   /** git in the project's own files. */

@@ -17,10 +17,10 @@ export type WorktreeFolder = ReturnType<typeof createWorktreeFolder>;
 export const createWorktreeFolder = (options: {
   home: string;
   git: CreateGitOptions;
-  origins: ReturnType<typeof createWorktreeRecords>;
+  records: ReturnType<typeof createWorktreeRecords>;
   log: Log;
 }) => {
-  const { home, origins, log } = options;
+  const { home, records, log } = options;
   /** The last commit made in a worktree; with it, one process detects that the tree is unchanged. */
   const made = new Map<string, Commit>();
   const worktreeOf = (taskID: string) => join(home, taskID);
@@ -29,21 +29,21 @@ export const createWorktreeFolder = (options: {
   const patient = { ...options.git, timeoutMs: 10 * 60_000 };
 
   /** git in a worktree of ours. The dependency folders stay ignored even when the project's ignore patterns change. */
-  const gitIn = (root: string, worktree: string, origin: WorktreeRecord): Git =>
+  const gitIn = (root: string, worktree: string, record: WorktreeRecord): Git =>
     createGit(root, {
       ...patient,
       toplevel: worktree,
-      gitDir: origin.gitDir,
-      excludes: origin.given === undefined ? undefined : `${worktree}.exclude`,
+      gitDir: record.gitDir,
+      excludes: record.given === undefined ? undefined : `${worktree}.exclude`,
     });
 
   /** git in the project's own files. */
-  const gitOf = (origin: WorktreeRecord): Git =>
-    createGit(origin.toplevel, { ...patient, toplevel: origin.toplevel, gitDir: origin.projectGitDir });
+  const gitOf = (record: WorktreeRecord): Git =>
+    createGit(record.toplevel, { ...patient, toplevel: record.toplevel, gitDir: record.projectGitDir });
 
   const recordBase = (taskID: string, base: string): void => {
-    const origin = origins.of(taskID);
-    if (origin !== undefined) origins.keep(taskID, { ...origin, base });
+    const record = records.of(taskID);
+    if (record !== undefined) records.keep(taskID, { ...record, base });
   };
 
   /** Moves the files to another base. The record has the base "" meanwhile, so that a crash in between is detected. */
@@ -56,33 +56,33 @@ export const createWorktreeFolder = (options: {
   };
 
   /** Creates the worktree's git metadata again after an agent broke it. The files are the work and stay unchanged. */
-  const repair = async (taskID: string, origin: WorktreeRecord, commit: string): Promise<void> => {
+  const repair = async (taskID: string, record: WorktreeRecord, commit: string): Promise<void> => {
     log.warn({ taskID }, "what git keeps of the worktree was broken; made again");
     made.delete(taskID);
-    register(worktreeOf(taskID), origin, branchOf(taskID));
-    rmSync(join(origin.gitDir, "index"), { force: true });
-    await gitIn(worktreeOf(taskID), worktreeOf(taskID), origin).run(["reset", "-q", "--mixed", commit]);
+    register(worktreeOf(taskID), record, branchOf(taskID));
+    rmSync(join(record.gitDir, "index"), { force: true });
+    await gitIn(worktreeOf(taskID), worktreeOf(taskID), record).run(["reset", "-q", "--mixed", commit]);
   };
 
   /** Registers the worktree and checks out the commit. Completes what an earlier attempt left. */
-  const checkOutBase = (taskID: string, origin: WorktreeRecord, commit: string, base: string): Promise<void> =>
+  const checkOutBase = (taskID: string, record: WorktreeRecord, commit: string, base: string): Promise<void> =>
     moveBase(taskID, base, async () => {
       const worktree = worktreeOf(taskID);
       const again = existsSync(worktree);
-      if (hasReftable(origin)) return addByGit(taskID, origin, commit);
+      if (hasReftable(record)) return addByGit(taskID, record, commit);
       mkdirSync(worktree, { recursive: true, mode: 0o700 });
-      register(worktreeOf(taskID), origin, branchOf(taskID));
-      const git = gitIn(worktree, worktree, origin);
+      register(worktreeOf(taskID), record, branchOf(taskID));
+      const git = gitIn(worktree, worktree, record);
       await git.run(["reset", "-q", "--hard", commit]);
       if (again) await git.run(["clean", "-q", "-d", "-f", "-f"]);
     });
 
   /** With the reftable backend only git can register a worktree. */
-  const addByGit = async (taskID: string, origin: WorktreeRecord, commit: string): Promise<void> => {
+  const addByGit = async (taskID: string, record: WorktreeRecord, commit: string): Promise<void> => {
     rmSync(worktreeOf(taskID), { recursive: true, force: true });
-    rmSync(origin.gitDir, { recursive: true, force: true });
+    rmSync(record.gitDir, { recursive: true, force: true });
     const add = ["worktree", "add", "-q", "--force", "-B", branchOf(taskID), worktreeOf(taskID), commit];
-    await gitOf(origin).run(add);
+    await gitOf(record).run(add);
   };
 
   return {
@@ -92,10 +92,10 @@ export const createWorktreeFolder = (options: {
     landingFolder: (taskID: string) => join(home, `${taskID}.landing`),
     gitIn,
     gitOf,
-    mark: recordBase,
-    onto: moveBase,
-    mend: repair,
-    fill: checkOutBase,
+    recordBase,
+    moveBase,
+    repair,
+    checkOutBase,
   };
 };
 

@@ -34,36 +34,36 @@ export const forksOf = (home: string, taskID: string): string[] => {
 };
 
 export const createForks = (deps: {
-  stand: WorktreeFolder;
-  origins: ReturnType<typeof createWorktreeRecords>;
+  folder: WorktreeFolder;
+  records: ReturnType<typeof createWorktreeRecords>;
   retention: ReturnType<typeof createRetention>;
   processes: Pick<Processes, "killAll">;
-  give: (key: string, origin: WorktreeRecord) => Promise<void>;
+  give: (key: string, record: WorktreeRecord) => Promise<void>;
   open: (key: string, prepared: Prepared, tip: string) => Promise<Workspace>;
-  workspaceOf: (key: string, prepared: Prepared, origin: WorktreeRecord) => Promise<Workspace>;
-  placeOf: (workspace: Workspace) => { taskID: string; origin: WorktreeRecord; git: Git };
+  workspaceOf: (key: string, prepared: Prepared, record: WorktreeRecord) => Promise<Workspace>;
+  placeOf: (workspace: Workspace) => { taskID: string; record: WorktreeRecord; git: Git };
   /** Serialises creation and removal of each worktree. */
   alone: ReturnType<typeof createKeyedMutex>;
 }): Pick<Workspaces, "fork" | "mergeFork" | "closeFork"> => {
-  const { stand, origins, retention, processes, give, open, workspaceOf, placeOf, alone } = deps;
+  const { folder, records, retention, processes, give, open, workspaceOf, placeOf, alone } = deps;
   const whole = new AbortController().signal;
   return {
     async fork(workspace, name, { commit, tree }) {
-      const { taskID, origin } = placeOf(workspace);
+      const { taskID, record } = placeOf(workspace);
       const key = forkKey(taskID, name);
       using _alone = await alone(key, whole);
-      const worktree = stand.worktreeOf(key);
-      const root = origin.prefix === "" ? worktree : join(worktree, origin.prefix);
+      const worktree = folder.worktreeOf(key);
+      const root = record.prefix === "" ? worktree : join(worktree, record.prefix);
       const place = { root, worktree, branch: branchOf(key), baseCommit: commit, baseTree: tree };
       const { snapshot: _, ...prepared } = { ...workspace.prepared, ...place };
-      if (origins.of(key)?.base === commit) return await open(key, prepared, commit);
-      const { base: _base, given: _given, ...from } = origin;
-      const own: WorktreeRecord = { ...from, gitDir: join(origin.commonDir, "worktrees", key) };
-      origins.keep(key, own);
-      await stand.fill(key, own, commit, commit);
-      await give(key, origins.of(key) ?? own);
-      if (origin.prefix !== "") openFolder(worktree, origin.prefix.split("/"), true)[Symbol.dispose]();
-      return await workspaceOf(key, prepared, origins.of(key) ?? own);
+      if (records.of(key)?.base === commit) return await open(key, prepared, commit);
+      const { base: _base, given: _given, ...from } = record;
+      const own: WorktreeRecord = { ...from, gitDir: join(record.commonDir, "worktrees", key) };
+      records.keep(key, own);
+      await folder.checkOutBase(key, own, commit, commit);
+      await give(key, records.of(key) ?? own);
+      if (record.prefix !== "") openFolder(worktree, record.prefix.split("/"), true)[Symbol.dispose]();
+      return await workspaceOf(key, prepared, records.of(key) ?? own);
     },
     async mergeFork(workspace, fork, tip, message) {
       const { taskID: key } = placeOf(fork);

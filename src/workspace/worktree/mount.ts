@@ -10,18 +10,18 @@ import { findRepository } from "../git/repository.ts";
 export const gitAt = "/run/sortie/git";
 
 /** Shows a Task's worktree at the path of the project's own checkout, which is not visible. */
-export const worktreeMounts = (worktree: string, origin: WorktreeRecord): SandboxPlace => ({
+export const worktreeMounts = (worktree: string, record: WorktreeRecord): SandboxPlace => ({
   tree: worktree,
-  at: origin.toplevel,
+  at: record.toplevel,
   under: () => [],
   over: () => [
-    { kind: "ro", from: origin.commonDir, to: gitAt },
-    { kind: "text", text: plainConfig(join(origin.commonDir, "config")), to: join(gitAt, "config") },
-    ...alternatesOf(origin.commonDir),
+    { kind: "ro", from: record.commonDir, to: gitAt },
+    { kind: "text", text: plainConfig(join(record.commonDir, "config")), to: join(gitAt, "config") },
+    ...alternatesOf(record.commonDir),
     {
       kind: "text",
-      text: `gitdir: ${join(gitAt, origin.gitDir.slice(origin.commonDir.length + 1))}\n`,
-      to: join(origin.toplevel, ".git"),
+      text: `gitdir: ${join(gitAt, record.gitDir.slice(record.commonDir.length + 1))}\n`,
+      to: join(record.toplevel, ".git"),
     },
   ],
 });

@@ -30,23 +30,24 @@ import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.
  */
 
 /** A worktree with its record and git. */
-export type WorktreePlace = { taskID: string; origin: WorktreeRecord; worktree: string; git: Git };
+export type WorktreePlace = { taskID: string; record: WorktreeRecord; worktree: string; git: Git };
 
 export const createWorktrees = (deps: {
   home: string;
   gitOptions: CreateGitOptions;
   inspectOptions: InspectOptions;
   isProtected: ((path: string) => boolean) | undefined;
-  origins: ReturnType<typeof createWorktreeRecords>;
-  stand: WorktreeFolder;
-  layers: ReturnType<typeof createOverlays>;
-  giver: ReturnType<typeof createDependencyProvider>;
+  records: ReturnType<typeof createWorktreeRecords>;
+  folder: WorktreeFolder;
+  overlays: ReturnType<typeof createOverlays>;
+  provider: ReturnType<typeof createDependencyProvider>;
   processes: Processes;
   limits: Limits;
   log: Log;
 }) => {
-  const { home, gitOptions, inspectOptions, isProtected, origins, stand, layers, giver, processes, limits, log } = deps;
-  const { made, worktreeOf, gitIn, gitOf, onto, mend, fill } = stand;
+  const { home, gitOptions, inspectOptions, isProtected, records, folder, overlays, provider, processes, limits, log } =
+    deps;
+  const { made, worktreeOf, gitIn, gitOf, moveBase, repair, checkOutBase } = folder;
   const places = new WeakMap<Workspace, WorktreePlace>();
   const placeOf = (workspace: Workspace): WorktreePlace => {
     const place = places.get(workspace);
@@ -57,42 +58,42 @@ export const createWorktrees = (deps: {
   const open = async (taskID: string, prepared: Prepared, tip?: string): Promise<Workspace> => {
     if (prepared.kind === "directory" || prepared.worktree === null || prepared.baseCommit === null)
       return works(taskID, prepared);
-    const origin = origins.of(taskID);
-    if (origin === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
-    expectRepository(origin);
+    const record = records.of(taskID);
+    if (record === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
+    expectRepository(record);
     const there = existsSync(prepared.worktree);
     // A reader needs no files of a Task whose worktree has been removed: it reads commits.
-    if (!there && tip === undefined) return workspaceOf(taskID, prepared, origin, true);
-    if (!existsSync(join(prepared.worktree, ".git")) && there && !hasReftable(origin))
-      await mend(taskID, origin, prepared.baseCommit);
+    if (!there && tip === undefined) return workspaceOf(taskID, prepared, record, true);
+    if (!existsSync(join(prepared.worktree, ".git")) && there && !hasReftable(record))
+      await repair(taskID, record, prepared.baseCommit);
     else if (!existsSync(join(prepared.worktree, ".git"))) {
       log.info({ taskID }, "worktree is gone; made again from its branch");
-      const kept = await gitOf(origin).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
+      const kept = await gitOf(record).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
         ok: [0, 1],
       });
-      await fill(
+      await checkOutBase(
         taskID,
-        origin,
+        record,
         kept.stdout.toString("latin1").trim() || (tip ?? prepared.baseCommit),
         prepared.baseCommit,
       );
-      await give(taskID, origin);
-    } else if (tip !== undefined && origin.base !== undefined && origin.base !== prepared.baseCommit) {
+      await give(taskID, record);
+    } else if (tip !== undefined && record.base !== undefined && record.base !== prepared.baseCommit) {
       log.warn({ taskID }, "the service died while the worktree was moved to another base; put back");
-      await onto(taskID, prepared.baseCommit, async () =>
-        resetTo(gitIn(prepared.worktree ?? "", worktreeOf(taskID), origin), tip),
+      await moveBase(taskID, prepared.baseCommit, async () =>
+        resetTo(gitIn(prepared.worktree ?? "", worktreeOf(taskID), record), tip),
       );
     }
-    if (tip !== undefined && !giver.isCurrent(taskID)) await give(taskID, origin);
-    return workspaceOf(taskID, prepared, origins.of(taskID) ?? origin);
+    if (tip !== undefined && !provider.isCurrent(taskID)) await give(taskID, record);
+    return workspaceOf(taskID, prepared, records.of(taskID) ?? record);
   };
 
-  const give = async (taskID: string, origin: WorktreeRecord): Promise<void> => {
+  const give = async (taskID: string, record: WorktreeRecord): Promise<void> => {
     const worktree = worktreeOf(taskID);
     try {
       // Folders that an open sandbox uses as mount points must not be touched.
       await processes.closeSandboxes(taskID);
-      await giver.give(taskID, worktree, { project: gitOf(origin), tree: gitIn(worktree, worktree, origin) });
+      await provider.give(taskID, worktree, { project: gitOf(record), tree: gitIn(worktree, worktree, record) });
     } catch (error) {
       log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be given");
     }
@@ -109,9 +110,9 @@ export const createWorktrees = (deps: {
   };
 
   /** A snapshot of the project's directory at the commit `head`. */
-  const snapshotOf = async (taskID: string, origin: WorktreeRecord, head: string): Promise<SnapshotResult> => {
+  const snapshotOf = async (taskID: string, record: WorktreeRecord, head: string): Promise<SnapshotResult> => {
     const scratch = join(home, `${taskID}.index`);
-    return takeSnapshot({ git: gitOf(origin), origin, taskID, head, scratch, limits });
+    return takeSnapshot({ git: gitOf(record), record, taskID, head, scratch, limits });
   };
 
   /**
@@ -133,22 +134,22 @@ export const createWorktrees = (deps: {
   const workspaceOf = async (
     taskID: string,
     prepared: Prepared,
-    origin: WorktreeRecord,
+    record: WorktreeRecord,
     gone = false,
   ): Promise<Workspace> => {
     const { worktree, baseCommit } = prepared;
     if (worktree === null || baseCommit === null) throw new Error(`Expected a worktree for ${taskID}, got none.`);
-    const git = gitIn(prepared.root, worktree, origin);
-    const top = gone ? gitOf(origin) : gitIn(worktree, worktree, origin);
+    const git = gitIn(prepared.root, worktree, record);
+    const top = gone ? gitOf(record) : gitIn(worktree, worktree, record);
     const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
-    const dependencies = origin.given?.folders ?? [];
-    const plain = worktreeMounts(worktree, origin);
+    const dependencies = record.given?.folders ?? [];
+    const plain = worktreeMounts(worktree, record);
     const mounted = gone
       ? plain
-      : await layers.around({
-          folder: layers.folderOf(taskID),
+      : await overlays.around({
+          folder: overlays.folderOf(taskID),
           place: plain,
-          toplevel: origin.toplevel,
+          toplevel: record.toplevel,
           given: dependencies,
         });
     const without = dependencies.map(({ path }) => path);
@@ -169,12 +170,12 @@ export const createWorktrees = (deps: {
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
       async commit(message) {
         const last = made.get(taskID);
-        const place = { git: top, worktree, dirs: origin, branch: branchOf(taskID), base, message, without };
+        const place = { git: top, worktree, dirs: record, branch: branchOf(taskID), base, message, without };
         const commit = await commitTree({ ...place, last }).catch(async (error: unknown) => {
-          expectRepository(origin);
+          expectRepository(record);
           if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
-          if (!(error instanceof GitError) || hasReftable(origin)) throw error;
-          await mend(taskID, origin, base.commit);
+          if (!(error instanceof GitError) || hasReftable(record)) throw error;
+          await repair(taskID, record, base.commit);
           return commitTree({ ...place, last: undefined });
         });
         if (commit === undefined) made.delete(taskID);
@@ -185,12 +186,12 @@ export const createWorktrees = (deps: {
       stamp: () => stampOf(mounted),
       async clearDependencies() {
         await processes.closeSandboxes(taskID);
-        await giver.clear(taskID, worktree, top);
-        await give(taskID, origin);
+        await provider.clear(taskID, worktree, top);
+        await give(taskID, record);
       },
-      diff: (commit, from = base.commit) => diffOf(top, origin.gitDir, from, gone ? (commit ?? base.commit) : commit),
+      diff: (commit, from = base.commit) => diffOf(top, record.gitDir, from, gone ? (commit ?? base.commit) : commit),
     };
-    places.set(workspace, { taskID, origin, worktree, git: top });
+    places.set(workspace, { taskID, record, worktree, git: top });
     return workspace;
   };
 
@@ -212,18 +213,18 @@ export const createWorktrees = (deps: {
     const found = findRepository(git.toplevel);
     const projectGitDir =
       typeof found === "string" ? await askGitDir(createGit(git.toplevel, gitOptions)) : found.gitDir;
-    const origin: WorktreeRecord = {
+    const record: WorktreeRecord = {
       toplevel: git.toplevel,
       prefix: git.prefix,
       projectGitDir,
       commonDir: project.project,
       gitDir: join(project.project, "worktrees", taskID),
     };
-    const before = origins.of(taskID)?.given;
-    origins.keep(taskID, { ...origin, ...(before === undefined ? {} : { given: before }) });
-    const taken = await snapshotOf(taskID, origin, git.head);
-    await fill(taskID, origin, taken.commit, taken.commit);
-    await give(taskID, origin);
+    const before = records.of(taskID)?.given;
+    records.keep(taskID, { ...record, ...(before === undefined ? {} : { given: before }) });
+    const taken = await snapshotOf(taskID, record, git.head);
+    await checkOutBase(taskID, record, taken.commit, taken.commit);
+    await give(taskID, record);
     const worktree = worktreeOf(taskID);
     const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
     // A folder with untracked files only is in no commit, so it is not in the worktree yet.
@@ -234,13 +235,13 @@ export const createWorktrees = (deps: {
       worktree,
       branch: branchOf(taskID),
       baseCommit: taken.commit,
-      baseTree: taken.tree ?? (taken.head === git.head ? tree : await idOf(gitOf(origin), `${taken.head}^{tree}`)),
+      baseTree: taken.tree ?? (taken.head === git.head ? tree : await idOf(gitOf(record), `${taken.head}^{tree}`)),
       targetRef: how === "commit" ? git.branch : null,
       ...(taken.tree === undefined && taken.omitted.length === 0
         ? {}
         : { snapshot: { head: taken.head, untracked: taken.untracked, omitted: taken.omitted } }),
     };
-    return workspaceOf(taskID, prepared, origins.of(taskID) ?? origin);
+    return workspaceOf(taskID, prepared, records.of(taskID) ?? record);
   };
 
   return { open, prepare, give, workspaceOf, placeOf, snapshotOf, runInside };

@@ -26,25 +26,25 @@ const removalMark = ".doomed";
 
 export const createRetention = (deps: {
   home: string;
-  stand: WorktreeFolder;
-  origins: ReturnType<typeof createWorktreeRecords>;
-  removeLayers: (taskID: string) => void;
+  folder: WorktreeFolder;
+  records: ReturnType<typeof createWorktreeRecords>;
+  removeOverlays: (taskID: string) => void;
   removeCheckout: (taskID: string) => Promise<void>;
   log: Log;
 }) => {
-  const { home, stand, origins, log } = deps;
-  const { worktreeOf, gitOf, gitIn, landingFolder: keptOf, made } = stand;
+  const { home, folder, records, log } = deps;
+  const { worktreeOf, gitOf, gitIn, landingFolder: landingFolder, made } = folder;
 
-  const takeAway = async (taskID: string, origin: WorktreeRecord | undefined): Promise<void> => {
+  const takeAway = async (taskID: string, record: WorktreeRecord | undefined): Promise<void> => {
     const tree = worktreeOf(taskID);
     if (existsSync(tree)) {
       await rm(`${tree}${aside}`, { recursive: true, force: true });
       renameSync(tree, `${tree}${aside}`);
     }
     made.delete(taskID);
-    if (origin !== undefined) await rm(origin.gitDir, { recursive: true, force: true });
-    await rm(keptOf(taskID), { recursive: true, force: true });
-    deps.removeLayers(taskID);
+    if (record !== undefined) await rm(record.gitDir, { recursive: true, force: true });
+    await rm(landingFolder(taskID), { recursive: true, force: true });
+    deps.removeOverlays(taskID);
     await deps.removeCheckout(taskID);
     await rm(`${tree}.exclude`, { force: true });
     await rm(`${tree}${aside}`, { recursive: true, force: true });
@@ -54,16 +54,16 @@ export const createRetention = (deps: {
    * Commits changes beyond `tip` to a branch `<branch>.rest`. Returns why the tree cannot be shown to be committed, or
    * undefined.
    */
-  const secure = async (taskID: string, origin: WorktreeRecord, tip: string): Promise<string | undefined> => {
+  const secure = async (taskID: string, record: WorktreeRecord, tip: string): Promise<string | undefined> => {
     const worktree = worktreeOf(taskID);
-    if (!existsSync(join(worktree, ".git"))) await stand.mend(taskID, origin, tip);
-    const git = gitIn(worktree, worktree, origin);
+    if (!existsSync(join(worktree, ".git"))) await folder.repair(taskID, record, tip);
+    const git = gitIn(worktree, worktree, record);
     const branch = branchOf(taskID);
-    await showHidden(git, hiddenIn(worktree, join(origin.gitDir, "index"), tip.length / 2));
+    await showHidden(git, hiddenIn(worktree, join(record.gitDir, "index"), tip.length / 2));
     const status = await statusOf(git);
     if (status.oid !== tip || status.head !== branch || status.changes.length > 0) {
-      const without = origin.given?.folders.map(({ path }) => path) ?? [];
-      const place = { git, worktree, dirs: origin, branch: `${branch}.rest`, last: undefined, without };
+      const without = record.given?.folders.map(({ path }) => path) ?? [];
+      const place = { git, worktree, dirs: record, branch: `${branch}.rest`, last: undefined, without };
       const base = { commit: tip, tree: await idOf(git, `${tip}^{tree}`) };
       const message = `Left in the worktree of ${taskID}\n\nChanged after the Task's last commit.\n`;
       const rest = await commitTree({ ...place, base, message });
@@ -79,7 +79,7 @@ export const createRetention = (deps: {
     const listed = await listIndexFiles(git, AbortSignal.timeout(120_000));
     const filled = listed.find(({ path, mode }) => mode === "160000" && fullFolder(join(worktree, path)));
     if (filled !== undefined) return `it has a submodule with files of its own at ${filled.path}`;
-    return keepBranch(gitOf(origin), branch, tip);
+    return keepBranch(gitOf(record), branch, tip);
   };
 
   return {
@@ -94,7 +94,7 @@ export const createRetention = (deps: {
         else if (entry.isDirectory() && taskID === "try") removeOverlays(join(home, entry.name));
         else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(removalMark)) found.add(taskID);
         else if (kind === "json" && !existsSync(worktreeOf(taskID))) {
-          const gitDir = origins.of(taskID)?.gitDir;
+          const gitDir = records.of(taskID)?.gitDir;
           if (gitDir !== undefined && existsSync(gitDir)) rmSync(gitDir, { recursive: true, force: true });
         }
       }
@@ -103,18 +103,18 @@ export const createRetention = (deps: {
 
     /** `tip`: the commit that holds the Task's work. */
     async retire(taskID: string, tip: string): Promise<Retired> {
-      const origin = origins.of(taskID);
+      const record = records.of(taskID);
       if (!existsSync(worktreeOf(taskID))) return { removed: true };
-      if (origin === undefined) return { removed: false, reason: "nothing says where it came from" };
-      if (!existsSync(join(origin.commonDir, "HEAD")))
-        return { removed: false, reason: `its repository ${origin.commonDir} is gone` };
+      if (record === undefined) return { removed: false, reason: "nothing says where it came from" };
+      if (!existsSync(join(record.commonDir, "HEAD")))
+        return { removed: false, reason: `its repository ${record.commonDir} is gone` };
       try {
-        const reason = await secure(taskID, origin, tip);
+        const reason = await secure(taskID, record, tip);
         if (reason !== undefined) return { removed: false, reason };
       } catch (error) {
         return { removed: false, reason: messageOf(error) };
       }
-      await takeAway(taskID, origin);
+      await takeAway(taskID, record);
       return { removed: true };
     },
 
@@ -124,15 +124,15 @@ export const createRetention = (deps: {
     unmarkForRemoval: (taskID: string): void => rmSync(join(home, `${taskID}${removalMark}`), { force: true }),
 
     async remove(taskID: string): Promise<void> {
-      const origin = origins.of(taskID);
-      await takeAway(taskID, origin);
+      const record = records.of(taskID);
+      await takeAway(taskID, record);
       // The project itself may be gone or broken by now, and the branches with it.
-      if (origin !== undefined && existsSync(origin.projectGitDir))
+      if (record !== undefined && existsSync(record.projectGitDir))
         for (const ref of [branchOf(taskID), `${branchOf(taskID)}.rest`])
-          await gitOf(origin)
+          await gitOf(record)
             .run(["update-ref", "-d", `refs/heads/${ref}`])
             .catch((error: unknown) => log.warn({ taskID, error: messageOf(error) }, "branch not removed"));
-      origins.forget(taskID);
+      records.forget(taskID);
       rmSync(join(home, `${taskID}${removalMark}`), { force: true });
     },
   };

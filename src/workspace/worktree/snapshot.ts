@@ -28,7 +28,7 @@ export type SnapshotResult = {
 export type SnapshotRequest = {
   /** git in the project's own files. */
   git: Git;
-  origin: WorktreeRecord;
+  record: WorktreeRecord;
   taskID: string;
   /** The commit that the directory was at when it was inspected. */
   head: string;
@@ -45,7 +45,7 @@ const mostNamed = 200;
 
 /** `tree` is undefined where the commit is the directory's own HEAD. */
 export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotResult> => {
-  const { git, origin, taskID, scratch } = request;
+  const { git, record, taskID, scratch } = request;
   try {
     const env = await unhide(request);
     const patience = { timeoutMs: 10 * 60_000 };
@@ -66,14 +66,14 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
         ? "a submodule, which stays at the commit that the index names"
         : filtered.has(path)
           ? "its content goes through a filter, which is not run"
-          : (specialOf(`${origin.toplevel}/${path}`) ?? closedOf(`${origin.toplevel}/${path}`));
+          : (specialOf(`${record.toplevel}/${path}`) ?? closedOf(`${record.toplevel}/${path}`));
       if (reason === undefined) keep.push(path);
       else omitted.push({ path, reason });
     }
     const all = new Set(unknown.paths);
     const untracked = keep.filter((path) => all.has(path)).sort();
     const named = shorten(omitted);
-    if (!existsSync(scratch)) copyIndex(origin, scratch);
+    if (!existsSync(scratch)) copyIndex(record, scratch);
     const inCopy = { env: { GIT_INDEX_FILE: scratch }, ...patience };
     const input = Buffer.concat(keep.flatMap((path) => [encodePath(path), Buffer.of(0)]));
     const update = [...whole, "update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
@@ -81,7 +81,7 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
     const tree = (await git.run([...whole, "write-tree"], inCopy)).stdout.toString("latin1").trim();
     if (tree === (await idOf(git, `${head}^{tree}`)))
       return { head, commit: head, tree: undefined, untracked: [], omitted: named };
-    const message = `Snapshot for ${taskID}\n\nWhat ${origin.toplevel} held beyond ${head}, not committed by its user.\n`;
+    const message = `Snapshot for ${taskID}\n\nWhat ${record.toplevel} held beyond ${head}, not committed by its user.\n`;
     const made = await git.run(["commit-tree", tree, "-p", head, "-F", "-"], { input: message });
     return { head, commit: made.stdout.toString("latin1").trim(), tree, untracked, omitted: named };
   } finally {
@@ -90,8 +90,8 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
   }
 };
 
-const copyIndex = (origin: WorktreeRecord, scratch: string): void => {
-  const index = join(origin.projectGitDir, "index");
+const copyIndex = (record: WorktreeRecord, scratch: string): void => {
+  const index = join(record.projectGitDir, "index");
   if (!existsSync(index)) return;
   copyFileSync(index, scratch);
   // git trusts a file older than its index without reading it: the copy must not look newer than the original.
@@ -102,10 +102,10 @@ const copyIndex = (origin: WorktreeRecord, scratch: string): void => {
 /**
  * Edits that the user's index tells git not to look at belong to the snapshot: the copy of the index has no such flags.
  */
-const unhide = async ({ git, origin, head, scratch }: SnapshotRequest): Promise<Record<string, string>> => {
-  const hidden = hiddenIn(origin.toplevel, join(origin.projectGitDir, "index"), head.length / 2);
+const unhide = async ({ git, record, head, scratch }: SnapshotRequest): Promise<Record<string, string>> => {
+  const hidden = hiddenIn(record.toplevel, join(record.projectGitDir, "index"), head.length / 2);
   if (hidden.length === 0) return {};
-  copyIndex(origin, scratch);
+  copyIndex(record, scratch);
   const env = { GIT_INDEX_FILE: scratch };
   await showHidden(git, hidden, env);
   return env;
@@ -116,7 +116,7 @@ const unhide = async ({ git, origin, head, scratch }: SnapshotRequest): Promise<
  * entry.
  */
 const chosen = async (
-  { git, origin, limits }: SnapshotRequest,
+  { git, record, limits }: SnapshotRequest,
   entries: readonly string[],
 ): Promise<{ paths: string[]; omitted: Omitted }> => {
   const omitted: Omitted = [];
@@ -150,7 +150,7 @@ const chosen = async (
     const paths: string[] = [];
     let bytes = 0;
     for (const path of group.paths) {
-      const size = lstatSync(osPath(`${origin.toplevel}/${path}`), { throwIfNoEntry: false })?.size ?? 0;
+      const size = lstatSync(osPath(`${record.toplevel}/${path}`), { throwIfNoEntry: false })?.size ?? 0;
       if (size > limits.snapshotFileBytes)
         omitted.push({ path, reason: `untracked, ${size} bytes; at most ${limits.snapshotFileBytes} a file` });
       else {
