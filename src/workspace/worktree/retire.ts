@@ -33,7 +33,7 @@ export const createRetention = (deps: {
   log: Log;
 }) => {
   const { home, folder, records, log } = deps;
-  const { worktreeOf, gitOf, gitIn, landingFolder: landingFolder, made } = folder;
+  const { worktreeOf, gitOf, gitIn, landingFolder, made } = folder;
 
   const takeAway = async (taskID: string, record: WorktreeRecord | undefined): Promise<void> => {
     const tree = worktreeOf(taskID);
