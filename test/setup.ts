@@ -1,12 +1,13 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
+import type { TestProject } from "vitest/node";
 
 /**
  * Around the whole run: a folder for what all tests use (test/built.ts), and one loud line that says what did not run for
- * want of PostgreSQL (test/postgres.ts), a sandbox or a browser.
+ * want of PostgreSQL (test/postgres.ts), a sandbox or a browser. At the end the slowest tests, whatever the reporters are.
  */
-export default function setup(): () => void {
+export default function setup({ vitest }: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), "sortie-skips-"));
   const file = join(folder, "skips");
   process.env["TEST_SKIPS"] = file;
@@ -21,6 +22,7 @@ export default function setup(): () => void {
     const tiers = existsSync(`${file}-tiers`) ? readFileSync(`${file}-tiers`, "utf8").trim().split("\n") : [];
     const blind = existsSync(`${file}-browser`) ? readFileSync(`${file}-browser`, "utf8").trim().split("\n") : [];
     rmSync(folder, { recursive: true, force: true });
+    process.stdout.write(slowest(vitest));
     for (const tier of new Set(tiers))
       process.stderr.write(
         `\n!!! TESTS SKIPPED: sandbox tier ${tier} does not work here (bubblewrap 0.8, util-linux).\n\n`,
@@ -38,3 +40,19 @@ export default function setup(): () => void {
       );
   };
 }
+
+/** The ten slowest tests; nothing to say where hardly more than ten ran. */
+const slowest = ({ state, config }: TestProject["vitest"]): string => {
+  const tests = state
+    .getTestModules()
+    .flatMap((module) =>
+      [...module.children.allTests()].map((test) => ({
+        seconds: (test.diagnostic()?.duration ?? 0) / 1000,
+        name: `${relative(config.root, module.moduleId)} > ${test.fullName}`,
+      })),
+    )
+    .toSorted((a, b) => b.seconds - a.seconds);
+  if (tests.length < 20) return "";
+  const lines = tests.slice(0, 10).map(({ seconds, name }) => `${seconds.toFixed(1).padStart(7)} s  ${name}\n`);
+  return `\nThe ten slowest tests:\n${lines.join("")}`;
+};
