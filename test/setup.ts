@@ -17,6 +17,10 @@ export default function setup({ vitest }: TestProject): () => void {
   const template = join(folder, "template");
   for (const name of ["hooks", "info"]) mkdirSync(join(template, name), { recursive: true });
   process.env["GIT_TEMPLATE_DIR"] = template;
+  // Most projects of the tests are alike: each kind is made once and copied (test/harness.ts).
+  const projects = join(folder, "projects");
+  mkdirSync(projects);
+  process.env["TEST_PROJECTS"] = projects;
   return () => {
     const lines = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
     const tiers = existsSync(`${file}-tiers`) ? readFileSync(`${file}-tiers`, "utf8").trim().split("\n") : [];
