@@ -20,7 +20,8 @@ const script = fileURLToPath(new URL("./child.ts", import.meta.url));
 await built();
 
 export const startProcess = async (env: Record<string, string>): Promise<ServiceProcess> => {
-  const child = spawn(process.execPath, [script], {
+  // A sixth of a start is collecting young objects in a space that begins at one megabyte.
+  const child = spawn(process.execPath, ["--min-semi-space-size=8", script], {
     env: {
       PATH: process.env["PATH"] ?? "",
       NODE_NO_WARNINGS: "1",
