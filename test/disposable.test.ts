@@ -1,10 +1,12 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 
 /** Node 22's stand-in for AsyncDisposableStack beside the engine's own: both go through the same cases. */
 
 const globals: { AsyncDisposableStack?: typeof AsyncDisposableStack } = globalThis;
 const own = globals.AsyncDisposableStack;
 delete globals.AsyncDisposableStack;
+// A test file that ran before in the same worker may have loaded it.
+vi.resetModules();
 await import("../src/disposable.ts");
 const standIn = globals.AsyncDisposableStack;
 afterAll(() => {
