@@ -71,7 +71,9 @@ const specs = new Map<Tool["input"], ToolSpec>();
 export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
   chosen.map((tool) => {
     const known = specs.get(tool.input);
-    if (known !== undefined) return known;
+    if (known?.name === tool.name) return known;
+    // Two tools may take the same, as a Mission's `remember` and a Task's `note`.
+    if (known !== undefined) return { ...known, name: tool.name, description: tool.description };
     const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, {
       io: "input",
       override({ jsonSchema }) {

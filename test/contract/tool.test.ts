@@ -18,7 +18,7 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { selectTools, toolSpecs, tools } from "../../src/tool/registry.ts";
 import { truncateMiddle } from "../../src/tool/result.ts";
-import type { ToolContext, ToolResult } from "../../src/tool/tool.ts";
+import type { Tool, ToolContext, ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
@@ -144,6 +144,9 @@ describe("specs", () => {
     }
     expect(specs[4]?.parameters).toMatchObject({ required: ["path", "edits"] });
     expect(toolSpecs(selectTools(["edit"]))[0]).toBe(specs[4]);
+    // Another tool that takes the same keeps its own words.
+    const remember = { ...selectTools(["note"])[0], name: "remember", description: "Another." } as Tool;
+    expect(toolSpecs([remember])[0]).toMatchObject({ name: "remember", description: "Another." });
     expect(Object.values(tools).map(({ effect }) => effect)).toEqual([
       "none",
       "none",
