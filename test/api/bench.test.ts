@@ -72,6 +72,22 @@ describe("npm run bench", () => {
       for (const row of rows) expect(Number(row.slice(right - 8, right))).toBeGreaterThan(0);
     });
 
+  if (night)
+    test("measures what it is told to alone", { timeout: 300_000 }, async () => {
+      const { stdout } = await run(process.execPath, [bench, "--quick", "--only", "step,events,cold"], {
+        timeout: 290_000,
+      });
+      const lines = stdout.split("\n");
+      const [head = "", , ...rest] = lines.slice(lines.findIndex((line) => line.startsWith("figure ")));
+      const figures = rest.slice(0, rest.indexOf("")).map((row) => row.slice(0, head.indexOf("unit")).trim());
+      expect(figures).toEqual([
+        "a step: shell true",
+        "a step: read",
+        "SSE: event to reader",
+        "cold start to the first 200",
+      ]);
+    });
+
   test("refuses a figure that there is not", async () => {
     await expect(run(process.execPath, [bench, "--only", "step,speed"])).rejects.toMatchObject({
       code: 64,
