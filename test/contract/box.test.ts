@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { silent } from "../../src/log.ts";
+import { createRunnerClient } from "../../src/process/runner/client.ts";
 import { openSandbox } from "../../src/process/runner/sandbox.ts";
 
 let root: string;
@@ -52,4 +54,37 @@ test("a sandbox that ends while its pipes are being made is told as gone after t
   await delay(500);
   expect(readdirSync(root)).toEqual([bin.slice(root.length + 1)]);
   expect(told).toEqual(["gone", "failed"]);
+});
+
+/** What a command hears that is started in a sandbox which has ended already. */
+const startLate = async (sandbox: string): Promise<string> => {
+  const client = createRunnerClient(silent);
+  const { promise: gone, resolve } = Promise.withResolvers<void>();
+  const { promise: heard, resolve: hear } = Promise.withResolvers<string>();
+  client.open({ box: "box", file: "sh", args: ["-c", sandbox], env: {}, folder: root }, (news) => {
+    if (news.gone === true) resolve();
+  });
+  await gone;
+  client.start(
+    { box: "box", file: "true", args: [], cwd: "/", env: {} },
+    {
+      started: () => {},
+      output: () => {},
+      exit: () => {},
+      close: () => {},
+      failed: (message) => hear(message),
+      lost: () => hear("lost"),
+    },
+  );
+  const found = await heard;
+  client.close();
+  return found;
+};
+
+test("a command that comes after the end of a sandbox which never started is told why", async () => {
+  expect(await startLate("echo gone >&2; exit 1")).toBe("The sandbox could not be started: gone. Nothing was run.");
+});
+
+test("control: of one that ended without a word the command is lost, and its caller tries another", async () => {
+  expect(await startLate("exit 0")).toBe("lost");
 });

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { type OpenSandbox, openSandbox } from "./sandbox.ts";
+import { couldNotStart, type OpenSandbox, openSandbox } from "./sandbox.ts";
 import { type SandboxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frame.ts";
 
 /**
@@ -12,6 +12,9 @@ import { type SandboxNews, createReader, type Frame, frameOf, frames, type Open,
 
 const children = new Map<number, ChildProcess>();
 const boxes = new Map<string, OpenSandbox>();
+/** Why the newest sandboxes that never became ready ended: a command for one of them may come later than its end. */
+const stillborn = new Map<string, string>();
+const maxStillborn = 64;
 /** The sandbox of each command that runs in one. */
 const boxed = new Map<number, OpenSandbox>();
 /** Outputs that are paused until the service has read what was sent. */
@@ -24,8 +27,10 @@ const tell = (news: SandboxNews) => send(frames.box, 0, JSON.stringify(news));
 
 const open = (request: Open): void => {
   const name = request.box;
-  const box = openSandbox(request, () => {
+  const box = openSandbox(request, (why) => {
     if (boxes.get(name) === box) boxes.delete(name);
+    if (why !== undefined) stillborn.set(name, why);
+    if (stillborn.size > maxStillborn) stillborn.delete(stillborn.keys().next().value ?? "");
     tell({ box: name, gone: true });
   });
   boxes.set(name, box);
@@ -35,7 +40,9 @@ const open = (request: Open): void => {
 const startIn = (name: string, id: number, request: Start): void => {
   const box = boxes.get(name);
   if (box === undefined) {
-    send(frames.lost, id);
+    const why = stillborn.get(name);
+    if (why === undefined) send(frames.lost, id);
+    else send(frames.failed, id, couldNotStart(why));
     return;
   }
   boxed.set(id, box);

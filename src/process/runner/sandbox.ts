@@ -46,12 +46,18 @@ type Job = {
   ask: NodeJS.Timeout | undefined;
 };
 
+export const couldNotStart = (why: string): string => `The sandbox could not be started: ${why}. Nothing was run.`;
+
 /**
  * How long after its pipes closed we wait for a job's exit, in milliseconds, before asking whether its waiter is alive.
  */
 const askMs = 50;
 
-export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void): OpenSandbox => {
+/** `gone`: it has ended; `why` is what it said where it never became ready. */
+export const openSandbox = (
+  { file, args, env, folder }: Open,
+  gone: (why: string | undefined) => void,
+): OpenSandbox => {
   const child: ChildProcess = spawn(file, args, { detached: true, env, stdio: ["pipe", "pipe", "pipe"] });
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];
@@ -190,7 +196,7 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
     if (ended || making > 0) return;
     ended = true;
     // Notified first, so that a command that is retried gets another sandbox.
-    gone();
+    gone(ready || errors.trim() === "" ? undefined : errors.trim());
     for (const job of jobs.values()) {
       // Process 1 reports a job before it starts it: one that was not reported has not run.
       if (job.group === undefined) {
@@ -207,7 +213,7 @@ export const openSandbox = ({ file, args, env, folder }: Open, gone: () => void)
   };
   const turnAway = (listener: SandboxListener) => {
     if (ready) listener.lost();
-    else listener.failed(`The sandbox could not be started: ${errors.trim() || "it was ended"}. Nothing was run.`);
+    else listener.failed(couldNotStart(errors.trim() || "it was ended"));
   };
 
   child.stdout?.on("data", (chunk: Buffer) => {
