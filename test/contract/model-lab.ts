@@ -14,50 +14,53 @@ export const key = "sk-test-THE-SECRET-KEY-0123456789";
 export let mock: LLMock;
 export let front: Front;
 
-beforeAll(async () => {
-  mock = new LLMock({ port: 0, host: "127.0.0.1", logLevel: "silent" });
-  const calls = [
-    { name: "read", arguments: '{"path":"a.txt"}' },
-    { name: "read", arguments: '{"path":"b.txt"}' },
-  ];
-  mock.on({ userMessage: "read two", hasToolResult: false }, { content: "Reading both.", toolCalls: calls });
-  mock.on({ userMessage: "read two", hasToolResult: true }, { content: "Both are read." });
-  // Each wire takes the names it knows.
-  const usage = {
-    input_tokens: 1_000,
-    output_tokens: 50,
-    prompt_tokens: 1_000,
-    completion_tokens: 50,
-    promptTokenCount: 1_000,
-    candidatesTokenCount: 50,
-  };
-  mock.on({ userMessage: "say hello" }, { content: "Hello to you, whoever you are, on this fine day.", usage });
-  mock.on({ userMessage: "be wrong" }, { toolCalls: [{ name: "read", arguments: '{"path": "a.txt", ' }] });
-  mock.on({ userMessage: "a list" }, { toolCalls: [{ name: "read", arguments: '["a.txt"]' }] });
-  mock.on({ userMessage: "too much" }, { content: "And so on and", finishReason: "length" });
-  mock.on(
-    { userMessage: "think first", hasToolResult: false },
-    {
-      content: "Now I know.",
-      reasoning: "Let me see.",
-      reasoningSignature: "c2lnbmF0dXJl",
-      toolCalls: calls.slice(0, 1),
-    },
-  );
-  mock.on({ userMessage: "think first", hasToolResult: true }, { content: "Done thinking." });
-  await mock.start();
-  front = await startFront(mock.url);
-});
+/** Once in each test file: workers share modules, and each file has a mock of its own. */
+export const setUpModelLab = (): void => {
+  beforeAll(async () => {
+    mock = new LLMock({ port: 0, host: "127.0.0.1", logLevel: "silent" });
+    const calls = [
+      { name: "read", arguments: '{"path":"a.txt"}' },
+      { name: "read", arguments: '{"path":"b.txt"}' },
+    ];
+    mock.on({ userMessage: "read two", hasToolResult: false }, { content: "Reading both.", toolCalls: calls });
+    mock.on({ userMessage: "read two", hasToolResult: true }, { content: "Both are read." });
+    // Each wire takes the names it knows.
+    const usage = {
+      input_tokens: 1_000,
+      output_tokens: 50,
+      prompt_tokens: 1_000,
+      completion_tokens: 50,
+      promptTokenCount: 1_000,
+      candidatesTokenCount: 50,
+    };
+    mock.on({ userMessage: "say hello" }, { content: "Hello to you, whoever you are, on this fine day.", usage });
+    mock.on({ userMessage: "be wrong" }, { toolCalls: [{ name: "read", arguments: '{"path": "a.txt", ' }] });
+    mock.on({ userMessage: "a list" }, { toolCalls: [{ name: "read", arguments: '["a.txt"]' }] });
+    mock.on({ userMessage: "too much" }, { content: "And so on and", finishReason: "length" });
+    mock.on(
+      { userMessage: "think first", hasToolResult: false },
+      {
+        content: "Now I know.",
+        reasoning: "Let me see.",
+        reasoningSignature: "c2lnbmF0dXJl",
+        toolCalls: calls.slice(0, 1),
+      },
+    );
+    mock.on({ userMessage: "think first", hasToolResult: true }, { content: "Done thinking." });
+    await mock.start();
+    front = await startFront(mock.url);
+  });
 
-afterAll(async () => {
-  await front.close();
-  await mock.stop();
-});
+  afterAll(async () => {
+    await front.close();
+    await mock.stop();
+  });
 
-afterEach(() => {
-  front.fault = undefined;
-  front.seen.length = 0;
-});
+  afterEach(() => {
+    front.fault = undefined;
+    front.seen.length = 0;
+  });
+};
 
 export type Wire = { name: string; kind: Connection["kind"]; api?: Connection["api"]; path: string; model: string };
 export const wires: Wire[] = [

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { arrived, failureOf, front, open, wires, type Wire } from "./model-lab.ts";
+import { arrived, failureOf, front, open, wires, type Wire, setUpModelLab } from "./model-lab.ts";
 import { noUsage } from "../../src/model/model.ts";
 import { answered, replyOf, requestOf, user } from "./model-suite.ts";
+
+setUpModelLab();
 
 /** What only one kind of provider says, and what it wants back. */
 

@@ -4,8 +4,10 @@ import { createProviderModel } from "../../src/model/provider/provider.ts";
 import { createBuiltinModel } from "../../src/model/builtin/builtin.ts";
 import { toolSpecs, tools } from "../../src/tool/registry.ts";
 import { startFront } from "./model-front.ts";
-import { arrived, connectionOf, failureOf, front, key, mock, open, traits, wires } from "./model-lab.ts";
+import { arrived, connectionOf, failureOf, front, key, mock, open, traits, wires, setUpModelLab } from "./model-lab.ts";
 import { answered, modelSuite, replyOf, requestOf, user } from "./model-suite.ts";
+
+setUpModelLab();
 
 /** Every kind of provider against a mock on a real port; the bodies checked are those that arrived. */
 
