@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { makeProject } from "../test/harness.ts";
+import { makeProject } from "../test/harness/project.ts";
 import { createCaller, drain } from "./client.ts";
 import { type Figure, inTurns } from "./figure.ts";
 import { rowOf } from "./table.ts";

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { cpus, loadavg, platform, release } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { temporary } from "../test/harness.ts";
+import { temporary } from "../test/harness/project.ts";
 import { archive } from "./archive.ts";
 import { dependencies } from "./dependencies.ts";
 import { createBench, type Figure } from "./figure.ts";

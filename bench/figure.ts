@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { makeProject, writeFiles } from "../test/harness.ts";
+import { makeProject, writeFiles } from "../test/harness/project.ts";
 import { createCaller } from "./client.ts";
 import type { Floor } from "./floor.ts";
 import type { Mock } from "./mock.ts";

@@ -5,7 +5,7 @@ import { defaultLimits } from "../src/protocol/limit.ts";
 import { createProcesses } from "../src/process/service.ts";
 import type { Workspaces } from "../src/workspace/workspace.ts";
 import { createWorkspaces } from "../src/workspace/service.ts";
-import { git, makeProject } from "../test/harness.ts";
+import { git, makeProject } from "../test/harness/project.ts";
 import { type Bench, type Figure, inTurns } from "./figure.ts";
 import { type Row, rowOf } from "./table.ts";
 

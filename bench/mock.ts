@@ -1,4 +1,9 @@
-import { type MockProvider, type MockRequest, type MockTurn, startMockProvider } from "../test/mock-provider.ts";
+import {
+  type MockProvider,
+  type MockRequest,
+  type MockTurn,
+  startMockProvider,
+} from "../test/harness/double/mock-provider.ts";
 import { clock, serveWorker } from "./worker.ts";
 
 /**

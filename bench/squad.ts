@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { writeFiles } from "../test/harness.ts";
-import { teamOf } from "../test/squads.ts";
+import { writeFiles } from "../test/harness/project.ts";
+import { teamOf } from "../test/harness/double/squads.ts";
 import { createCaller, drain } from "./client.ts";
 import type { Figure } from "./figure.ts";
 import { median, type Row } from "./table.ts";

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { textsOf, writePackage } from "../test/squads.ts";
+import { textsOf, writePackage } from "../test/harness/double/squads.ts";
 import { type Figure, inTurns } from "./figure.ts";
 import { type Row, rowOf } from "./table.ts";
 

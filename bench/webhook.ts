@@ -1,4 +1,4 @@
-import { startReceiver } from "../test/receiver.ts";
+import { startReceiver } from "../test/harness/receiver.ts";
 import { createCaller, send } from "./client.ts";
 import { type Figure, inTurns, until } from "./figure.ts";
 import { pace, pairOf, warm } from "./steps.ts";

@@ -4,8 +4,8 @@ import { join, relative } from "node:path";
 import type { TestProject } from "vitest/node";
 
 /**
- * Around the whole run: a folder for what all tests use (test/built.ts), and one loud line that says what did not run for
- * want of PostgreSQL (test/postgres.ts), a sandbox or a browser. At the end the slowest tests, whatever the reporters are.
+ * Around the whole run: a folder for what all tests use (test/harness/project/built.ts), and one loud line that says what did not run for
+ * want of PostgreSQL (test/harness/postgres.ts), a sandbox or a browser. At the end the slowest tests, whatever the reporters are.
  */
 export default function setup({ vitest }: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), "sortie-skips-"));
@@ -17,7 +17,7 @@ export default function setup({ vitest }: TestProject): () => void {
   const template = join(folder, "template");
   for (const name of ["hooks", "info"]) mkdirSync(join(template, name), { recursive: true });
   process.env["GIT_TEMPLATE_DIR"] = template;
-  // Most projects of the tests are alike: each kind is made once and copied (test/harness.ts).
+  // Most projects of the tests are alike: each kind is made once and copied (test/harness/project/project.ts).
   const projects = join(folder, "projects");
   mkdirSync(projects);
   process.env["TEST_PROJECTS"] = projects;

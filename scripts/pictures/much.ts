@@ -1,10 +1,10 @@
 import { join } from "node:path";
-import { makeProject, until } from "../../test/harness.ts";
-import { type MockTurn, textOf } from "../../test/mock-provider.ts";
-import { arabic, putMuch } from "../../test/web/much.ts";
+import { makeProject, until } from "../../test/harness/project.ts";
+import { type MockTurn, textOf } from "../../test/harness/double/mock-provider.ts";
+import { arabic, putMuch } from "../../test/web/large-task.ts";
 import { at, model, need, prepare, type World } from "./world.ts";
 
-/** Far too much of everything, as `test/web/much.ts` puts it, and a Mission of fifty Tasks. */
+/** Far too much of everything, as `test/web/large-task.ts` puts it, and a Mission of fifty Tasks. */
 
 const title = (index: number): string =>
   index % 3 === 0

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { makeProject } from "../../test/harness.ts";
+import { makeProject } from "../../test/harness/project.ts";
 import { at, prepare, type World } from "./world.ts";
 
 /** Somebody's first minute: no model, no project, no Task. */

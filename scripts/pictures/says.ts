@@ -1,4 +1,4 @@
-import { type MockRequest, type MockTurn, textOf } from "../../test/mock-provider.ts";
+import { type MockRequest, type MockTurn, textOf } from "../../test/harness/double/mock-provider.ts";
 import { page } from "./requests.ts";
 
 /** What the model in the pictures says. Everything that is done for it is done by the service. */

@@ -5,7 +5,7 @@ import { createServiceClient } from "../../src/client/client.ts";
 import { loadConfig } from "../../src/config/config.ts";
 import { silent } from "../../src/log.ts";
 import { createService } from "../../src/service/service.ts";
-import { type MockScript, startMockProvider } from "../../test/mock-provider.ts";
+import { type MockScript, startMockProvider } from "../../test/harness/double/mock-provider.ts";
 import type { Shot } from "./camera.ts";
 
 /** A real service with what there is to see in it. Its model is a script that answers on a port, as a model would. */

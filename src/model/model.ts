@@ -5,7 +5,7 @@ import type { ModelUsage, TurnFailure } from "../protocol/event/conversation.ts"
 
 /**
  * One model as the agent loop sees it: a language model (`provider/provider.ts`, over the AI SDK's provider packages)
- * or the built-in model (`builtin/builtin.ts`). Both pass `test/contract/model.test.ts`. Models keep no state of a
+ * or the built-in model (`builtin/builtin.ts`). Both pass `test/model/model.test.ts`. Models keep no state of a
  * conversation: after a crash the same request may be sent again.
  */
 export interface Model extends Readonly<Traits> {

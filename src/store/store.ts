@@ -11,7 +11,7 @@ import type { Webhooks } from "./webhook-queue.ts";
 /**
  * The port of the store: the append-only event log, the rows derived from it (lists, snapshots, due times, claims,
  * idempotency answers), and the blobs. Two implementations, `sqlite/sqlite.ts` and `postgres/postgres.ts`, pass one
- * contract suite, `test/contract/store.test.ts`.
+ * contract suite, `test/store/store.test.ts`.
  *
  * Every write is one transaction: when its promise resolves the write is on disk, when it rejects with a
  * `store_unavailable` ServiceError nothing of it was kept. The exceptions are `Blobs.put`, which writes a file, and

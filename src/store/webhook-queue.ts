@@ -2,7 +2,7 @@ import type { Position, StreamID } from "../domain/event.ts";
 
 /**
  * The port of the webhook queue: webhooks and their pending deliveries, stored next to the log and nowhere else.
- * Implemented by `sql/webhook.ts`; contract suite in `test/contract/store-webhooks.test.ts`. All times are milliseconds
+ * Implemented by `sql/webhook.ts`; contract suite in `test/store/webhook-queue.test.ts`. All times are milliseconds
  * of the caller's clock.
  */
 

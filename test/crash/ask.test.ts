@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import type { TaskStatus } from "../../src/protocol/task/status.ts";
-import { makeProject, readText, temporary, until } from "../harness.ts";
-import { startMockProvider } from "../mock-provider.ts";
+import { makeProject, readText, temporary, until } from "../harness/project.ts";
+import { startMockProvider } from "../harness/double/mock-provider.ts";
 import { startProcess } from "./process.ts";
 
 /** Tasks that wait for an answer cost no place, and wait on through a kill. At night more of them than a service has places. */

@@ -2,9 +2,9 @@ import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { MissionStatus } from "../../src/protocol/mission/status.ts";
-import { git, makeProject, readText, temporary, until } from "../harness.ts";
-import { at, post, send } from "../hostile.ts";
-import { eventsOf, type MissionEvent, missionOf } from "../missions.ts";
+import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
+import { at, post, send } from "../harness/double/hostile-text.ts";
+import { eventsOf, type MissionEvent, missionOf } from "../harness/double/missions.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 
 /**

@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createManager } from "../../src/squad/install/manager.ts";
 import { digestOf } from "../../src/squad/package/package.ts";
-import { temporary } from "../harness.ts";
-import { seededRandom } from "../random.ts";
-import { agentOf, filesOf, textsOf, writePackage } from "../squads.ts";
+import { temporary } from "../harness/project.ts";
+import { seededRandom } from "../harness/random.ts";
+import { agentOf, filesOf, textsOf, writePackage } from "../harness/double/squads.ts";
 
 /** A package is installed, upgraded and removed by a process that is killed (SIGKILL) before each change it makes. */
 

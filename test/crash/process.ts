@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { built, compileCache } from "../built.ts";
-import { until } from "../harness.ts";
+import { built, compileCache } from "../harness/built.ts";
+import { until } from "../harness/project.ts";
 
 /** The service as a process of its own, to be killed. */
 export type ServiceProcess = AsyncDisposable & {

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import type { TaskStatus } from "../../src/protocol/task/status.ts";
-import { makeProject, temporary, until } from "../harness.ts";
-import { type MockProvider, startMockProvider } from "../mock-provider.ts";
-import { sandboxesHere } from "../sandboxes.ts";
+import { makeProject, temporary, until } from "../harness/project.ts";
+import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
+import { sandboxesHere } from "../harness/sandboxes.ts";
 import { processesOf, type ServiceProcess, startProcess } from "./process.ts";
 
 /** What becomes of a running command when its service is killed, stopped, or its Task cancelled. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { writeFiles } from "../harness.ts";
+import { writeFiles } from "../harness/project.ts";
 import { soak } from "./soak.ts";
 
 test("killed at random moments", { timeout: 180_000 }, async () => {

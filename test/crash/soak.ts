@@ -2,10 +2,10 @@ import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect } from "vitest";
-import { makeProject, readText, writeFiles } from "../harness.ts";
-import { expectWhole, makeLab, post, send, shell } from "../hostile.ts";
-import { alwaysHolds, digestOf, invariants, type Watched } from "../invariants.ts";
-import type { MockTurn } from "../mock-provider.ts";
+import { makeProject, readText, writeFiles } from "../harness/project.ts";
+import { expectWhole, makeLab, post, send, shell } from "../harness/double/hostile-text.ts";
+import { alwaysHolds, digestOf, invariants, type Watched } from "../harness/invariants.ts";
+import type { MockTurn } from "../harness/double/mock-provider.ts";
 import { startProcess } from "./process.ts";
 
 /**

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import type { TaskStatus } from "../../src/protocol/task/status.ts";
-import { git, makeProject, readText, temporary, until, writeFiles } from "../harness.ts";
-import { at, createTask, logOf, send, statusOf } from "../hostile.ts";
+import { git, makeProject, readText, temporary, until, writeFiles } from "../harness/project.ts";
+import { at, createTask, logOf, send, statusOf } from "../harness/double/hostile-text.ts";
 import {
   type MockProvider,
   type MockRequest,
@@ -12,8 +12,8 @@ import {
   partsOf,
   startMockProvider,
   textOf,
-} from "../mock-provider.ts";
-import { teamOf } from "../squads.ts";
+} from "../harness/double/mock-provider.ts";
+import { teamOf } from "../harness/double/squads.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 
 /**

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import type { TaskStatus, TaskSummary } from "../../src/protocol/task/status.ts";
-import { cassettes, ensureCassette } from "../cassette.ts";
-import { git, makeProject, readText, temporary, until } from "../harness.ts";
-import { type MockProvider, type MockRequest, startMockProvider } from "../mock-provider.ts";
-import { freshSchema, postgresURL, countSkipped } from "../postgres.ts";
+import { cassettes, ensureCassette } from "../harness/double/cassette.ts";
+import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
+import { type MockProvider, type MockRequest, startMockProvider } from "../harness/double/mock-provider.ts";
+import { freshSchema, postgresURL, countSkipped } from "../harness/postgres.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 
 /**

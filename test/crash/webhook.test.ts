@@ -2,11 +2,11 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { DeliveryRecord } from "../../src/protocol/webhook.ts";
-import { makeProject, temporary, until } from "../harness.ts";
-import { startMockProvider } from "../mock-provider.ts";
-import { freshSchema, postgresURL } from "../postgres.ts";
-import { seededRandom } from "../random.ts";
-import { startReceiver, verified } from "../receiver.ts";
+import { makeProject, temporary, until } from "../harness/project.ts";
+import { startMockProvider } from "../harness/double/mock-provider.ts";
+import { freshSchema, postgresURL } from "../harness/postgres.ts";
+import { seededRandom } from "../harness/random.ts";
+import { startReceiver, verified } from "../harness/receiver.ts";
 import { type ServiceProcess, startProcess } from "./process.ts";
 
 /** What is on record is told, whenever the service is killed: at least once, with one id for each fact. */

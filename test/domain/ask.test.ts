@@ -9,7 +9,7 @@ import { summarise } from "../../src/domain/view/summary.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
-import { created } from "../events.ts";
+import { created } from "../harness/events.ts";
 
 /** Asks as facts: given these, what happens next, and what an answer, a message, a cancel come to. */
 

@@ -5,7 +5,7 @@ import { frameOf } from "../../src/domain/view/frame.ts";
 import { canonical, type Entry, hashOf, ledgerOf } from "../../src/domain/evidence/ledger.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";
-import { created } from "../events.ts";
+import { created } from "../harness/events.ts";
 
 /** The ledger's fold and its hashes, against vectors that another program made by the words of the manual. */
 

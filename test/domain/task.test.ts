@@ -7,7 +7,7 @@ import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import type { EventData } from "../../src/protocol/event/event.ts";
-import { created } from "../events.ts";
+import { created } from "../harness/events.ts";
 
 /** Given facts, what happens next, and what commands decide. Ids of Git objects are one letter, forty times. */
 

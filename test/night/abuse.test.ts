@@ -5,7 +5,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import { processesOf, startProcess } from "../crash/process.ts";
-import { git, makeProject, readText, until } from "../harness.ts";
+import { git, makeProject, readText, until } from "../harness/project.ts";
 import {
   at,
   createTask,
@@ -18,9 +18,9 @@ import {
   settledTask,
   shell,
   statusOf,
-} from "../hostile.ts";
-import { invariants } from "../invariants.ts";
-import { startService, type TestService } from "../service.ts";
+} from "../harness/double/hostile-text.ts";
+import { invariants } from "../harness/invariants.ts";
+import { startService, type TestService } from "../harness/service.ts";
 
 /** Too much of everything, and commands that come at the wrong moment or all at once. */
 

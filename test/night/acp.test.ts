@@ -5,9 +5,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import { processesOf } from "../crash/process.ts";
-import { git, makeProject, readText, temporary } from "../harness.ts";
-import { type MockProvider, startMockProvider } from "../mock-provider.ts";
-import { startService, type TestService } from "../service.ts";
+import { git, makeProject, readText, temporary } from "../harness/project.ts";
+import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
+import { startService, type TestService } from "../harness/service.ts";
 
 /** A whole Task of a real agent from npm (Qwen Code) over ACP, against the mock model. */
 

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { entriesOf } from "../entries.ts";
+import { entriesOf } from "../harness/entries.ts";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createSecrets } from "../../src/redact.ts";
@@ -10,9 +10,9 @@ import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { createArchiver } from "../../src/archive/service.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
-import { created } from "../events.ts";
-import { gitEnv, temporary } from "../harness.ts";
-import { seededRandom } from "../random.ts";
+import { created } from "../harness/events.ts";
+import { gitEnv, temporary } from "../harness/project.ts";
+import { seededRandom } from "../harness/random.ts";
 
 /**
  * T9: archives of 60 hostile and 300 random trees, made by plumbing so that every name can be there, read back by two

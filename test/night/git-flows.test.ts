@@ -3,9 +3,9 @@ import { cpSync, existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createGit } from "../../src/workspace/git/git.ts";
-import { createTask, makeLab, send, settledTask, shell } from "../hostile.ts";
-import { git, gitEnv, makeProject, temporary } from "../harness.ts";
-import { startService } from "../service.ts";
+import { createTask, makeLab, send, settledTask, shell } from "../harness/double/hostile-text.ts";
+import { git, gitEnv, makeProject, temporary } from "../harness/project.ts";
+import { startService } from "../harness/service.ts";
 
 /**
  * T7: sixteen ways by which a repository makes git run a program, with sixteen commands each; and forty ways to hide such a

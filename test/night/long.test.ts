@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import { startProcess } from "../crash/process.ts";
-import { makeProject, temporary } from "../harness.ts";
-import { startMockProvider, textOf } from "../mock-provider.ts";
+import { makeProject, temporary } from "../harness/project.ts";
+import { startMockProvider, textOf } from "../harness/double/mock-provider.ts";
 
 /** A Task of 2,000 turns: its last steps cost what its first did, in time and in memory, and its log has all of it. */
 

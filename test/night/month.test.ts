@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { playMonth } from "../contract/month.ts";
+import { playMonth } from "../mission/month.ts";
 
 test("sixty months of a Mission", { timeout: 1_800_000 }, async () => {
   const first = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);

@@ -3,8 +3,8 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import { browserHere } from "../browser.ts";
-import { git, makeProject, readText, temporary, until } from "../harness.ts";
+import { browserHere } from "../harness/browser.ts";
+import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
 import { registryAnswers, shellIn } from "./packed.ts";
 
 /**

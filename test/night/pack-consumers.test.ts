@@ -4,9 +4,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browserHere } from "../browser.ts";
-import { blocksOf, page } from "../api/manual.ts";
-import { makeProject, temporary } from "../harness.ts";
+import { browserHere } from "../harness/browser.ts";
+import { blocksOf, page } from "../service/document/manual.ts";
+import { makeProject, temporary } from "../harness/project.ts";
 import { folderOn, install, pack, registryAnswers, serve, type Shell } from "./packed.ts";
 
 /** The package as others build on it: bundled for a browser by Vite and esbuild, type-checked by their own TypeScript. */

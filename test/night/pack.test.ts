@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { blocksOf, page } from "../api/manual.ts";
-import { makeProject, temporary } from "../harness.ts";
+import { blocksOf, page } from "../service/document/manual.ts";
+import { makeProject, temporary } from "../harness/project.ts";
 import { folderOn, install, pack, registryAnswers, serve, type Shell } from "./packed.ts";
 
 /**

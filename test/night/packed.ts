@@ -2,7 +2,7 @@ import { execFile, spawn, spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { until } from "../harness.ts";
+import { until } from "../harness/project.ts";
 
 /** What `npm pack` makes, and the Nodes to install it on, from the npm registry. */
 

@@ -2,12 +2,12 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browserHere, countBlind } from "../browser.ts";
-import { built } from "../built.ts";
-import { makeProject, temporary } from "../harness.ts";
-import { startService, type TestService } from "../service.ts";
+import { browserHere, countBlind } from "../harness/browser.ts";
+import { built } from "../harness/built.ts";
+import { makeProject, temporary } from "../harness/project.ts";
+import { startService, type TestService } from "../harness/service.ts";
 import { launch, violations, watch } from "../web/browser.ts";
-import { putMuch, turns } from "../web/much.ts";
+import { putMuch, turns } from "../web/large-task.ts";
 
 /** The page with far too much of everything. */
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { describe, expect, test } from "vitest";
 import { createFiles, type Files } from "../../src/workspace/file/files.ts";
-import { temporary } from "../harness.ts";
+import { temporary } from "../harness/project.ts";
 
 /**
  * T8: four operations against a racer that swaps a folder for a link out of the project, thirty thousand times each. What a

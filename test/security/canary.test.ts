@@ -2,12 +2,12 @@ import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
-import { entriesOf } from "../entries.ts";
+import { entriesOf } from "../harness/entries.ts";
 import { loadConfig } from "../../src/config/config.ts";
 import { createLog } from "../../src/log.ts";
 import { createService } from "../../src/service/service.ts";
-import { makeProject, temporary, until } from "../harness.ts";
-import { type MockRequest, type MockTurn, startMockProvider } from "../mock-provider.ts";
+import { makeProject, temporary, until } from "../harness/project.ts";
+import { type MockRequest, type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
 
 /**
  * T18: a provider's key in twelve encodings, let loose by a model, commands, files, requests and a provider's errors, and

@@ -7,7 +7,7 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { processGroupSandbox, bubblewrapSandbox } from "../../src/process/sandbox/sandbox.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
-import { makeProject, writeFiles } from "../harness.ts";
+import { makeProject, writeFiles } from "../harness/project.ts";
 import { escapes, harmful } from "./escapes.ts";
 
 /**

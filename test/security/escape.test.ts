@@ -9,8 +9,8 @@ import { createProcesses } from "../../src/process/service.ts";
 import { selfTest } from "../../src/process/sandbox/self-test.ts";
 import { findSandbox, type SandboxOptions } from "../../src/process/sandbox/tier.ts";
 import { bubblewrapSandbox, findProgram } from "../../src/process/sandbox/sandbox.ts";
-import { temporary } from "../harness.ts";
-import { sandboxesHere } from "../sandboxes.ts";
+import { temporary } from "../harness/project.ts";
+import { sandboxesHere } from "../harness/sandboxes.ts";
 
 /** What the sandbox keeps in (T6), and that nothing runs where it is not what was asked for (T22). */
 

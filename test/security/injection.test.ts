@@ -3,10 +3,10 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createTask, logOf, settledTask } from "../hostile.ts";
-import { git, makeProject, temporary } from "../harness.ts";
-import { type MockRequest, type MockTurn, startMockProvider, textOf } from "../mock-provider.ts";
-import { startService } from "../service.ts";
+import { createTask, logOf, settledTask } from "../harness/double/hostile-text.ts";
+import { git, makeProject, temporary } from "../harness/project.ts";
+import { type MockRequest, type MockTurn, startMockProvider, textOf } from "../harness/double/mock-provider.ts";
+import { startService } from "../harness/service.ts";
 
 /**
  * T20: files that ask whoever reads them to break out, and a model that obeys every word. Whatever it calls, nothing

@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { sandboxesHere } from "../sandboxes.ts";
+import { sandboxesHere } from "../harness/sandboxes.ts";
 import { leaving } from "./forms.ts";
 
 /**

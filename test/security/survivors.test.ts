@@ -7,8 +7,8 @@ import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { CommandResult } from "../../src/process/process.ts";
 import type { Sandbox } from "../../src/process/sandbox/sandbox.ts";
-import { temporary, until } from "../harness.ts";
-import { sandboxesHere } from "../sandboxes.ts";
+import { temporary, until } from "../harness/project.ts";
+import { sandboxesHere } from "../harness/sandboxes.ts";
 import { alive, endAll, formNames, leaving, newToken } from "./forms.ts";
 
 /**

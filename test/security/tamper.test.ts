@@ -3,9 +3,9 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTamperGuard } from "../../src/workspace/worktree/tamper.ts";
-import { createTask, logOf, makeLab, post, settledTask, shell } from "../hostile.ts";
-import { git, makeProject, temporary } from "../harness.ts";
-import { startService, type TestService } from "../service.ts";
+import { createTask, logOf, makeLab, post, settledTask, shell } from "../harness/double/hostile-text.ts";
+import { git, makeProject, temporary } from "../harness/project.ts";
+import { startService, type TestService } from "../harness/service.ts";
 
 /** C7: what makes git run programs, changed by a command where no sandbox forbids it. */
 

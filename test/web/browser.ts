@@ -1,7 +1,7 @@
 import { createServer, connect, type AddressInfo, type Socket } from "node:net";
 import axe from "axe-core";
 import { type Browser, chromium, type Page } from "playwright-core";
-import { browserHere } from "../browser.ts";
+import { browserHere } from "../harness/browser.ts";
 
 /** The page in the machine's own Chromium. */
 

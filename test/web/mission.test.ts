@@ -1,8 +1,8 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browserHere, countBlind } from "../browser.ts";
-import { built } from "../built.ts";
-import { dispatch, finish, openStage, plan, type Say, type Stage } from "../missions.ts";
+import { browserHere, countBlind } from "../harness/browser.ts";
+import { built } from "../harness/built.ts";
+import { dispatch, finish, openStage, plan, type Say, type Stage } from "../harness/double/missions.ts";
 import { launch, violations, watch } from "./browser.ts";
 
 /** A Mission on the page: begun, planned, handed out, woken again, aborted. */

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../browser.ts";
-import { built } from "../built.ts";
-import { git, makeProject, readText, temporary } from "../harness.ts";
-import { unpack } from "../zip.ts";
-import { type MockProvider, startMockProvider } from "../mock-provider.ts";
-import { startService, type TestService } from "../service.ts";
+import { browserHere, countBlind } from "../harness/browser.ts";
+import { built } from "../harness/built.ts";
+import { git, makeProject, readText, temporary } from "../harness/project.ts";
+import { unpack } from "../harness/zip-reader.ts";
+import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
+import { startService, type TestService } from "../harness/service.ts";
 import { launch, type Line, openLine, watch } from "./browser.ts";
 
 /** Somebody's road through the page, in a real browser, against a real service. */

@@ -4,10 +4,10 @@ import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../browser.ts";
-import { built } from "../built.ts";
-import { makeProject, temporary } from "../harness.ts";
-import { startService, type TestService } from "../service.ts";
+import { browserHere, countBlind } from "../harness/browser.ts";
+import { built } from "../harness/built.ts";
+import { makeProject, temporary } from "../harness/project.ts";
+import { startService, type TestService } from "../harness/service.ts";
 import { launch, violations } from "./browser.ts";
 
 /** Every screen: how it is served, how heavy it is, whether everybody can read it, whether it fits. */

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../browser.ts";
-import { built } from "../built.ts";
-import { makeProject, temporary } from "../harness.ts";
-import { type MockProvider, type MockTurn, startMockProvider } from "../mock-provider.ts";
-import { type Receiver, startReceiver } from "../receiver.ts";
-import { startService, type TestService } from "../service.ts";
+import { browserHere, countBlind } from "../harness/browser.ts";
+import { built } from "../harness/built.ts";
+import { makeProject, temporary } from "../harness/project.ts";
+import { type MockProvider, type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
+import { type Receiver, startReceiver } from "../harness/receiver.ts";
+import { startService, type TestService } from "../harness/service.ts";
 import { launch, violations, watch } from "./browser.ts";
 
 /** What the page can do with the service itself: try a model, tell others. */

@@ -9,7 +9,7 @@ import { quote } from "../../protocol/issue.ts";
 /**
  * Reads and parses a JSON body: type, then length, then bytes within the limit, then UTF-8, then shape, then JSON. It
  * stays on the main thread: 28 MiB of base64 block it for at most 45 ms, other text for 35 ms, because the steps yield
- * to the event loop in between (measured, see test/api/bad-input.test.ts).
+ * to the event loop in between (measured, see test/service/http/bad-input.test.ts).
  */
 
 export type Body = { bytes: Buffer; value: unknown };

@@ -1,0 +1,24 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+
+/** The bounds that `sortie serve` sets V8, in a process of its own: V8 obeys them without saying so, or ignores them. */
+
+const heap = new URL("../../src/cli/heap.ts", import.meta.url).href;
+
+/** Megabytes of the space for young objects, after work that lets V8 make it as large as it likes. */
+const youngAfterWork = async (bounded: boolean): Promise<number> => {
+  const script = `
+    import { getHeapSpaceStatistics } from "node:v8";
+    ${bounded ? `(await import("${heap}")).boundHeap();` : ""}
+    for (let round = 0; round < 30; round += 1) globalThis.kept = Array.from({ length: 200_000 }, (_, at) => ({ at }));
+    console.log(getHeapSpaceStatistics().find((space) => space.space_name === "new_space").space_size / 1e6);
+  `;
+  const args = ["--no-warnings", "--input-type=module", "-e", script];
+  return Number((await promisify(execFile)(process.execPath, args)).stdout);
+};
+
+test("the space for young objects stays as it is; without the bound it grows", async () => {
+  expect(await youngAfterWork(true)).toBeLessThan(20);
+  expect(await youngAfterWork(false)).toBeGreaterThan(30);
+});

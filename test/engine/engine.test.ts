@@ -1,0 +1,569 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, expect, test } from "vitest";
+import type { StreamID } from "../../src/domain/event.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import { dueNow } from "../../src/engine/due.ts";
+import { createLocalEngine, type LocalEngineOptions } from "../../src/engine/in-process.ts";
+import { type Log, silent } from "../../src/log.ts";
+import type { Priority } from "../../src/protocol/task/status.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
+import type { Due, Store } from "../../src/store/store.ts";
+import { created, settled } from "../harness/events.ts";
+
+/** What every engine must do, whatever happens to the nudges. A further backend joins by a line in `backends`. */
+
+type Settings = Partial<Omit<LocalEngineOptions, "store">>;
+type World = { store: Store; engine: Engine };
+
+const backends: { name: string; open(folder: string, settings: Settings): Promise<World> }[] = [
+  {
+    name: "local over SQLite",
+    async open(folder, settings) {
+      const file = folder === "" ? ":memory:" : join(folder, "sortie.db");
+      const store = await createSqliteStore({ file, dataDir: folder === "" ? temp() : folder, log: silent });
+      return { store, engine: createLocalEngine({ store, maxRunning: 4, log: silent, ...settings }) };
+    },
+  },
+];
+
+const folders: string[] = [];
+const temp = (): string => {
+  const folder = mkdtempSync(join(tmpdir(), "sortie-engine-"));
+  folders.push(folder);
+  return folder;
+};
+
+afterEach(async () => {
+  for (const world of worlds.splice(0)) {
+    await world.engine[Symbol.asyncDispose]();
+    await world.store[Symbol.asyncDispose]();
+  }
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+});
+const worlds: World[] = [];
+
+/** Numbers that look random and come again with the seed. */
+const randomOf = (seed: number) => () => {
+  seed = (seed + 0x6d2b79f5) | 0;
+  let value = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+  value = (value + Math.imul(value ^ (value >>> 7), 61 | value)) ^ value;
+  return ((value ^ (value >>> 14)) >>> 0) / 2 ** 32;
+};
+
+const make = async ({ store }: World, due: Due): Promise<StreamID> => {
+  const event = created();
+  const stream = event.data.taskID;
+  const done = await store.commit({
+    appends: [{ stream, expected: 0, events: [event] }],
+    due: [{ stream, due }],
+  });
+  expect(done.ok).toBe(true);
+  return stream;
+};
+
+const mark = async ({ store }: World, stream: StreamID, due: Due): Promise<void> => {
+  expect((await store.commit({ appends: [], due: [{ stream, due }] })).ok).toBe(true);
+};
+
+/** What a run does, in small: claim, work, settle, give back. */
+const runOf =
+  (world: World, work: (stream: StreamID, signal: AbortSignal) => Promise<void> | void) =>
+  async (stream: StreamID, signal: AbortSignal): Promise<void> => {
+    await using claim = await world.store.claim(stream, "test");
+    if (claim === undefined) return;
+    await work(stream, signal);
+    await world.store.commit({
+      appends: [{ stream, expected: "any", events: [settled()] }],
+      due: [{ stream, due: null }],
+      fence: claim.fence,
+    });
+  };
+
+const until = async (condition: () => boolean | Promise<boolean>, ms = 5_000): Promise<void> => {
+  const end = Date.now() + ms;
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`Expected within ${ms} ms: ${condition.toString()}`);
+    await sleep(5);
+  }
+};
+
+const now = (priority: Priority = "normal") => dueNow(new Date(), priority);
+const in_ = (ms: number): Due => ({ at: new Date(Date.now() + ms), rank: Date.now() });
+
+const ended = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+
+describe.each(backends)("engine: $name", (backend) => {
+  const open = async (settings: Settings = {}, folder = ""): Promise<World> => {
+    const world = await backend.open(folder, settings);
+    worlds.push(world);
+    return world;
+  };
+
+  describe("every due stream runs", () => {
+    const nudgings: Record<string, (nudge: () => void, random: () => number) => void> = {
+      delivered: (nudge) => nudge(),
+      dropped: () => undefined,
+      doubled: (nudge) => {
+        nudge();
+        nudge();
+      },
+      reordered: (nudge, random) => void setTimeout(nudge, random() * 100),
+      "all of it": (nudge, random) => {
+        for (let times = Math.floor(random() * 4); times > 0; times--) setTimeout(nudge, random() * 60);
+      },
+    };
+    const seed = Math.floor(Math.random() * 2 ** 31);
+
+    test.each(Object.keys(nudgings))(`nudges %s (seed ${seed})`, async (kind) => {
+      const random = randomOf(seed);
+      const world = await open({ reconcileMs: 100 });
+      const runs = new Map<StreamID, number>();
+      let most = 0;
+      world.engine.start(
+        runOf(world, async (stream) => {
+          runs.set(stream, (runs.get(stream) ?? 0) + 1);
+          most = Math.max(most, world.engine.running());
+          await sleep(random() * 8);
+        }),
+      );
+      const streams: StreamID[] = [];
+      for (let count = 0; count < 60; count++) {
+        const due = random() < 0.2 ? in_(random() * 200) : now(random() < 0.5 ? "normal" : "high");
+        const stream = await make(world, due);
+        streams.push(stream);
+        nudgings[kind]?.(() => world.engine.nudge(stream, due), random);
+        if (random() < 0.3) await sleep(random() * 10);
+      }
+      await until(async () => (await world.store.waiting()) === 0 && world.engine.running() === 0);
+      expect(Object.fromEntries(runs)).toEqual(Object.fromEntries(streams.map((stream) => [stream, 1])));
+      expect(most).toBe(4);
+    });
+
+    test("control: without nudges and without the reconciler's timer nothing runs", async () => {
+      const world = await open({ reconcileMs: 60_000 });
+      let runs = 0;
+      world.engine.start(runOf(world, () => void runs++));
+      await sleep(50);
+      const stream = await make(world, now());
+      await sleep(300);
+      expect(runs).toBe(0);
+      world.engine.nudge(stream, now());
+      await until(() => runs === 1);
+    });
+  });
+
+  describe("order", () => {
+    const orderOf = async (dues: Record<string, Due>): Promise<string[]> => {
+      const world = await open({ maxRunning: 1, reconcileMs: 60_000 });
+      const names = new Map<StreamID, string>();
+      for (const [name, due] of Object.entries(dues)) names.set(await make(world, due), name);
+      const order: string[] = [];
+      world.engine.start(runOf(world, (stream) => void order.push(names.get(stream) ?? "")));
+      await until(() => order.length === names.size);
+      return order;
+    };
+    const ago = (minutes: number, priority: Priority) => dueNow(new Date(Date.now() - minutes * 60_000), priority);
+
+    test("critical first, then high, normal, low", async () => {
+      expect(
+        await orderOf({
+          low: ago(0, "low"),
+          normal: ago(0, "normal"),
+          critical: ago(0, "critical"),
+          high: now("high"),
+        }),
+      ).toEqual(["critical", "high", "normal", "low"]);
+    });
+
+    test("within a priority by the time of waiting", async () => {
+      expect(await orderOf({ second: ago(2, "normal"), third: ago(1, "normal"), first: ago(3, "normal") })).toEqual([
+        "first",
+        "second",
+        "third",
+      ]);
+    });
+
+    test("who waited long enough goes before a higher priority, who did not waits", async () => {
+      expect(await orderOf({ normal: ago(0, "normal"), low: ago(11, "low") })).toEqual(["low", "normal"]);
+      expect(await orderOf({ low: ago(9, "low"), normal: ago(0, "normal") })).toEqual(["normal", "low"]);
+      expect(await orderOf({ high: ago(0, "high"), low: ago(21, "low") })).toEqual(["low", "high"]);
+      expect(await orderOf({ old: ago(23 * 60, "normal"), critical: ago(0, "critical") })).toEqual(["critical", "old"]);
+    });
+
+    test("a low one is served while normal ones keep coming", async () => {
+      let clock = Date.now() - 3_600_000;
+      const world = await open({ maxRunning: 1, reconcileMs: 5, now: () => new Date(clock) });
+      const low = await make(world, dueNow(new Date(clock), "low"));
+      for (let count = 0; count < 3; count++) await make(world, dueNow(new Date(clock), "normal"));
+      let before = 0;
+      let served = false;
+      world.engine.start(
+        runOf(world, async (stream) => {
+          if (stream === low) served = true;
+          else before += 1;
+          // A minute goes by with every run, and two more normal ones come: without ageing the low one never runs.
+          clock += 60_000;
+          if (served || before > 40) return;
+          for (let more = 0; more < 2; more++) await make(world, dueNow(new Date(clock), "normal"));
+        }),
+      );
+      await until(() => served || before > 40);
+      expect(served).toBe(true);
+      expect(before).toBeGreaterThan(2);
+    });
+  });
+
+  describe("due times", () => {
+    test("a stream does not run before its time, and then soon", async () => {
+      const world = await open({ reconcileMs: 60_000 });
+      let ran = 0;
+      world.engine.start(runOf(world, () => void (ran = Date.now())));
+      const due = in_(250);
+      world.engine.nudge(await make(world, due), due);
+      await until(() => ran > 0);
+      expect(ran - due.at.getTime()).toBeGreaterThanOrEqual(0);
+      expect(ran - due.at.getTime()).toBeLessThan(1_000);
+    });
+
+    test("the store's due time is enough; the earliest of many counts", async () => {
+      const world = await open({ reconcileMs: 60_000 });
+      const dues = [in_(400), in_(200), in_(300)];
+      const streams = await Promise.all(dues.map((due) => make(world, due)));
+      const ran = new Map<StreamID, number>();
+      world.engine.start(runOf(world, (stream) => void ran.set(stream, Date.now())));
+      await until(() => ran.size === 3);
+      for (const [index, stream] of streams.entries()) {
+        const late = (ran.get(stream) ?? 0) - (dues[index]?.at.getTime() ?? 0);
+        expect(late).toBeGreaterThanOrEqual(0);
+        expect(late).toBeLessThan(1_000);
+      }
+    });
+
+    test("an announced time is kept though another stream is overdue and rests", async () => {
+      const world = await open({ reconcileMs: 60_000 });
+      const broken = await make(world, now());
+      let ran = 0;
+      world.engine.start((stream, signal) => {
+        if (stream === broken) throw new Error("broken");
+        return runOf(world, () => void ran++)(stream, signal);
+      });
+      await sleep(50);
+      for (const due of [in_(300), in_(100)]) world.engine.nudge(await make(world, due), due);
+      await until(() => ran === 2, 900);
+    });
+  });
+
+  describe("one handler for a stream", () => {
+    test("a mark that comes during a run is honoured right after it, never beside it", async () => {
+      const world = await open({ reconcileMs: 60_000 });
+      const stream = await make(world, now());
+      let inside = 0;
+      let most = 0;
+      const times: number[] = [];
+      world.engine.start(async () => {
+        await using claim = await world.store.claim(stream, "test");
+        if (claim === undefined) return;
+        most = Math.max(most, ++inside);
+        times.push(Date.now());
+        await world.store.commit({ appends: [], due: [{ stream, due: null }], fence: claim.fence });
+        if (times.length === 1) {
+          await sleep(100);
+          for (let again = 0; again < 5; again++) {
+            await mark(world, stream, now());
+            world.engine.nudge(stream, now());
+          }
+          await sleep(100);
+        }
+        inside -= 1;
+      });
+      await until(() => times.length === 2);
+      expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(190);
+      expect((times[1] ?? 0) - (times[0] ?? 0)).toBeLessThan(600);
+      await sleep(100);
+      expect({ most, runs: times.length }).toEqual({ most: 1, runs: 2 });
+    });
+
+    test("not even while the first is slow to claim", async () => {
+      const world = await open({ reconcileMs: 20 });
+      const stream = await make(world, now());
+      let calls = 0;
+      world.engine.start(async (given, signal) => {
+        calls += 1;
+        await sleep(150);
+        await runOf(world, () => undefined)(given, signal);
+      });
+      for (let times = 0; times < 10; times++) {
+        await sleep(20);
+        world.engine.nudge(stream, now());
+      }
+      await until(() => world.engine.running() === 0);
+      expect(calls).toBe(1);
+    });
+
+    test("a run that leaves its mark standing is not repeated at once; a new mark is", async () => {
+      const world = await open({ reconcileMs: 20 });
+      let runs = 0;
+      const stream = await make(world, now());
+      world.engine.start(async () => void runs++);
+      await sleep(500);
+      expect(runs).toBe(1);
+      await mark(world, stream, now());
+      world.engine.nudge(stream, now());
+      await until(() => runs === 2, 500);
+      await sleep(300);
+      expect(runs).toBe(2);
+    });
+  });
+
+  describe("faults", () => {
+    test("a handler that throws stops nothing but its own stream", async () => {
+      const errors: { data: object; message: string }[] = [];
+      const log: Log = { ...silent, error: (data, message) => void errors.push({ data, message }) };
+      const world = await open({ maxRunning: 2, reconcileMs: 60_000, log });
+      const broken = new Set<StreamID>();
+      while (broken.size < 3) broken.add(await make(world, now("critical")));
+      const good = await Promise.all(Array.from({ length: 20 }, () => make(world, now())));
+      const ran: StreamID[] = [];
+      world.engine.start((stream, signal) => {
+        // Two throw at once and leave their marks, one throws later.
+        if ([...broken].indexOf(stream) > 0) throw new Error("no bearing");
+        return runOf(world, async () => {
+          if (broken.has(stream)) throw new Error("no bearing");
+          ran.push(stream);
+        })(stream, signal);
+      });
+      await until(() => ran.length === good.length, 900);
+      expect(ran.toSorted()).toEqual(good.toSorted());
+      expect(errors.length).toBe(3);
+      expect(errors.map(({ data }) => data)).toEqual(
+        expect.arrayContaining([...broken].map((stream) => expect.objectContaining({ stream, error: "no bearing" }))),
+      );
+    });
+
+    test("is tried again after 1 s, then after twice as long each time, at most a minute", async () => {
+      let clock = Date.now();
+      const world = await open({ reconcileMs: 5, now: () => new Date(clock), random: () => 0 });
+      const stream = await make(world, dueNow(new Date(clock), "normal"));
+      let runs = 0;
+      world.engine.start(async () => {
+        runs += 1;
+        // A new mark is no way around the rest of a stream that throws.
+        await mark(world, stream, dueNow(new Date(clock), "critical"));
+        throw new Error("no bearing");
+      });
+      await until(() => runs === 1);
+      for (const [index, wait] of [1, 2, 4, 8, 16, 32, 60, 60].entries()) {
+        await until(() => world.engine.running() === 0);
+        clock += wait * 1000 - 1;
+        await sleep(40);
+        expect(runs).toBe(index + 1);
+        clock += 1;
+        await until(() => runs === index + 2, 500);
+      }
+    });
+
+    test("a good run ends the series", async () => {
+      let clock = Date.now();
+      const world = await open({ reconcileMs: 5, now: () => new Date(clock), random: () => 0 });
+      const stream = await make(world, dueNow(new Date(clock), "normal"));
+      let runs = 0;
+      world.engine.start(async () => {
+        runs += 1;
+        if (runs === 3) await mark(world, stream, dueNow(new Date(clock), "normal"));
+        else throw new Error("no bearing");
+      });
+      await until(() => runs === 1);
+      clock += 1000;
+      await until(() => runs === 2);
+      clock += 2000;
+      await until(() => runs === 4);
+      await sleep(20);
+      clock += 1000;
+      await until(() => runs === 5, 500);
+    });
+
+    test("a store that fails for a moment is asked again", async () => {
+      const world = await open({});
+      let fail = 3;
+      const store: Pick<Store, "due" | "nextDue"> = {
+        due: async (date, limit) => {
+          if (fail-- > 0) throw new Error("disk I/O error");
+          return world.store.due(date, limit);
+        },
+        nextDue: () => world.store.nextDue(),
+      };
+      await using engine = createLocalEngine({ store, maxRunning: 1, log: silent, reconcileMs: 20 });
+      let runs = 0;
+      await make(world, now());
+      engine.start(runOf(world, () => void runs++));
+      await until(() => runs === 1);
+    });
+  });
+
+  describe("interrupt", () => {
+    test("aborts the run and resolves when it returned; a new mark runs again at once", async () => {
+      const world = await open({ reconcileMs: 60_000 });
+      const stream = await make(world, now());
+      const steps: string[] = [];
+      world.engine.start(async (_stream, signal) => {
+        steps.push("in");
+        if (steps.length > 1) return;
+        await ended(signal);
+        await sleep(60);
+        steps.push("out");
+        signal.throwIfAborted();
+      });
+      await until(() => steps.length === 1);
+      await mark(world, stream, now("critical"));
+      await world.engine.interrupt(stream);
+      expect(steps).toEqual(["in", "out"]);
+      await until(() => steps.length === 3, 500);
+      expect(steps).toEqual(["in", "out", "in"]);
+    });
+
+    test("leaves others alone, and is nothing for a stream that does not run", async () => {
+      const world = await open({ reconcileMs: 60_000 });
+      const [one, two] = [await make(world, now()), await make(world, now())];
+      const aborted: StreamID[] = [];
+      world.engine.start(async (stream, signal) => {
+        await ended(signal);
+        aborted.push(stream);
+      });
+      await until(() => world.engine.running() === 2);
+      await world.engine.interrupt(one);
+      await world.engine.interrupt("task_unknown");
+      expect(aborted).toEqual([one]);
+      await world.engine.interrupt(two);
+      expect(aborted).toEqual([one, two]);
+    });
+  });
+
+  test("a restart takes up what a dead worker held, what was due, and what becomes due", async () => {
+    const folder = temp();
+    const dead = await backend.open(folder, { shutdownMs: 10 });
+    const held = [await make(dead, now()), await make(dead, now())];
+    // It claims and never comes back: no release, no end.
+    dead.engine.start(async (stream) => {
+      await dead.store.claim(stream, "dead");
+      await new Promise(() => undefined);
+    });
+    await until(() => dead.engine.running() === 2);
+    await sleep(50);
+    const due = await make(dead, now());
+    const later = await make(dead, in_(300));
+    await dead.engine[Symbol.asyncDispose]();
+    await dead.store[Symbol.asyncDispose]();
+
+    const world = await open({ reconcileMs: 60_000 }, folder);
+    const ran: StreamID[] = [];
+    world.engine.start(runOf(world, (stream) => void ran.push(stream)));
+    await until(() => ran.length === 4);
+    expect(ran.toSorted()).toEqual([...held, due, later].toSorted());
+    expect(ran.at(-1)).toBe(later);
+    await until(async () => (await world.store.waiting()) === 0);
+  });
+
+  describe("shutdown", () => {
+    test("aborts every run, waits for it, and starts nothing more", async () => {
+      const world = await open({ maxRunning: 2, reconcileMs: 10 });
+      const streams = await Promise.all(Array.from({ length: 5 }, () => make(world, now())));
+      const started: StreamID[] = [];
+      const returned: StreamID[] = [];
+      world.engine.start(async (stream, signal) => {
+        started.push(stream);
+        await ended(signal);
+        await sleep(80);
+        returned.push(stream);
+      });
+      await until(() => started.length === 2);
+      await world.engine[Symbol.asyncDispose]();
+      expect(returned.toSorted()).toEqual(started.toSorted());
+      for (const stream of streams) world.engine.nudge(stream, now());
+      await sleep(100);
+      expect({ started: started.length, running: world.engine.running() }).toEqual({ started: 2, running: 0 });
+      expect(await world.store.waiting()).toBe(5);
+    });
+
+    test("does not wait longer than its bound", async () => {
+      const warnings: object[] = [];
+      const log: Log = { ...silent, warn: (data) => void warnings.push(data) };
+      const world = await open({ shutdownMs: 100, log });
+      const stream = await make(world, now());
+      world.engine.start(() => new Promise(() => undefined));
+      await until(() => world.engine.running() === 1);
+      const begin = Date.now();
+      await world.engine[Symbol.asyncDispose]();
+      expect(Date.now() - begin).toBeGreaterThanOrEqual(95);
+      expect(Date.now() - begin).toBeLessThan(1_000);
+      expect(warnings).toEqual([{ streams: [stream] }]);
+    });
+
+    test("cannot be started twice", async () => {
+      const { engine } = await open();
+      engine.start(async () => undefined);
+      expect(() => engine.start(async () => undefined)).toThrow("Expected an engine that was not started yet");
+    });
+  });
+
+  describe("cost", () => {
+    const counting = (store: Store) => {
+      const queries = { due: 0, nextDue: 0, rows: 0 };
+      const counted: Pick<Store, "due" | "nextDue"> = {
+        async due(date, limit) {
+          queries.due += 1;
+          const rows = await store.due(date, limit);
+          queries.rows += rows.length;
+          return rows;
+        },
+        nextDue() {
+          queries.nextDue += 1;
+          return store.nextDue();
+        },
+      };
+      return { queries, counted };
+    };
+
+    test("idle, it asks once and then only by its timer", async () => {
+      const { store } = await open();
+      const { queries, counted } = counting(store);
+      await using engine = createLocalEngine({ store: counted, maxRunning: 64, log: silent, reconcileMs: 200 });
+      engine.start(async () => undefined);
+      await sleep(700);
+      expect(queries.due).toBeGreaterThanOrEqual(3);
+      expect(queries.due).toBeLessThanOrEqual(4);
+    });
+
+    test("nudges of one tick are one query, and with every place taken none", async () => {
+      const world = await open();
+      const { queries, counted } = counting(world.store);
+      await using engine = createLocalEngine({ store: counted, maxRunning: 64, log: silent, reconcileMs: 60_000 });
+      const due = now();
+      const streams: StreamID[] = [];
+      for (let batch = 0; batch < 100; batch++)
+        streams.push(...(await Promise.all(Array.from({ length: 100 }, () => make(world, due)))));
+      let ran = 0;
+      const gate = Promise.withResolvers<void>();
+      engine.start(async (stream, signal) => {
+        await gate.promise;
+        await runOf(world, () => void ran++)(stream, signal);
+        if (ran === 1_000) await ended(signal);
+      });
+      for (const stream of streams) engine.nudge(stream, due);
+      await until(() => engine.running() === 64);
+      expect(queries).toEqual({ due: 1, nextDue: 0, rows: 64 });
+      for (const stream of streams) engine.nudge(stream, due);
+      await sleep(50);
+      expect(queries.due).toBe(1);
+
+      // Ten thousand wait: a run's return reads the few rows it may start, not the line.
+      gate.resolve();
+      await until(() => ran >= 1_000, 15_000);
+      expect(queries.due).toBeLessThanOrEqual(1_001);
+      expect(queries.rows).toBeLessThanOrEqual(ran + 200);
+    });
+  });
+});

@@ -1,0 +1,110 @@
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { expect } from "vitest";
+import { summarise } from "../../src/domain/view/summary.ts";
+import { evolve } from "../../src/domain/task/evolve.ts";
+import type { TaskState } from "../../src/domain/state/task.ts";
+import type { Frame } from "../../src/protocol/event/frame.ts";
+import { processesOf } from "../crash/process.ts";
+import { until } from "./project.ts";
+import { at, expectLandedChecked, logOf, send, settledTask, statusOf } from "./double/hostile-text.ts";
+
+/** What holds of a service at any time, and once its Tasks are settled (shared/design/security.md C11). */
+
+export type Watched = {
+  url: string;
+  dataDir: string;
+  /** Every Task that was acknowledged, with its directory. */
+  tasks: ReadonlyMap<string, string>;
+  /** Messages that were acknowledged: id and Task. */
+  messages?: ReadonlyMap<string, string>;
+  /** A folder that nobody may touch, and its digest. */
+  outside?: { folder: string; digest: string };
+};
+
+/** Names, kinds, sizes and contents of everything below a folder. */
+export const digestOf = (folder: string): string =>
+  readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .toSorted()
+    .map((name) => {
+      const stats = statSync(join(folder, name));
+      return stats.isFile() ? `${name} ${stats.mode} ${readFileSync(join(folder, name), "base64")}` : name;
+    })
+    .join("\n");
+
+const foldOf = (frames: readonly Frame[]): TaskState => {
+  let state: TaskState | undefined;
+  for (const [index, { id, taskID, ...frame }] of frames.entries())
+    state = evolve(state, { ...frame, position: id, stream: taskID ?? "", version: index + 1 });
+  if (state === undefined) throw new Error("Expected events, got none");
+  return state;
+};
+
+/** R1, R5, R6, R7, R8, R9, R13, R14, R18, R21: also while Tasks are at work. */
+export const alwaysHolds = async ({ url, dataDir, tasks, messages, outside }: Watched): Promise<void> => {
+  for (const [taskID, directory] of tasks) {
+    const status = await statusOf(url, taskID);
+    const active = status.lifecycleStatus === "active";
+    expect(status.status, "R8").toBe(active ? "running" : "inactive");
+    expect(status.progress.percent, "R8").toBe(active ? 100 : 0);
+    const failed = status.lifecycleStatus === "failed" || status.lifecycleStatus === "cancelled";
+    expect(status.error !== undefined, `R9 ${JSON.stringify(status.error)}`).toBe(failed);
+
+    const frames = await logOf(url, taskID);
+    expectLandedChecked(frames);
+    const ids = frames.map(({ id }) => id);
+    expect(ids, "R13 ids grow").toEqual([...new Set(ids)].toSorted((a, b) => a - b));
+    const middle = ids[Math.floor(ids.length / 2)] ?? 0;
+    const rest = await send(url, `/task/${taskID}/events?format=json&after=${middle}&limit=1000`);
+    const later = (rest.body["events"] as Frame[]).map(({ id }) => id);
+    expect(later.slice(0, ids.filter((id) => id > middle).length), "R13 replay").toEqual(
+      ids.filter((id) => id > middle),
+    );
+
+    for (const [index, frame] of frames.entries())
+      if (frame.type === "task.settled")
+        expect(["message.received", "task.updated", undefined], "R7").toContain(frames[index + 1]?.type);
+    const acked = [...(messages ?? [])].filter(([, of]) => of === taskID).map(([id]) => id);
+    const received = frames.flatMap((frame) => (frame.type === "message.received" ? [frame.data.messageID] : []));
+    expect(received.filter((id) => acked.includes(id)).toSorted(), "R1 messages").toEqual(acked.toSorted());
+
+    const { body } = await send(url, at("/tasks?limit=200&archived=true", directory));
+    const row = (body as unknown as { taskID: string; lastEventID: number }[]).find((one) => one.taskID === taskID);
+    expect(row, "R1 list").toBeDefined();
+    if (row?.lastEventID === ids.at(-1))
+      // The place in the queue is of the moment, not of the log.
+      expect({ ...row, queue: null }, "R14").toEqual(JSON.parse(JSON.stringify(summarise(foldOf(frames)))));
+  }
+  if (outside !== undefined) expect(digestOf(outside.folder), "R18").toBe(outside.digest);
+  const file = join(dataDir, "sortie.db");
+  const database = new Database(file, { readonly: true, fileMustExist: true });
+  expect(database.pragma("integrity_check", { simple: true }), "R21").toBe("ok");
+  database.close();
+};
+
+/** All of the above and R5, R6, R16, R22: every Task ends within a minute, and leaves nothing behind. */
+export const invariants = async (watched: Watched): Promise<void> => {
+  const { url, dataDir, tasks } = watched;
+  for (const taskID of tasks.keys()) await settledTask(url, taskID, 60_000);
+  await until(
+    () => Promise.resolve(processesOf(dataDir)),
+    (left) => left.length === 0,
+    2000,
+  );
+  for (const taskID of tasks.keys()) {
+    const state = foldOf(await logOf(url, taskID));
+    expect(state.open, "R5").toEqual([]);
+    expect(state.running, "R5").toEqual([]);
+    expect(state.landingStarted, "R5").toBeNull();
+  }
+  await alwaysHolds(watched);
+  const places = new Set([...tasks.values(), dataDir]);
+  for (const place of places) {
+    const names = readdirSync(place, { recursive: true, encoding: "utf8" });
+    expect(
+      names.filter((name) => /\.sortie-tmp-|sortie-diff-|\.lock$|(^|\/)tmp\/./.test(name) && name !== "service.lock"),
+      "R22",
+    ).toEqual([]);
+  }
+};

@@ -1,0 +1,14 @@
+import { loadConfig } from "../../src/config/config.ts";
+import { createLog, silent } from "../../src/log.ts";
+import { createService, type Service } from "../../src/service/service.ts";
+
+/** A real service on a real port over a data folder of the test's. */
+
+export type TestService = AsyncDisposable & Service & { dataDir: string };
+
+/** Starts a service with an empty environment but for PATH and what is given. */
+export const startService = async (dataDir: string, env: Record<string, string> = {}): Promise<TestService> => {
+  const config = loadConfig({ port: 0, dataDir }, { PATH: process.env["PATH"] ?? "", HOME: dataDir, ...env });
+  const service = await createService(config, process.env["TEST_LOG"] === undefined ? silent : createLog("debug"));
+  return { ...service, dataDir, [Symbol.asyncDispose]: () => service.close() };
+};

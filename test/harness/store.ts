@@ -1,0 +1,103 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { Client } from "pg";
+import { silent } from "../../src/log.ts";
+import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
+import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
+import type { Store } from "../../src/store/store.ts";
+import { freshSchema, postgresURL } from "./postgres.ts";
+
+/** The implementations of the store, each on a place of its own that is removed with it. */
+
+export type Place = AsyncDisposable & {
+  store: Store;
+  dataDir: string;
+  /** Closes the store and opens it again, or opens another one beside it where the database allows that. */
+  reopen?: () => Promise<Store>;
+  beside?: () => Promise<Store>;
+  /** One statement behind the store's back. */
+  sql?: (text: string) => Promise<void>;
+};
+
+export type Backend = { name: string; open: () => Promise<Place> };
+
+const temporary = async (scope: AsyncDisposableStack): Promise<string> => {
+  const dataDir = await mkdtemp(join(tmpdir(), "sortie-store-"));
+  scope.defer(() => rm(dataDir, { recursive: true, force: true }));
+  return dataDir;
+};
+
+const sqliteFile: Backend = {
+  name: "SQLite file",
+  async open() {
+    const scope = new AsyncDisposableStack();
+    const dataDir = await temporary(scope);
+    const file = join(dataDir, "s.db");
+    const openStore = async () => scope.use(await createSqliteStore({ file, dataDir, log: silent }));
+    const place: Place = {
+      store: await openStore(),
+      dataDir,
+      async reopen() {
+        await place.store[Symbol.asyncDispose]();
+        place.store = await openStore();
+        return place.store;
+      },
+      async sql(text) {
+        const database = new Database(file);
+        database.exec(text);
+        database.close();
+      },
+      [Symbol.asyncDispose]: () => scope.disposeAsync(),
+    };
+    return place;
+  },
+};
+
+const sqliteMemory: Backend = {
+  name: "SQLite :memory:",
+  async open() {
+    const scope = new AsyncDisposableStack();
+    const dataDir = await temporary(scope);
+    const store = scope.use(await createSqliteStore({ file: ":memory:", dataDir, log: silent }));
+    return { store, dataDir, [Symbol.asyncDispose]: () => scope.disposeAsync() };
+  },
+};
+
+const postgres = (url: string): Backend => ({
+  name: "PostgreSQL",
+  async open() {
+    const scope = new AsyncDisposableStack();
+    const dataDir = await temporary(scope);
+    const schema = scope.use(freshSchema(url)).name;
+    const openStore = async () => scope.use(await createPostgresStore({ url, dataDir, log: silent, schema }));
+    const place: Place = {
+      store: await openStore(),
+      dataDir,
+      async reopen() {
+        await place.store[Symbol.asyncDispose]();
+        place.store = await openStore();
+        return place.store;
+      },
+      beside: openStore,
+      async sql(text) {
+        const client = new Client({ connectionString: url, options: `-c search_path=${schema}` });
+        await client.connect();
+        try {
+          await client.query(text);
+        } finally {
+          await client.end();
+        }
+      },
+      [Symbol.asyncDispose]: () => scope.disposeAsync(),
+    };
+    return place;
+  },
+});
+
+export const backends: Backend[] = [
+  sqliteFile,
+  sqliteMemory,
+  ...(postgresURL === undefined ? [] : [postgres(postgresURL)]),
+];

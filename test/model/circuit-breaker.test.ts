@@ -1,0 +1,116 @@
+import { describe, expect, test } from "vitest";
+import { createBreaker, guarded } from "../../src/model/circuit-breaker.ts";
+import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";
+import { requestOf, user } from "./suite.ts";
+
+/** A provider that fails again and again is left alone, whoever asks, and one call finds out whether it is back. */
+
+const good: ModelReply = { ok: true, text: "Hi.", calls: [], finish: "end", usage: noUsage };
+const bad = (code = "provider_unavailable"): ModelFailure => ({
+  ok: false,
+  failure: { code, message: "no", retryable: true, remedy: null },
+  usage: noUsage,
+});
+
+const lab = (threshold = 3) => {
+  const clock = { now: 1_000_000 };
+  const breaker = createBreaker(threshold, () => clock.now);
+  let calls = 0;
+  let answer: () => Promise<ModelReply | ModelFailure> = async () => good;
+  const model: Model = {
+    ref: "acme/large",
+    retries: true,
+    window: 1_000,
+    takes: { images: false, pdf: false, tools: true },
+    reply: () => {
+      calls += 1;
+      return answer();
+    },
+  };
+  const behind = guarded(model, breaker);
+  return {
+    clock,
+    breaker,
+    calls: () => calls,
+    ask: (signal?: AbortSignal) => behind.reply(requestOf([user("x")], signal === undefined ? {} : { signal })),
+    answers: (next: () => Promise<ModelReply | ModelFailure>) => {
+      answer = next;
+    },
+  };
+};
+
+describe("breaker", () => {
+  test("opens after failures in a row, half-opens for one call, closes with an answer", async () => {
+    const { clock, breaker, calls, ask, answers } = lab();
+    answers(async () => bad());
+    await ask();
+    await ask();
+    answers(async () => good);
+    await ask();
+    // The answer began the count anew.
+    answers(async () => bad());
+    for (const _ of [1, 2, 3]) expect(await ask()).not.toHaveProperty("held");
+    expect(calls()).toBe(6);
+    expect(breaker.state()).toMatchObject({ state: "open", failures: 3 });
+    expect(await ask()).toMatchObject({ held: true, retryAfterMs: 5_000, failure: { retryable: true } });
+    expect(calls()).toBe(6);
+
+    clock.now += 5_000;
+    expect(breaker.state().state).toBe("half-open");
+    const probe = Promise.withResolvers<ModelReply | ModelFailure>();
+    answers(() => probe.promise);
+    const probing = ask();
+    expect(await ask()).toMatchObject({ held: true });
+    probe.resolve(bad());
+    expect(await probing).not.toHaveProperty("held");
+    expect(calls()).toBe(7);
+    // Twice as long now.
+    clock.now += 9_999;
+    expect(await ask()).toMatchObject({ held: true, retryAfterMs: 1 });
+    clock.now += 1;
+    answers(async () => good);
+    expect(await ask()).toEqual(good);
+    expect(breaker.state()).toEqual({ state: "closed", failures: 0, retryAt: null });
+    expect(await ask()).toEqual(good);
+  });
+
+  test("the pause grows to a minute and no further, whatever the clock does", async () => {
+    const { clock, ask, answers } = lab(1);
+    answers(async () => bad());
+    for (const pause of [5_000, 10_000, 20_000, 40_000, 60_000, 60_000]) {
+      await ask();
+      expect(await ask()).toMatchObject({ held: true, retryAfterMs: pause });
+      clock.now += pause;
+    }
+    await ask();
+    clock.now -= 86_400_000;
+    expect(await ask()).toMatchObject({ held: true, retryAfterMs: 60_000 });
+  });
+
+  test("answers of other kinds do not count, and a call given up gives the probe back", async () => {
+    const { clock, breaker, calls, ask, answers } = lab(2);
+    for (const code of ["provider_limited", "provider_refused", "context_too_long"]) {
+      answers(async () => bad(code));
+      for (const _ of [1, 2, 3]) await ask();
+    }
+    expect(breaker.state().state).toBe("closed");
+    answers(async () => bad());
+    await ask();
+    await ask();
+    expect(breaker.state().state).toBe("open");
+    clock.now += 5_000;
+    answers(() => Promise.reject(new Error("cancelled")));
+    await expect(ask()).rejects.toThrow("cancelled");
+    answers(async () => good);
+    expect(await ask()).toEqual(good);
+    expect(calls()).toBe(13);
+    await expect(ask(AbortSignal.abort(new Error("stop")))).rejects.toThrow("stop");
+  });
+
+  test("control: without a threshold it never opens", async () => {
+    const { calls, ask, answers } = lab(0);
+    answers(async () => bad());
+    for (let count = 0; count < 20; count += 1) expect(await ask()).not.toHaveProperty("held");
+    expect(calls()).toBe(20);
+  });
+});

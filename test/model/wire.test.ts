@@ -1,0 +1,209 @@
+import { describe, expect, test } from "vitest";
+import { arrived, failureOf, front, open, wires, type Wire, setUpModelLab } from "./lab.ts";
+import { noUsage } from "../../src/model/model.ts";
+import { answered, replyOf, requestOf, user } from "./suite.ts";
+
+setUpModelLab();
+
+/** What only one kind of provider says, and what it wants back. */
+
+/** A stream in the provider's own words, where the mock has none. */
+const stream = (events: { type: string; [field: string]: unknown }[]): void => {
+  const body = events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join("");
+  front.fault = { kind: "status", status: 200, body, headers: { "content-type": "text/event-stream" } };
+};
+
+describe("streams in the provider's own words", () => {
+  const anthropic = wires[0] as Wire;
+  const responses = wires[1] as Wire;
+  const start = {
+    type: "message_start",
+    message: {
+      id: "msg_1",
+      type: "message",
+      role: "assistant",
+      model: anthropic.model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: { input_tokens: 100, cache_read_input_tokens: 700, cache_creation_input_tokens: 200, output_tokens: 1 },
+    },
+  };
+  const end = (stop_reason: string) => [
+    { type: "message_delta", delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 40 } },
+    { type: "message_stop" },
+  ];
+
+  test("Anthropic: what the cache gave and took, and malformed arguments", async () => {
+    stream([
+      start,
+      {
+        type: "content_block_start",
+        index: 0,
+        content_block: { type: "tool_use", id: "toolu_1", name: "read", input: {} },
+      },
+      { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: '{"path": "a' } },
+      { type: "content_block_stop", index: 0 },
+      ...end("tool_use"),
+    ]);
+    const reply = await replyOf(open(anthropic), requestOf([user("go")]));
+    expect(reply.usage).toMatchObject({
+      inputTokens: 1_000,
+      cacheReadTokens: 700,
+      cacheWriteTokens: 200,
+      outputTokens: 40,
+    });
+    // 100 at $3, 700 at $0.30, 200 at $3.75, 40 at $15 per million.
+    expect(reply.usage.costUSD).toBeCloseTo(0.00186, 6);
+    expect(reply.calls[0]).toMatchObject({ tool: "read", input: '{"path": "a' });
+    expect(reply.calls[0]?.invalid).toMatch(
+      /^Expected the arguments of read as one JSON object, got text that is not JSON/,
+    );
+  });
+
+  test("Anthropic: arguments cut at the output limit say so", async () => {
+    stream([
+      start,
+      {
+        type: "content_block_start",
+        index: 0,
+        content_block: { type: "tool_use", id: "toolu_1", name: "read", input: {} },
+      },
+      { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: '{"path": "a' } },
+      { type: "content_block_stop", index: 0 },
+      ...end("max_tokens"),
+    ]);
+    const reply = await replyOf(open(anthropic), requestOf([user("go")]));
+    expect(reply.finish).toBe("length");
+    expect(reply.calls[0]?.invalid).toContain("cut at the output limit");
+  });
+
+  test("Anthropic: an overload in the middle of a stream, and a refusal at its end", async () => {
+    stream([start, { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }]);
+    expect((await failureOf(anthropic)).failure).toEqual({
+      code: "provider_unavailable",
+      message: "anthropic is in trouble (529): Overloaded.",
+      retryable: true,
+      remedy: null,
+    });
+    stream([start, ...end("refusal")]);
+    const { failure, usage } = await failureOf(anthropic);
+    expect(failure).toMatchObject({ code: "provider_refused", retryable: false });
+    expect(failure.message).toContain("withheld the reply");
+    expect(usage.outputTokens).toBe(40);
+  });
+
+  test("OpenAI Responses: the output limit", async () => {
+    const item = { id: "msg_1", type: "message", role: "assistant", status: "in_progress", content: [] };
+    stream([
+      { type: "response.created", response: { id: "resp_1", created_at: 1, model: responses.model } },
+      { type: "response.output_item.added", output_index: 0, item },
+      { type: "response.output_text.delta", item_id: "msg_1", output_index: 0, content_index: 0, delta: "And so on" },
+      { type: "response.output_item.done", output_index: 0, item: { ...item, status: "incomplete" } },
+      {
+        type: "response.incomplete",
+        response: {
+          incomplete_details: { reason: "max_output_tokens" },
+          usage: {
+            input_tokens: 900,
+            output_tokens: 60,
+            output_tokens_details: { reasoning_tokens: 0 },
+            input_tokens_details: { cached_tokens: 512 },
+          },
+        },
+      },
+    ]);
+    const reply = await replyOf(open(responses), requestOf([user("go")]));
+    expect(reply).toMatchObject({ text: "And so on", finish: "length" });
+    expect(reply.usage).toMatchObject({ inputTokens: 900, outputTokens: 60, cacheReadTokens: 512 });
+  });
+
+  test("OpenAI chat: a used-up quota is no rate limit", async () => {
+    const error = {
+      message: "You exceeded your current quota.",
+      type: "insufficient_quota",
+      code: "insufficient_quota",
+    };
+    front.fault = { kind: "status", status: 429, body: JSON.stringify({ error }) };
+    expect((await failureOf(wires[2] as Wire)).failure).toMatchObject({ code: "provider_refused", retryable: false });
+  });
+});
+
+describe("what a provider wants back", () => {
+  const again = async (wire: Wire, ref?: string) => {
+    const thoughts: string[] = [];
+    const messages = [user("think first")];
+    const first = await replyOf(open(wire), requestOf(messages, { onReasoning: (piece) => void thoughts.push(piece) }));
+    expect(thoughts.join("")).toBe("Let me see.");
+    // Through the log and back.
+    const kept = JSON.parse(JSON.stringify(first)) as typeof first;
+    const next = ref === undefined ? wire : { ...wire, model: ref };
+    await replyOf(open(next), requestOf([...messages, ...answered(kept, () => "contents")]));
+    return { body: arrived(), messages: front.seen.at(-1)?.body ?? {} };
+  };
+
+  test("Anthropic: the signed thoughts, first and untouched, for the same model only", async () => {
+    const wire = wires[0] as Wire;
+    const { messages } = await again(wire);
+    const assistant = (messages["messages"] as { role: string; content: { type: string }[] }[])[1];
+    expect(assistant?.content.map(({ type }) => type)).toEqual(["thinking", "text", "tool_use"]);
+    expect(assistant?.content[0]).toMatchObject({ thinking: "Let me see.", signature: "c2lnbmF0dXJl" });
+    const other = await again(wire, "claude-opus-4-5");
+    expect(other.body).not.toContain("Let me see.");
+    expect(other.body).toContain("Now I know.");
+  });
+
+  test("Anthropic: the handbook and the newest message are marked for the cache", async () => {
+    await replyOf(open(wires[0] as Wire), requestOf([user("say hello")]));
+    expect(arrived().split('"cache_control":{"type":"ephemeral"}')).toHaveLength(3);
+  });
+
+  test.each([wires[0] as Wire, wires[4] as Wire])(
+    "$name: in a longer conversation the end of the request before is marked too, at most four marks",
+    async (wire) => {
+      const model = open(wire);
+      const messages = [user("read two")];
+      const prefix = (body: string) => body.replaceAll(/,?"cache_control":\{"type":"ephemeral"\}/g, "");
+      const ends: string[] = [];
+      for (let turn = 0; turn < 3; turn += 1) {
+        const reply = await replyOf(model, requestOf(messages));
+        const body = arrived();
+        const marks = body.split('"cache_control":{"type":"ephemeral"}').length - 1;
+        expect(marks).toBe(turn === 0 ? 2 : 3);
+        // Byte for byte the same up to there, which is what the cache goes by.
+        const now = prefix(JSON.stringify(front.seen.at(-1)?.body["messages"]));
+        if (wire.kind === "anthropic")
+          for (const before of ends) expect(now.startsWith(before.slice(0, -2))).toBe(true);
+        ends.push(now);
+        messages.push(...answered({ ...reply, calls: [{ tool: "read", input: { path: `${turn}.txt` } }] }, () => "x"));
+      }
+    },
+  );
+
+  test("Anthropic: with many tools and turns still no more than four", async () => {
+    const messages = [user("read two")];
+    for (let turn = 0; turn < 6; turn += 1)
+      messages.push(
+        ...answered(
+          { ok: true, text: "on", finish: "calls", calls: [{ tool: "read", input: {} }], usage: noUsage },
+          () => "x",
+        ),
+        user("say hello"),
+      );
+    await replyOf(open(wires[0] as Wire), requestOf(messages));
+    expect(arrived().split("cache_control").length - 1).toBeLessThanOrEqual(4);
+  });
+
+  test("OpenAI Responses: nothing is stored there, and reasoning goes back as an item", async () => {
+    const { body, messages } = await again(wires[1] as Wire);
+    expect(messages).toMatchObject({ store: false, include: ["reasoning.encrypted_content"] });
+    const types = (messages["input"] as { type?: string; role?: string }[]).map((item) => item.type ?? item.role);
+    expect(types).toEqual(["developer", "user", "reasoning", "assistant", "function_call", "function_call_output"]);
+    expect(body).not.toContain("item_reference");
+  });
+
+  test("OpenAI-compatible: thoughts between calls go back as they came", async () => {
+    const { body } = await again(wires[3] as Wire);
+    expect(body).toContain('"reasoning_content":"Let me see."');
+  });
+});

@@ -1,0 +1,50 @@
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporary } from "../../harness/project.ts";
+import { page } from "./manual.ts";
+
+/** The files in `deploy`, as far as a machine without Docker and without systemd as its first process can hold them. */
+
+const manifest = JSON.parse(page("package.json")) as { files: string[]; engines: { node: string } };
+const dockerfile = page("deploy/Dockerfile");
+
+test("the image gets what the package has, and nothing of it is kept from the build", () => {
+  const [, moved = ""] = /&& mv (.+) \/app\//.exec(dockerfile) ?? [];
+  expect(moved.split(" ").toSorted()).toEqual(["node_modules", "package.json", ...manifest.files].toSorted());
+  const ignored = page(".dockerignore")
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"));
+  const made = ["node_modules", "dist"];
+  const needed = [
+    ...manifest.files,
+    "package.json",
+    "package-lock.json",
+    "src",
+    "web",
+    "scripts",
+    "tsconfig.build.json",
+  ];
+  expect(ignored.filter((name) => needed.includes(name) && !made.includes(name))).toEqual([]);
+  expect(ignored).toEqual(expect.arrayContaining(made));
+  for (const [, version] of dockerfile.matchAll(/^FROM node:(\d+)/gm)) expect(version).toBe("24");
+});
+
+const verifies = spawnSync("systemd-analyze", ["--version"]).status === 0;
+if (!verifies) console.warn("SKIPPED: the unit is verified by systemd-analyze, which is not here.");
+
+test.runIf(verifies)("the unit is one that systemd reads without a word", () => {
+  using folder = temporary("sortie-unit-");
+  const unit = page("deploy/sortie.service").replace("/usr/local/bin/sortie", process.execPath);
+  const verify = (text: string): string => {
+    const file = join(folder.path, "sortie.service");
+    writeFileSync(file, text);
+    const { stdout, stderr } = spawnSync("systemd-analyze", ["verify", file], { encoding: "utf8" });
+    return stdout + stderr;
+  };
+  expect(verify(unit)).toBe("");
+  expect(verify(unit.replace("KillMode=mixed", "KillMode=mixd"))).toContain("kill mode");
+  // What bubblewrap needs is not taken away.
+  expect(unit).not.toMatch(/^(RestrictNamespaces|ProtectKernelTunables|ProtectKernelLogs|ProtectProc|PrivateUsers)=/m);
+});

@@ -1,0 +1,96 @@
+import { expect, test } from "vitest";
+import { textOf } from "../../harness/double/mock-provider.ts";
+import {
+  dispatch,
+  eventsOf,
+  finish,
+  openStage,
+  plan,
+  restOf,
+  type Say,
+  turns,
+  wake,
+} from "../../harness/double/missions.ts";
+
+/** What a Mission's agent sees of a Task: a red check's last lines, an artifact's text; and that it may hand one on. */
+
+const evidence = (task: string | undefined, part: string, more: object = {}) => ({
+  tool: "task_evidence",
+  input: { task, part, ...more },
+});
+const taskIn = (text: string) => /task_[0-9a-z]{26}/.exec(text)?.[0];
+
+test("red checks with their last lines, artifacts with their text; a later Task is given one by its id", {
+  timeout: 60_000,
+}, async () => {
+  await using stage = await openStage({}, { limits: { checkRounds: 1 } });
+  const heard: string[] = [];
+  let artifactID = "";
+  let given = "";
+  let red: string | undefined;
+  const hear =
+    (say: (newest: string) => ReturnType<Say>): Say =>
+    (_turn, _request, newest) => {
+      heard.push(newest);
+      return say(newest);
+    };
+  stage.play("look", {
+    mission: turns(
+      { calls: [plan("r", "a", { id: "b", after: ["a"] })] },
+      { calls: [dispatch("r", "Red. [look]", { checks: ["seq 1 50; echo this is why; exit 3"] })] },
+      { text: "Runs." },
+      hear((newest) => {
+        red = taskIn(newest);
+        return { calls: [evidence(red, "checks"), evidence(red, "artifacts")] };
+      }),
+      hear(() => ({ calls: [dispatch("a", "Report. [look]")] })),
+      { text: "Runs." },
+      (_turn, _request, newest) => ({ calls: [evidence(taskIn(newest), "artifacts")] }),
+      hear((newest) => {
+        artifactID = /art_[0-9a-z]{26}/.exec(newest)?.[0] ?? "";
+        const task = taskIn(newest);
+        return {
+          calls: [
+            evidence(task, "artifacts", { artifact: artifactID }),
+            evidence(task, "artifacts", { artifact: "art_00000000000000000000000000" }),
+            evidence("task_00000000000000000000000000", "diff"),
+          ],
+        };
+      }),
+      hear(() => ({ calls: [dispatch("b", "Go on. [look]", { attachments: [artifactID] })] })),
+      { text: "Runs." },
+      { calls: [finish("blocked", "As far as it goes.")] },
+    ),
+    task: (turn, { first, body }) => {
+      if (first.startsWith("Go on") && turn === 0)
+        given = body.messages.map(({ content }) => textOf(content)).join("\n");
+      if (!first.startsWith("Report")) return { text: "Done." };
+      return (
+        [
+          { calls: [{ tool: "write", input: { path: "report.md", content: "Seven were found.\n" } }] },
+          { calls: [{ tool: "artifact", input: { path: "report.md", title: "What was found" } }] },
+        ][turn] ?? { text: "Done." }
+      );
+    },
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[look]" });
+  const mission = await restOf(url, directory, missionID, 50_000);
+  expect(mission.tasks.map(({ lifecycleStatus }) => lifecycleStatus)).toEqual(["failed", "completed", "completed"]);
+  expect(heard[0]).toContain("ended failed");
+  const [, seen = "", listed = "", read = ""] = heard;
+  expect(seen).toContain(`<data from="${red} checks">`);
+  expect(seen).toMatch(/"state": "failed",\s*"exitCode": 3/);
+  expect(seen).toContain("50\\nthis is why");
+  // Of the output only its end.
+  expect(seen).not.toContain('"1\\n');
+  expect(seen).toContain("It kept no artifacts.");
+  expect(listed).toContain('"filename": "report.md"');
+  expect(read).toContain("Seven were found.");
+  expect(read).toContain("Expected the id of one of the Task's artifacts");
+  expect(read).toContain("Expected a Task of this Mission");
+  expect(given).toContain("Seven were found.");
+  const facts = (await eventsOf(url, directory, missionID)).filter(({ type }) => type === "task.dispatched");
+  expect(facts.at(-1)?.data).toMatchObject({ phase: "b", attachments: ["report.md"] });
+});

@@ -1,0 +1,208 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { bounds, manifestSchema } from "../../src/squad/package/manifest.ts";
+import { checkListed, decode, digestOf, encode, placeOf } from "../../src/squad/package/package.ts";
+import { parsePackage } from "../../src/squad/package/parse.ts";
+import { agentOf, filesOf, manifestOf, textsOf } from "../harness/double/squads.ts";
+
+const around = { scope: "user", external: ["small"] } as const;
+
+const problems = (
+  changes: Record<string, string | undefined>,
+  fields: object = {},
+  scope: "user" | "project" = "user",
+) => {
+  const parsed = parsePackage(filesOf(textsOf(changes, fields)), { ...around, scope });
+  return parsed.ok ? [] : parsed.issues.map((issue) => `${placeOf(issue)} ${issue.code}: ${issue.message}`);
+};
+
+test("control: a package in order is a squad", () => {
+  const parsed = parsePackage(filesOf(textsOf()), around);
+  expect(parsed).toEqual({
+    ok: true,
+    squad: {
+      id: "api",
+      version: "1.0.0",
+      name: "API",
+      summary: "Builds HTTP interfaces.",
+      notFor: "Front ends.",
+      pillars: ["code"],
+      owns: { domains: ["backend-api"], phases: ["payments/checkout"] },
+      orchestrator: {
+        name: "orchestrator",
+        description: "Does what orchestrator does.",
+        instructions: "You are orchestrator.",
+        tools: ["read", "shell"],
+        delegates: ["qa"],
+      },
+      agents: [
+        {
+          name: "qa",
+          description: "Does what qa does.",
+          instructions: "You are qa.",
+          tools: ["read", "shell"],
+          delegates: [],
+        },
+      ],
+      skills: [{ name: "routes", description: "How routes are written here.", text: "One file each." }],
+    },
+  });
+});
+
+test.each<[string, Record<string, string | undefined>, object, string[]]>([
+  [
+    "a file that is not there",
+    { "README.md": undefined },
+    {},
+    ["README.md missing: Expected this file, got nothing there"],
+  ],
+  [
+    "no JSON",
+    { "squad.json": '{\n  "id": "api",,\n}' },
+    {},
+    ["squad.json:2:15 invalid_json: Expected valid JSON, got PropertyNameExpected"],
+  ],
+  [
+    "a comment",
+    { "squad.json": manifestOf().replace("{", "{ // mine\n") },
+    {},
+    ["squad.json:1:3 invalid_json: Expected valid JSON, got InvalidCommentToken"],
+  ],
+  [
+    "a key twice",
+    { "squad.json": manifestOf().replace("{", '{\n  "id": "x",') },
+    {},
+    ['squad.json:3:3 invalid_json: Expected the key "id" once, got it twice'],
+  ],
+  [
+    "no version",
+    {},
+    { version: "1.0" },
+    ['squad.json:3:3 invalid_format: version: Expected a version as of semver.org, such as 1.0.0, got "1.0"'],
+  ],
+  ["an unknown field", {}, { hooks: [] }, ["squad.json:24:3 unrecognized_key: hooks: Expected one of the fields"]],
+  ["an id of the configuration", {}, { id: "acp-x" }, ["squad.json:2:3 reserved"]],
+  ["an agent that is not there", {}, { agents: ["qa", "dev"] }, ["agents/dev.md missing"]],
+  ["an agent that is not listed", { "agents/dev.md": agentOf("dev") }, {}, ["agents/dev.md not_listed"]],
+  [
+    "another name than its path",
+    { "agents/qa.md": agentOf("tester") },
+    {},
+    ['agents/qa.md:2:1 name_mismatch: name: Expected the one of its path, "qa", got "tester"'],
+  ],
+  [
+    "an unknown tool",
+    { "agents/qa.md": agentOf("qa").replace("[read, shell]", "\n  - read\n  - sudo") },
+    {},
+    ["agents/qa.md:6:5 unknown_tool: tools: Expected some of read, list,"],
+  ],
+  ["no front matter", { "agents/qa.md": "You are qa.\n" }, {}, ["agents/qa.md:1:1 no_front_matter"]],
+  ["broken YAML", { "agents/qa.md": "---\nname: qa\ntools: [read\n---\nx" }, {}, ["agents/qa.md:3:13 invalid_yaml"]],
+  [
+    "an alias",
+    { "agents/qa.md": "---\nname: &a qa\ndescription: *a\ntools: []\n---\nx" },
+    {},
+    ["agents/qa.md:1:1 invalid_yaml"],
+  ],
+  ["an empty handbook", { "agents/qa.md": agentOf("qa", "", "") }, {}, ["agents/qa.md:8:1 empty"]],
+  [
+    "a delegate that is not there",
+    { "agents/qa.md": agentOf("qa", "delegates: [dev]\n") },
+    {},
+    ['agents/qa.md:5:13 delegate: delegates: Expected agents of this squad, got "dev"'],
+  ],
+  [
+    "a circle",
+    { "agents/dev.md": agentOf("dev", "delegates: [qa]\n"), "agents/qa.md": agentOf("qa", "delegates: [dev]\n") },
+    { agents: ["qa", "dev"] },
+    ["agents/qa.md:5:13 delegate_circle", "agents/dev.md:5:13 delegate_circle"],
+  ],
+  [
+    "a program that nobody configured",
+    { "agents/qa.md": agentOf("qa", "runtime: acp:big\n") },
+    {},
+    ['agents/qa.md:5:1 runtime_not_allowed: runtime: Expected an agent of the configuration (small), got "big"'],
+  ],
+  [
+    "hidden text",
+    { "skills/routes/SKILL.md": "---\nname: routes\ndescription: x\n---\na\u202eb" },
+    {},
+    ["skills/routes/SKILL.md:5:2 hidden_character: Expected text that shows, got U+202E"],
+  ],
+  [
+    "permissions of a skill's own",
+    { "skills/routes/SKILL.md": "---\nname: routes\ndescription: x\nallowed-tools: Bash\n---\nx" },
+    {},
+    ["skills/routes/SKILL.md:4:1"],
+  ],
+  ["a file of another kind", { "bin/run.sh": "x" }, {}, ["bin/run.sh unexpected_file: Expected only squad.json"]],
+  ["a path that leads out", { "../squad.json": "x" }, {}, ["../squad.json unexpected_file"]],
+  [
+    "paths that differ in case",
+    { "agents/QA.md": agentOf("qa") },
+    {},
+    ["agents/QA.md case_clash: Expected paths that differ in more than case, got agents/qa.md too"],
+  ],
+  [
+    "a large file",
+    { "README.md": "x".repeat(bounds.fileBytes + 1) },
+    {},
+    [`README.md too_large: Expected at most ${bounds.fileBytes} bytes, got ${bounds.fileBytes + 1}`],
+  ],
+  ["nesting", { "squad.json": "[".repeat(bounds.fileBytes) }, {}, ["squad.json:1:1 invalid_json"]],
+  ["nesting in YAML", { "agents/qa.md": `---\nname: ${"[".repeat(60_000)}\n---\nx` }, {}, ["agents/qa.md"]],
+])("control: %s is an issue with its place", (_name, changes, fields, expected) => {
+  const found = problems(changes, fields);
+  expect(found).toHaveLength(expected.length);
+  for (const [index, text] of expected.entries()) expect(found[index]).toContain(text);
+});
+
+test("a program of the configuration is for the operator's packages, never for a project's", () => {
+  const changes = { "agents/qa.md": agentOf("qa", "runtime: acp:small\n") };
+  expect(problems(changes)).toEqual([]);
+  expect(problems(changes, {}, "project")).toEqual([
+    "agents/qa.md:5:1 runtime_not_allowed: runtime: Expected none in a project's squad: programs are the operator's to choose",
+  ]);
+});
+
+test("links and more files than may be are refused before anything is read", () => {
+  expect(checkListed([{ path: "README.md", kind: "link", bytes: 1 }])).toMatchObject([
+    { file: "README.md", code: "link" },
+  ]);
+  const many = Array.from({ length: bounds.files + 1 }, (_, at) => ({
+    path: `${at}`,
+    kind: "file" as const,
+    bytes: 0,
+  }));
+  expect(checkListed(many)).toMatchObject([{ code: "too_many_files" }]);
+});
+
+describe("the digest", () => {
+  // Computed with Python's hashlib from the words of docs/squads.md.
+  test.each<[Record<string, string>, string]>([
+    [{}, "e33fef05b203af572fbfe79aa77dee67f8560db3b9596c3bd059e9ff4f3027ce"],
+    [{ "squad.json": "{}" }, "4232d9199fa4e42f0c7ce6b4ba63085c5674b6d6c1b13f6366575214323d2fe3"],
+    [
+      { "squad.json": "{}", "README.md": "", "agents/a.md": "ä\n" },
+      "2e1087d66123fde50f84226d1afb09f4d7a64e834d59ac0b043770eff6498061",
+    ],
+  ])("%j", (texts, digest) => {
+    expect(digestOf(filesOf(texts))).toBe(digest);
+    expect(digestOf(filesOf(texts).toReversed())).toBe(digest);
+  });
+
+  test("differs where bytes move between path and content", () => {
+    expect(digestOf(filesOf({ ab: "c" }))).not.toBe(digestOf(filesOf({ a: "bc" })));
+  });
+
+  test("is of bytes that give the files back", () => {
+    const files = filesOf(textsOf()).toSorted((one, other) => (one.path < other.path ? -1 : 1));
+    expect(decode(encode(files))).toEqual(files);
+    expect(decode(Buffer.from("sortie squad 1\n{}"))).toBeUndefined();
+  });
+});
+
+test("schemas/squad.json is what the schema says; node scripts/openapi.ts writes it", () => {
+  expect(readFileSync(join(import.meta.dirname, "../../schemas/squad.json"), "utf8")).toBe(manifestSchema());
+});

@@ -1,0 +1,121 @@
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Workspace } from "../../src/workspace/workspace.ts";
+import { createScene, fsck, prepare, type Scene } from "./fixture.ts";
+
+/** A worktree goes only when all of it is committed, and comes back from its branch. */
+
+let scene: Scene;
+let workspaces: ReturnType<Scene["service"]>;
+
+beforeEach(() => {
+  scene = createScene();
+  workspaces = scene.service();
+  scene.sh(
+    "git init -q; seq 9 > a; echo b > b; echo dist > .gitignore; git add .; git commit -qm first; echo wip > b; echo u > u",
+  );
+});
+afterEach(() => scene[Symbol.asyncDispose]());
+
+const work = async (script: string) => {
+  const workspace = await prepare(workspaces, scene.root);
+  scene.sh(script, workspace.root);
+  const commit = await workspace.commit("work");
+  return { workspace, tip: commit?.commit ?? workspace.prepared.baseCommit ?? "" };
+};
+const retire = (tip: string) => workspaces.retire("task_1", () => Promise.resolve(tip));
+const standing = ({ root }: Workspace) => [existsSync(root), existsSync(join(scene.root, ".git/worktrees/task_1"))];
+
+test("what is committed goes, and comes back with the next opening for work; reading makes no files", async () => {
+  const { workspace, tip } = await work("echo n > n; mkdir dist; echo built > dist/out");
+  const before = await workspace.diff(tip);
+  expect(workspaces.listWorktrees()).toEqual(["task_1"]);
+  using reading = workspaces.keepWhileRead("task_1");
+  expect(await retire(tip)).toEqual({ removed: false, reason: "it is being read" });
+  reading[Symbol.dispose]();
+  expect(await retire(tip)).toEqual({ removed: true });
+  expect(standing(workspace)).toEqual([false, false]);
+  expect(workspaces.listWorktrees()).toEqual([]);
+  scene.sh("git reflog expire --expire=now --all; git gc -q --prune=now");
+  const reader = await workspaces.open("task_1", workspace.prepared);
+  expect(await reader.diff(tip)).toBe(before);
+  expect(standing(workspace)).toEqual([false, false]);
+  const again = await scene.service().open("task_1", workspace.prepared, tip);
+  expect(scene.sh("cat n b u; ls -A; git status --porcelain", again.root)).toBe(
+    "n\nwip\nu\n.git\n.gitignore\na\nb\nn\nu\n",
+  );
+  writeFileSync(join(again.root, "n"), "more\n");
+  expect(await again.commit("work")).toMatchObject({ parent: workspace.prepared.baseCommit, files: 1 });
+  expect(fsck(scene)).toBe("");
+});
+
+test.each<[string, string]>([
+  ["an edit", "echo late >> a"],
+  ["a new file", "echo late > late"],
+  ["a commit of somebody's", "echo late > late; git add late; git -c user.name=x -c user.email=x commit -qm late"],
+  [
+    "another branch",
+    "git checkout -qb x; echo late > late; git add late; git -c user.name=x -c user.email=x commit -qm late",
+  ],
+  ["a broken worktree", "rm .git; echo late > late"],
+  ["hidden edits", "git update-index --assume-unchanged a; echo late >> a"],
+])("what was left after the last commit stays on a branch beside: %s", async (_name, script) => {
+  const { workspace, tip } = await work("echo n > n");
+  scene.sh(script, workspace.root);
+  expect(await scene.service().retire("task_1", () => Promise.resolve(tip))).toEqual({ removed: true });
+  expect(standing(workspace)).toEqual([false, false]);
+  expect(scene.sh(`git rev-parse sortie/task_1.rest^; git merge-base ${tip} sortie/task_1`)).toBe(`${tip}\n${tip}\n`);
+  expect(scene.sh(`git diff ${tip} sortie/task_1.rest`)).toContain("+late");
+  await workspaces.remove("task_1");
+  expect(scene.sh("git branch --list 'sortie/*'")).toBe("");
+});
+
+test.each<[string, string, RegExp]>([
+  ["a nested repository", "git init -q nested; echo 1 > nested/f", /cannot be committed: nested\//],
+  [
+    "a filled submodule",
+    "git -c protocol.file.allow=always submodule --quiet add ../../../lib sub; git -c user.name=x -c user.email=x commit -qm sub",
+    /cannot be committed|submodule/,
+  ],
+  [
+    "a branch that went elsewhere",
+    "git update-ref refs/heads/sortie/task_1 main; git symbolic-ref HEAD refs/heads/sortie/task_1",
+    /does not hold/,
+  ],
+])("what cannot be proved committed stays: %s", async (_name, script, reason) => {
+  scene.sh("git init -q ../lib; git -C ../lib commit -q --allow-empty -m lib");
+  const { workspace, tip } = await work("echo n > n");
+  scene.sh(script, workspace.root);
+  const retired = await retire(tip);
+  expect(retired).toMatchObject({ removed: false, reason: expect.stringMatching(reason) as string });
+  expect(standing(workspace)).toEqual([true, true]);
+});
+
+test("no repository, no record, no end: nothing is removed", async () => {
+  const { workspace, tip } = await work("echo n > n");
+  expect(await workspaces.retire("task_1", () => Promise.resolve(undefined))).toMatchObject({ removed: false });
+  renameSync(join(scene.root, ".git"), join(scene.base, "git"));
+  expect(await retire(tip)).toMatchObject({ removed: false, reason: expect.stringContaining("is gone") as string });
+  renameSync(join(scene.base, "git"), join(scene.root, ".git"));
+  renameSync(join(scene.dataDir, "worktrees/task_1.json"), join(scene.base, "json"));
+  expect(await scene.service().retire("task_1", () => Promise.resolve(tip))).toMatchObject({ removed: false });
+  expect(standing(workspace)).toEqual([true, true]);
+});
+
+test("what a kill left half-removed goes at the next start; the marks of a deletion are found", async () => {
+  const { workspace, tip } = await work("echo n > n");
+  await retire(tip);
+  // As a kill leaves it: moved aside, or gone with git still knowing it.
+  mkdirSync(join(scene.dataDir, "worktrees/task_9.gone/x"), { recursive: true });
+  mkdirSync(join(scene.root, ".git/worktrees/task_1"), { recursive: true });
+  const later = scene.service();
+  expect(later.listWorktrees()).toEqual([]);
+  expect(standing(workspace)).toEqual([false, false]);
+  expect(existsSync(join(scene.dataDir, "worktrees/task_9.gone"))).toBe(false);
+  later.markForRemoval("task_1");
+  expect([later.listWorktrees(), later.isMarkedForRemoval("task_1")]).toEqual([["task_1"], true]);
+  await later.remove("task_1");
+  expect([later.listWorktrees(), later.isMarkedForRemoval("task_1")]).toEqual([[], false]);
+  expect(scene.sh("git branch --list 'sortie/*'; ls -A ../data/worktrees")).toBe("");
+});
