@@ -11,9 +11,7 @@ import { makeToolLab } from "./fixture.ts";
 const lab = makeToolLab();
 afterAll(() => lab[Symbol.asyncDispose]());
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
-console.log(
-  `patch: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/tool/patch.test.ts`,
-);
+console.log(`patch: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/tool/patch.test.ts`);
 
 const envelope = (...lines: string[]) => ["*** Begin Patch", ...lines, "*** End Patch"].join("\n");
 

@@ -103,7 +103,11 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     },
     async recoverOrchestrator() {
       const about = { sessionID: rootOf(run.state()), chat: run.chat, workspace: run.workspace };
-      await recover(run, about, external === undefined ? () => turnOf(orchestratorContext(false), model, ownTools) : undefined);
+      await recover(
+        run,
+        about,
+        external === undefined ? () => turnOf(orchestratorContext(false), model, ownTools) : undefined,
+      );
     },
     async runSession(sessionID) {
       const chat = await run.chats.of(sessionID);

@@ -19,7 +19,9 @@ import { startService, type TestService } from "../../harness/service.ts";
 
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
 const night = process.env["MODE"] === "night";
-console.log(`under way: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/service/task/interruption.test.ts`);
+console.log(
+  `under way: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/service/task/interruption.test.ts`,
+);
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const agent = fileURLToPath(new URL("../../fixtures/acp/agent.ts", import.meta.url));
