@@ -154,7 +154,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     async remove(directory, missionID) {
       for (;;) {
         const state = await stateOf(directory, missionID);
-        await store.orphans.leave(state.sessionID);
+        await store.orphans.markOrphans(state.sessionID);
         if (!(await store.erase(state.sessionID, state.version))) continue;
         // The claim of its run is void; interrupting makes the run end at once.
         await engine.interrupt(state.sessionID);

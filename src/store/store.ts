@@ -44,7 +44,7 @@ export interface Store extends AsyncDisposable {
   claim(stream: StreamID, worker: string): Promise<Claim | undefined>;
 
   /**
-   * Removes a stream with its events, rows and due time, and revokes its claim; call `orphans.leave` first. The
+   * Removes a stream with its events, rows and due time, and revokes its claim; call `orphans.markOrphans` first. The
    * positions of other events do not change. Resolves to false, and removes nothing, if the stream is not at version
    * `expected`; without `expected` any version will do.
    */
@@ -273,7 +273,7 @@ export type OrphanBlobs = {
    * Notes every blob that the stream names, before the stream is erased. If the stream is not erased after all, no harm
    * is done: `find` sees that it still names them.
    */
-  leave(stream: StreamID): Promise<void>;
+  markOrphans(stream: StreamID): Promise<void>;
   /** The noted blobs that no stream names now. The others are forgotten. Reads the whole log when there are any. */
   find(): Promise<string[]>;
   /** Removes blobs from the notes, once they are dropped. */

@@ -33,7 +33,7 @@ const files = ({ store, dataDir }: Place) => {
       return event.data.taskID;
     },
     erase: async (stream: string, expected?: number): Promise<boolean> => {
-      await store.orphans.leave(stream);
+      await store.orphans.markOrphans(stream);
       return store.erase(stream, expected);
     },
     sweep: () => removeOrphanBlobs(store),

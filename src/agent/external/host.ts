@@ -42,7 +42,7 @@ export const serveHost = (
   app: ClientApp,
   turn: SessionContext,
   workspace: Workspace,
-  leave: ExternalPermissions,
+  permissions: ExternalPermissions,
   /** Records the intent of a call (once) and resolves to the call's id in the event log. */
   begin: (call: ToolCallUpdate) => Promise<string>,
 ): ClientApp => {
@@ -60,7 +60,7 @@ export const serveHost = (
   };
 
   const check = (request: PermissionRequest): void => {
-    const rule = leave.forbids(request);
+    const rule = permissions.forbids(request);
     if (rule === undefined) return;
     throw RequestError.invalidRequest(undefined, `A rule forbids this, or wants you to ask for permission: ${rule}`);
   };
@@ -98,7 +98,7 @@ export const serveHost = (
 
   return app
     .onRequest(methods.client.session.requestPermission, async ({ params }) => {
-      const decision = await leave.ask(await begin(params.toolCall), params.toolCall);
+      const decision = await permissions.ask(await begin(params.toolCall), params.toolCall);
       const option = optionFor(params.options, decision);
       return { outcome: option === undefined ? { outcome: "cancelled" } : { outcome: "selected", optionId: option } };
     })

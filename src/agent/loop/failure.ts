@@ -16,14 +16,14 @@ export const afterFailure = async (
   const { sessionID } = turn;
   const { code, message } = failed.failure;
   const to = failed.elsewhere === true ? await turn.fallbackModel() : undefined;
-  const sequel = decideRetry(failed, turn.state().retry?.attempt ?? 1, {
+  const decision = decideRetry(failed, turn.state().retry?.attempt ?? 1, {
     standIn: to !== undefined,
     patienceMs: turn.limits.waitSeconds * 1000,
     random: Math.random,
   });
-  switch (sequel.kind) {
+  switch (decision.kind) {
     case "again": {
-      const { attempt, delayMs } = sequel;
+      const { attempt, delayMs } = decision;
       const retryAt = after(turn, delayMs).toISOString();
       const data = { sessionID, code, message, attempt, attempts: retryAttempts, retryAt };
       await turn.record([{ type: "reply.retried", data }]);
@@ -37,7 +37,7 @@ export const afterFailure = async (
       ]);
       return false;
     case "later": {
-      const until = after(turn, sequel.delayMs);
+      const until = after(turn, decision.delayMs);
       const since = Date.parse(turn.state().quotaSince ?? turn.now().toISOString());
       if (until.getTime() - since > turn.limits.quotaHours * 3_600_000) break;
       const data = { sessionID, code, reason: message, until: until.toISOString() };

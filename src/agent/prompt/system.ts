@@ -14,16 +14,16 @@ export const systemOf = (
   agent: AgentSpec,
   state: TaskState,
   facts: Facts,
-  colleagues: readonly Teammate[] = [],
+  teammates: readonly Teammate[] = [],
 ): string =>
-  [agent.instructions, squadPart(colleagues), taskPart(state, facts), skillPart(facts), guidePart(facts)]
+  [agent.instructions, squadPart(teammates), taskPart(state, facts), skillPart(facts), guidePart(facts)]
     .filter((part) => part !== "")
     .join("\n\n");
 
-const squadPart = (colleagues: readonly Teammate[]): string =>
-  colleagues.length === 0
+const squadPart = (teammates: readonly Teammate[]): string =>
+  teammates.length === 0
     ? ""
-    : `Your squad, for \`delegate\`\n${colleagues.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
+    : `Your squad, for \`delegate\`\n${teammates.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
 
 const taskPart = (state: TaskState, { detected, project }: Facts): string => {
   const lines = [

@@ -21,7 +21,7 @@ export type MissionStep =
   /** Its agent stopped without `finish`, and nothing is running that would resume it. */
   | { kind: "remind" }
   /** It makes the same calls with the same results again and again. */
-  | { kind: "circle"; times: number }
+  | { kind: "repetition"; times: number }
   /** A cap in USD, with a model whose price is unknown. */
   | { kind: "unpriced" }
   | { kind: "turn" }
@@ -50,7 +50,7 @@ export const nextStep = (state: MissionState): MissionStep => {
   if (state.cap?.maxCostUSD !== undefined && state.usage.costUSD === null) return { kind: "unpriced" };
   if (state.deferred !== null) return { kind: "wait" };
   const found = unread ? undefined : findRepetition(state.repetition, loopRepeats);
-  return found === undefined ? { kind: "turn" } : { kind: "circle", times: found.times };
+  return found === undefined ? { kind: "turn" } : { kind: "repetition", times: found.times };
 };
 
 /** It has a plan, runs no Task whose end would resume it, and has not finished the Mission. */

@@ -79,7 +79,7 @@ const move = async (run: MissionRun): Promise<void> => {
       case "remind":
         await run.record([{ type: "mission.reminded", data: { sessionID: run.stream } }], { decidedAt: state.version });
         break;
-      case "circle":
+      case "repetition":
         await failTurn(run, {
           code: "loop_detected",
           message: `The Mission's agent made the same calls with the same results ${step.times} times in a row.`,

@@ -39,7 +39,7 @@ export const createOrphanBlobs = (db: Kysely<Tables>): OrphanBlobs => {
         .execute();
   };
 
-  const leave = async (stream: StreamID): Promise<void> => {
+  const markOrphans = async (stream: StreamID): Promise<void> => {
     const named = new Set<string>();
     for await (const text of texts(stream)) for (const [sha256] of text.matchAll(hashes)) named.add(sha256);
     const rows = [...named].map((sha256) => ({ sha256 }));
@@ -52,9 +52,9 @@ export const createOrphanBlobs = (db: Kysely<Tables>): OrphanBlobs => {
   };
 
   return {
-    async leave(stream) {
+    async markOrphans(stream) {
       try {
-        await leave(stream);
+        await markOrphans(stream);
       } catch (error) {
         throw unavailable(error);
       }

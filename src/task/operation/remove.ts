@@ -15,7 +15,7 @@ export const createRemove =
       const state = await own(directory, taskID);
       if (isActive(state))
         throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
-      await store.orphans.leave(taskID);
+      await store.orphans.markOrphans(taskID);
       workspaces.markForRemoval(taskID);
       // False: a message came in between and restarted the Task, so look at it again.
       if (await store.erase(taskID, state.version)) break;

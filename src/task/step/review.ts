@@ -20,15 +20,15 @@ import { messageFromService } from "./message.ts";
  * The review before a landing: an agent that did not write the work judges it from contract, diff and evidence alone.
  * Accepted slices are settled by the service; anything else goes back to the agents.
  */
-export const review = async (run: Run, crew: SessionRunner, asked: Asked): Promise<void> => {
+export const review = async (run: Run, runner: SessionRunner, asked: Asked): Promise<void> => {
   const begun = run.state().sessions.find(({ purpose, end }) => purpose === "review" && end === null);
   // The files have changed since the review began, so it is about something that no longer exists.
   if (begun !== undefined && begun.edits !== run.state().edits) {
     await run.record([ended(begun.sessionID, "stopped", "The files changed meanwhile.")]);
     return;
   }
-  const sessionID = begun?.sessionID ?? (await begin(run, crew, asked));
-  const chat = await crew.runSession(sessionID);
+  const sessionID = begun?.sessionID ?? (await begin(run, runner, asked));
+  const chat = await runner.runSession(sessionID);
   const state = run.state();
   if (state.deferred !== null || state.open.length > 0) return;
   run.chats.close(sessionID);
@@ -147,9 +147,9 @@ export const revise = async (run: Run, slices: readonly Slice[], checks: readonl
   await run.record([await messageFromService(run, "review", text)], { decidedAt: state.version });
 };
 
-const begin = async (run: Run, crew: SessionRunner, { slices: sliceIDs, checks }: Asked): Promise<string> => {
-  const reviewer = crew.squad.agents.find(isReviewer);
-  if (reviewer === undefined) throw new Error(`Expected a reviewer in squad ${crew.squad.id}, got none.`);
+const begin = async (run: Run, runner: SessionRunner, { slices: sliceIDs, checks }: Asked): Promise<string> => {
+  const reviewer = runner.squad.agents.find(isReviewer);
+  if (reviewer === undefined) throw new Error(`Expected a reviewer in squad ${runner.squad.id}, got none.`);
   const sessionID = newID("ses");
   const data = {
     sessionID,

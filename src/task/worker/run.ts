@@ -31,10 +31,10 @@ export const createRunTask =
     });
 
 const move = async (run: Run): Promise<void> => {
-  const crew = await createSessionRunner(run);
+  const runner = await createSessionRunner(run);
   for (;;) {
     run.signal.throwIfAborted();
-    const step = crew.nextStep();
+    const step = runner.nextStep();
     // Steps that read the files or end the Task must not run next to background commands.
     if (step.kind !== "turn" && step.kind !== "recover") await run.background.end();
     switch (step.kind) {
@@ -44,7 +44,7 @@ const move = async (run: Run): Promise<void> => {
         await reopenWorkspace(run);
         break;
       case "recover":
-        await crew.recoverOrchestrator();
+        await runner.recoverOrchestrator();
         break;
       case "baseline":
         await baseline(run, step.checks);
@@ -54,7 +54,7 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "turn":
         run.leaveLandingTurn();
-        await crew.orchestrate(step.last);
+        await runner.orchestrate(step.last);
         break;
       case "wait":
         return;
@@ -71,7 +71,7 @@ const move = async (run: Run): Promise<void> => {
         await feedback(run, step.failed);
         break;
       case "review":
-        await review(run, crew, step);
+        await review(run, runner, step);
         break;
       case "revise":
         await revise(run, step.slices, step.failed);
@@ -80,7 +80,7 @@ const move = async (run: Run): Promise<void> => {
         await accept(run);
         break;
       case "land":
-        await land(run, crew.retries());
+        await land(run, runner.retries());
         break;
       case "install":
         await install(run, run.manager);
