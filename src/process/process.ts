@@ -32,6 +32,9 @@ export interface Processes {
   /** A path of this machine as the Task's commands see it; unchanged if it is not one of the Task's files. */
   pathInSandbox(place: SandboxPlace, path: string): string;
 
+  /** Where commands find a program of the service's own; undefined if this service was given none of that name. */
+  program(name: string): string | undefined;
+
   /** Closes the sandboxes of a Task whose run ends, with everything in them. */
   closeSandboxes(taskID: string): Promise<void>;
 
@@ -64,6 +67,8 @@ export type Command = {
   signal: AbortSignal;
   /** Called with each piece of output, also those that are not kept. */
   onOutput?: (text: string) => void;
+  /** Standard output as bytes while it comes, whole: `keepBytes` does not bound it. */
+  onStdout?: (chunk: Buffer) => void;
   /** Overrides the network setting of the sandbox. */
   network?: boolean;
   /** Runs in a separate sandbox of this name, next to the Task's own. It is closed when its last command ends. */

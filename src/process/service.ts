@@ -190,6 +190,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
       }
     },
+    program: (name) => sandbox.programs[name],
     pathInSandbox: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
     closeSandboxes: (taskID) => boxes.shut(taskID),
     killAll,

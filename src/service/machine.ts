@@ -1,4 +1,5 @@
 import { homedir } from "node:os";
+import { rgPath } from "@vscode/ripgrep";
 import type { Config } from "../config/config.ts";
 import { findBrowser } from "../check/browser/find.ts";
 import type { Sandbox } from "../process/sandbox/sandbox.ts";
@@ -14,6 +15,7 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
     home: config.env["HOME"] ?? homedir(),
     env: config.env,
     dataDir: config.dataDir,
+    programs: { rg: rgPath },
   });
 
 export const catalogOf = ({ agents }: Config, dataDir: string | undefined): Catalog =>

@@ -9,7 +9,7 @@ import type { Prepared, Project, Workspace } from "./workspace.ts";
 export const inPlace = (
   prepared: Prepared,
   gitOptions: CreateGitOptions,
-  commands: Pick<Workspace, "files" | "run" | "startInteractive" | "prepareSandbox">,
+  commands: Pick<Workspace, "files" | "run" | "runProgram" | "startInteractive" | "prepareSandbox">,
 ): Workspace => {
   const found = findRepository(prepared.root);
   const toplevel = typeof found === "string" ? prepared.root : found.toplevel;

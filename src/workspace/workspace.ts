@@ -40,6 +40,9 @@ export type PrepareRequest = {
 /** Data of the event `workspace.prepared`. A restarted service opens a workspace from this record alone. */
 export type Prepared = EventData["workspace.prepared"];
 
+/** `path`: where it is on this machine, for sandboxes that show this machine's files. */
+export type Program = { name: string; path: string };
+
 /** The files of one Task, or of one fork of a Task. "Worktrees only": rejects where the Task works in place. */
 export interface Workspace {
   readonly prepared: Prepared;
@@ -58,6 +61,11 @@ export interface Workspace {
    * record until it has ended, so that a restarted service can end what a killed one left.
    */
   run(command: Command): Promise<CommandResult>;
+  /**
+   * Runs a program of the service's own over the files, in the same sandbox as the commands and never outside it, because
+   * an agent shapes what the program reads. Like `run`, but without waiting for the operator's setup.
+   */
+  runProgram(program: Program, args: readonly string[], command: Omit<Command, "run">): Promise<CommandResult>;
   /** Starts opening the sandbox in the background, to save the first command the wait. */
   prepareSandbox(): void;
   /** Starts a program whose input and output stay open; its process group is on record like a command's. */

@@ -1,6 +1,7 @@
 import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { rgPath } from "@vscode/ripgrep";
 import { selfTest } from "../../src/process/sandbox/self-test.ts";
 import {
   processGroupSandbox,
@@ -21,10 +22,10 @@ process.once("exit", () => rmSync(scratch, { recursive: true, force: true }));
 const candidates = (): Sandbox[] => {
   if (process.platform !== "linux") return [];
   const bwrap = findProgram("bwrap", path);
-  const options = { path, home: process.env["HOME"] ?? "/root", paths: [], dataDir: scratch };
+  const options = { path, home: process.env["HOME"] ?? "/root", paths: [], dataDir: scratch, programs: { rg: rgPath } };
   return [
     ...(bwrap === undefined ? [] : [bubblewrapSandbox(options, false, bwrap)]),
-    ...(findProgram("unshare", path) === undefined ? [] : [namespaceSandbox(path, true)]),
+    ...(findProgram("unshare", path) === undefined ? [] : [namespaceSandbox(path, true, options.programs)]),
   ];
 };
 

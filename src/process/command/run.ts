@@ -120,7 +120,10 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
         },
         output(from, chunk) {
           output.add(chunk);
-          if (from === "stdout") stdout.add(chunk);
+          if (from === "stdout") {
+            stdout.add(chunk);
+            command.onStdout?.(chunk);
+          }
           command.onOutput?.(decoders[from].write(chunk));
         },
         exit(code) {

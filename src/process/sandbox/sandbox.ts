@@ -36,6 +36,8 @@ export type Sandbox = {
   note: string | undefined;
   /** Environment variables for the toolchains that it makes readable. */
   env: Readonly<Record<string, string>>;
+  /** Programs of the service by name, where commands find them. */
+  programs: Readonly<Record<string, string>>;
   /** The command line that opens a sandbox; undefined in tier 3. */
   wrap: ((request: SandboxRequest) => string[]) | undefined;
 };
@@ -46,6 +48,8 @@ export type Machine = MachineEnvironment & {
   dataDir: string;
   /** Further read-only folders. */
   paths: readonly string[];
+  /** Programs of the service that run over a Task's files like its commands: absolute paths by name. */
+  programs?: Readonly<Record<string, string>>;
 };
 
 export const processGroupSandbox: Sandbox = {
@@ -54,12 +58,14 @@ export const processGroupSandbox: Sandbox = {
   network: true,
   note: undefined,
   env: {},
+  programs: {},
   wrap: undefined,
 };
 
-/** Paths inside a sandbox: its pipes, and its first program. */
+/** Paths inside a sandbox: its pipes, its first program, and the service's own programs. */
 const ioAt = "/run/sortie/io";
 const bashAt = "/run/sortie/bash";
+const programAt = (name: string) => `/run/sortie/bin/${name}`;
 
 export const findProgram = (name: string, path: string): string | undefined =>
   path
@@ -74,7 +80,7 @@ export const bubblewrapSandbox = (
   bwrap: string,
   without: readonly string[] = [],
 ): Sandbox => {
-  const { path, home, paths, dataDir } = options;
+  const { path, home, paths, dataDir, programs = {} } = options;
   const hidden = [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
   const moved = movedTools(options);
   const own = systemMounts({ path, home, paths, hidden: [...new Set(hidden)], moved });
@@ -86,6 +92,7 @@ export const bubblewrapSandbox = (
     network,
     note: undefined,
     env: toolEnv(options, network),
+    programs: Object.fromEntries(Object.keys(programs).map((name) => [name, programAt(name)])),
     wrap: ({ place, folder, command, cwd, network: asked = network, extra = [] }) =>
       bubblewrapArguments(
         {
@@ -95,7 +102,12 @@ export const bubblewrapSandbox = (
           folder,
           network: asked,
           cwd,
-          extra: [...extra, { kind: "ro", from: folder, to: ioAt }, { kind: "ro", from: first, to: bashAt }],
+          extra: [
+            ...extra,
+            { kind: "ro", from: folder, to: ioAt },
+            { kind: "ro", from: first, to: bashAt },
+            ...Object.entries(programs).map(([name, from]): Mount => ({ kind: "ro", from, to: programAt(name) })),
+          ],
           command: [bashAt, "--norc", "--noprofile", ...command(ioAt)],
         },
         without,
@@ -118,7 +130,7 @@ const bashCopy = (path: string, dataDir: string): string => {
   return copy;
 };
 
-export const namespaceSandbox = (path: string, network: boolean): Sandbox => {
+export const namespaceSandbox = (path: string, network: boolean, programs: Sandbox["programs"] = {}): Sandbox => {
   const unshare = findProgram("unshare", path) ?? "unshare";
   const bash = findProgram("bash", path) ?? "/bin/bash";
   const setpriv = findProgram("setpriv", path);
@@ -131,6 +143,7 @@ export const namespaceSandbox = (path: string, network: boolean): Sandbox => {
     network,
     note: undefined,
     env: {},
+    programs,
     wrap: ({ command, folder, network: asked = network }) => [
       ...withParent,
       unshare,

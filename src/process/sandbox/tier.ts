@@ -67,7 +67,7 @@ const tryNamespace = async (options: SandboxOptions): Promise<Sandbox | undefine
   // Without a loopback interface most tests of servers would fail, so the network stays on then.
   const off = options.network !== true && findProgram("ip", path) !== undefined;
   for (const network of off ? [false, true] : [true]) {
-    const sandbox = namespaceSandbox(path, network);
+    const sandbox = namespaceSandbox(path, network, options.programs);
     const tried = await selfTest(sandbox, path);
     if (!tried.ok) continue;
     if (network || (await loopbackComesUp(sandbox, path))) return sandbox;
@@ -103,7 +103,7 @@ export const findSandbox = async (options: SandboxOptions): Promise<Sandbox> => 
       78,
       `A sandbox is required (${options.source}), and there is none: ${first.why}. Or set SERVICE_SANDBOX=auto to accept a weaker one.`,
     );
-  const found = (await tryNamespace(options)) ?? processGroupSandbox;
+  const found = (await tryNamespace(options)) ?? { ...processGroupSandbox, programs: options.programs ?? {} };
   if (options.network === false && found.network)
     throw new StartError(
       78,

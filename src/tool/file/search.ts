@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { FileRefused, type Files } from "../../workspace/file/files.ts";
 import { noOutput } from "./read.ts";
-import { type Group, groupsOf, ripgrep } from "./ripgrep.ts";
+import { type Group, groupsOf, searchFiles, searchText } from "./ripgrep.ts";
 import { answer, failed, maxOutput, ok, outputPath, shown } from "../result.ts";
 import { type Tool, type ToolResult, builtinOnly } from "../tool.ts";
 
@@ -43,14 +43,14 @@ export const search: Tool<Input> = {
         const { pattern, literal, context: around } = query;
         const plain = { pattern, mode, ...(literal === undefined ? {} : { literal }) };
         const options = optionsOf(around === undefined ? plain : { ...plain, context: around });
-        const found = await ripgrep(files.root, [...options, "-"], context.signal, kept);
+        const found = await searchText(kept, options, context.signal);
         if (found.error !== undefined) return failed(found.error);
         const groups = groupsOf(found.output, mode).map((group) => ({ ...group, path: query.path ?? "" }));
         return render(groups, query, found.stopped);
       }
       const path = query.path === undefined ? "" : await within(files, query.path);
       const options = [...optionsOf(query), "--", path === "" ? "./" : `./${path}`];
-      const found = await ripgrep(files.root, options, context.signal);
+      const found = await searchFiles(context.workspace, options, context.signal);
       if (found.error !== undefined) return failed(found.error);
       return render(await allowed(files, groupsOf(found.output, mode)), { ...query, path }, found.stopped);
     }),

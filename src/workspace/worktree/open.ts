@@ -1,3 +1,4 @@
+import { shellQuote } from "../../shell-quote.ts";
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
@@ -22,7 +23,7 @@ import { findRepository, looseCommit } from "../git/repository.ts";
 import { branchOf, hasReftable, type WorktreeFolder } from "./create.ts";
 import { openFolder } from "../file/folder.ts";
 import { WorkspaceLost } from "../error.ts";
-import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.ts";
+import type { Prepared, PrepareRequest, Program, Project, Workspace } from "../workspace.ts";
 
 /**
  * Creates and opens one Task's files, and repairs them after a kill: a worktree under the data folder on the branch
@@ -104,6 +105,8 @@ export const createWorktrees = (deps: {
     return inPlace(prepared, gitOptions, {
       files: createFiles(prepared.root, isProtected),
       run: (command) => runInside(taskID, prepared.root, command, mounted),
+      runProgram: (program, args, command) =>
+        runInside(taskID, prepared.root, { ...command, run: textOf(program, args) }, mounted),
       startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
     });
@@ -130,6 +133,10 @@ export const createWorktrees = (deps: {
     const output = `Expected a folder inside ${root}, got ${real}.`;
     return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
   };
+
+  /** Bash that becomes the program. */
+  const textOf = ({ name, path }: Program, args: readonly string[]): string =>
+    `exec ${[processes.program(name) ?? path, ...args].map(shellQuote).join(" ")}`;
 
   const workspaceOf = async (
     taskID: string,
@@ -166,6 +173,8 @@ export const createWorktrees = (deps: {
       git,
       dependencies,
       run: (command) => runInside(taskID, prepared.root, command, mounted),
+      runProgram: (program, args, command) =>
+        runInside(taskID, prepared.root, { ...command, run: textOf(program, args) }, mounted),
       startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
       async commit(message) {
