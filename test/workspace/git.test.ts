@@ -129,6 +129,24 @@ const vectors: Record<string, () => void> = {
     plain("config", "commit.gpgSign", "true");
     plain("config", "gpg.program", payload("gpg-program"));
   },
+  "gpg-ssh-program": () => {
+    plain("config", "gpg.format", "ssh");
+    plain("config", "user.signingKey", "key::ssh-ed25519 AAAA");
+    plain("config", "commit.gpgSign", "true");
+    plain("config", "format.pretty", "%G?");
+    plain("config", "gpg.ssh.program", payload("gpg-ssh-program"));
+  },
+  "gpg-x509-program": () => {
+    plain("config", "gpg.format", "x509");
+    plain("config", "commit.gpgSign", "true");
+    plain("config", "gpg.x509.program", payload("gpg-x509-program"));
+  },
+  // Run by git 2.54 and newer.
+  "hook-by-config": () => {
+    plain("config", "hook.evil.command", payload("hook-by-config"));
+    plain("config", "--add", "hook.evil.event", "post-commit");
+    plain("config", "--add", "hook.evil.event", "post-index-change");
+  },
   "merge-driver": () => attribute("merge=evil", "merge.evil.driver", `${payload("merge-driver")} %A`),
 };
 

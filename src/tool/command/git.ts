@@ -142,8 +142,28 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
       return ok(`Restored ${paths.map(shown).join(", ")} from HEAD.`);
     }
     case "add": {
-      await repository.run(["add", "--", ...paths], { signal });
-      return ok(`Added ${paths.map(shown).join(", ")}.`);
+      // git would look into them, and run what their own configuration names.
+      const known = [
+        ...new Set([
+          ...(await gitlinksIn(repository, ["HEAD"], signal)),
+          ...(await gitlinksIn(repository, [], signal)),
+        ]),
+      ];
+      const except = known.map((path) => `:(exclude,literal)${path}`);
+      const wanted = paths.filter((path) => !known.some((link) => path === link || path.startsWith(`${link}/`)));
+      if (wanted.length === 0)
+        return failed(`Expected paths outside of submodules, got ${paths.map(shown).join(", ")}.`);
+      await repository.run(["add", "--", ...wanted.map((path) => `:(literal)${path}`), ...except], {
+        signal,
+        env: { GIT_LITERAL_PATHSPECS: "0" },
+      });
+      const made = (await gitlinksIn(repository, [], signal)).filter((path) => !known.includes(path));
+      if (made.length === 0) return ok(`Added ${wanted.map(shown).join(", ")}.`);
+      await repository.run(["update-index", "--force-remove", "-z", "--stdin"], {
+        signal,
+        input: Buffer.from(made.map((path) => `${path}\0`).join("")),
+      });
+      return failed(`A Git repository inside the project cannot be added: ${made.map(shown).join(", ")}.`);
     }
     case "commit": {
       const only = paths.length === 0 ? [] : ["--", ...paths];
@@ -160,6 +180,13 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
 };
 
 const maxHidden = 200;
+
+/** Paths that are submodules: in a commit, or in the index where none is given. */
+const gitlinksIn = async (repository: Git, commit: string[], signal: AbortSignal): Promise<string[]> => {
+  const list = commit.length === 0 ? ["ls-files", "-s", "-z"] : ["ls-tree", "-r", "-z", ...commit];
+  const { stdout } = await repository.run(list, { signal, ok: [0, 128] });
+  return namesIn(stdout).flatMap((line) => (line.startsWith("160000 ") ? [line.slice(line.indexOf("\t") + 1)] : []));
+};
 
 /**
  * Accepts only commits, on both sides of a range: an object name of a file's content would show it whatever its name.

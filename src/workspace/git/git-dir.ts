@@ -27,12 +27,13 @@ export const locateGit = (toplevel: string, known?: string): GitDirs => {
 /**
  * Settings with programs that git would run on files. They are blanked one by one, since git has no wildcard for it.
  */
-const harmful = /^(filter\..*\.(clean|smudge|process|required)|diff\..*\.(command|textconv)|merge\..*\.driver)$/s;
+const harmful =
+  /^(filter\..*\.(clean|smudge|process|required)|diff\..*\.(command|textconv)|merge\..*\.driver|hook\..*\.command)$/s;
 
 /**
  * Sections that can hold such settings, or include other files. Deliberately matches too much rather than too little.
  */
-const suspicious = /\[\s*(filter|diff|merge|include)/i;
+const suspicious = /\[\s*(filter|diff|merge|hook|include)/i;
 
 type Known = { stamp: string; keys: readonly string[] };
 const known = new Map<string, Known>();

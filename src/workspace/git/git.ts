@@ -93,9 +93,15 @@ const settings = [
   "tag.gpgSign=false",
   "log.showSignature=false",
   "gpg.program=/bin/false",
+  "gpg.openpgp.program=/bin/false",
+  "gpg.ssh.program=/bin/false",
+  "gpg.ssh.defaultKeyCommand=/bin/false",
+  "gpg.x509.program=/bin/false",
   "core.alternateRefsCommand=",
   "protocol.allow=never",
   "submodule.recurse=false",
+  // Otherwise status, diff and commit start git inside a submodule, whose own configuration names programs.
+  "diff.ignoreSubmodules=all",
   "safe.bareRepository=explicit",
   "gc.auto=0",
   "maintenance.auto=false",
@@ -170,7 +176,12 @@ const blanking = (keys: readonly string[]): Record<string, string> => {
 };
 
 /** A blank merge driver would take one side and report success; one that fails leaves a visible conflict. */
-const harmless = (key: string) => (key.endsWith(".required") ? "false" : key.endsWith(".driver") ? "/bin/false" : "");
+const harmless = (key: string): string => {
+  if (key.endsWith(".required")) return "false";
+  if (key.endsWith(".driver")) return "/bin/false";
+  // Hooks by configuration (git 2.54) are commands of a shell; one that fails would stop what git does.
+  return key.startsWith("hook.") ? ":" : "";
+};
 
 /** Runs one git process with exactly this environment and these arguments. */
 export const runGit = (
