@@ -64,7 +64,7 @@ describe.each((await sandboxesHere()).map((sandbox) => ({ sandbox, tier: sandbox
       await using lab = await open(sandbox);
       const found = await searchFiles(lab.workspace, args("./a.txt"), never);
       expect(found).toMatchObject({ stopped: undefined, error: undefined });
-      expect(found.output.toString()).toBe(`./a.txt\0${1}:inside ${secret}\n`);
+      expect(found.output.toString()).toBe(`./a.txt\u00001:inside ${secret}\n`);
     });
 
     test.runIf(tier === 1)(
