@@ -9,14 +9,14 @@ import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Webhooks } from "../webhook/service.ts";
-import { type Auth, createAuth, unauthorized } from "./guard/auth.ts";
+import { type Auth, createAuth, isGuess, unauthorized } from "./guard/auth.ts";
 import { createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
 import type { Timing } from "./stream/subscriber.ts";
 import { guard, type GuardPolicy, pathOf } from "./guard/request.ts";
 import { createRunOnce, type RunOnce, createAnswerOnce } from "./request/idempotency.ts";
 import { createDocument } from "./openapi.ts";
-import { createRates } from "./guard/rate-limit.ts";
+import { createLogins, createRates } from "./guard/rate-limit.ts";
 import {
   type HttpAnswer,
   answer,
@@ -57,7 +57,7 @@ export type AppDeps = {
   auth: Auth;
   allowedHosts: readonly string[];
   allowedOrigins: readonly string[];
-  /** The service listens on this machine only, so there are no rate limits. */
+  /** The service listens on this machine only, so there are no rate limits but that of failed log-ins. */
   loopback: boolean;
   health(): Health | Promise<Health>;
   models(): Models | Promise<Models>;
@@ -80,8 +80,8 @@ export type AppDeps = {
 };
 
 export type App = {
-  /** The listener for node:http. */
-  listener(incoming: IncomingMessage, outgoing: ServerResponse): void;
+  /** The listener for node:http. Whether the request passed the guards; one that did not is answered already. */
+  listener(incoming: IncomingMessage, outgoing: ServerResponse): boolean;
   /** Ends every event stream; readers reconnect by themselves. */
   closeStreams(): void;
   openStreams(): number;
@@ -122,7 +122,9 @@ export const createApp = (deps: AppDeps): App => {
   const bodies = createBodies(limits);
   const runOnce = createRunOnce(deps.store);
   const handlers = createHandlers(deps, streams, runOnce);
-  const rates = deps.loopback ? undefined : createRates(limits, deps.now ?? Date.now);
+  const now = deps.now ?? Date.now;
+  const rates = deps.loopback ? undefined : createRates(limits, now);
+  const logins = createLogins(now);
   const mcp = createMcpEndpoint({
     ...deps,
     user: deps.auth.username,
@@ -200,11 +202,14 @@ export const createApp = (deps: AppDeps): App => {
     if (preflight) return "preflight";
     if (authenticated !== undefined) {
       const header = incoming.headers.authorization;
-      rates?.authenticate(entry.address);
+      // What carries no guess is answered, and not counted.
+      if (!isGuess(header)) throw unauthorized(header);
+      logins.attempt(entry.address, incoming.socket);
       if (!authenticated(header)) {
-        rates?.failed(entry.address);
+        logins.failed(entry.address, incoming.socket);
         throw unauthorized(header);
       }
+      logins.succeeded(incoming.socket);
     }
     rates?.request(entry.address);
     if (incoming.method === "POST" && begins.has(pathOf(incoming.url ?? ""))) rates?.create(entry.address);
@@ -221,14 +226,15 @@ export const createApp = (deps: AppDeps): App => {
       try {
         if (enter(incoming, entry) === "preflight") {
           outgoing.writeHead(204, entry.headers).end();
-          return;
+          return false;
         }
       } catch (error) {
         send(outgoing, entry, failureOf(error, entry.requestID, log));
         drain(incoming);
-        return;
+        return false;
       }
       void serve(incoming, outgoing, entry);
+      return true;
     },
     closeStreams() {
       mcp.close();

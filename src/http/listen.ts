@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import { createConnection, type Socket } from "node:net";
 import { type ErrorCode, StartError } from "../error.ts";
 import type { App } from "./app.ts";
+import { connectionLimits, createConnections } from "./guard/connection.ts";
 import { isAllowed, peerUser } from "./guard/peer-user.ts";
 import { failure, openEntry, send } from "./response/response.ts";
 
@@ -26,7 +27,10 @@ export type Address = {
   host: string;
   port: number;
   socket?: string | undefined;
-  /** Refuses connections of other users of this machine; checked once per connection. */
+  /**
+   * Refuses connections of other users of this machine; checked once per connection. A Unix socket refuses them by the
+   * mode of its file.
+   */
   sameUser?: boolean;
 };
 
@@ -41,29 +45,34 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
     maxHeaderSize: 16 * 1024,
     headersTimeout: 10_000,
     requestTimeout: 120_000,
-    keepAliveTimeout: 5_000,
+    // Longer than proxies keep theirs (60 s), so that none sends a request on a connection that is being closed.
+    keepAliveTimeout: 65_000,
     connectionsCheckingInterval: 500,
     noDelay: true,
   });
-  server.maxConnections = 256;
-  const sockets = new Set<Socket>();
+  // Above this Node drops the newest, whoever it is; `connections` keeps clear of that by closing others before.
+  server.maxConnections = 2 * connectionLimits.crowd;
+  const connections = createConnections();
   const strangers = new WeakSet<Socket>();
   server.on("connection", (opened) => {
-    if (sameUser && !isAllowed(peerUser(opened), process.getuid?.())) strangers.add(opened);
-    sockets.add(opened);
-    opened.once("close", () => sockets.delete(opened));
+    if (sameUser && socket === undefined && !isAllowed(peerUser(opened), process.getuid?.())) strangers.add(opened);
+    connections.opened(opened);
   });
-  const counts = new WeakMap<Socket, number>();
-  server.on("request", (incoming, outgoing) => {
-    // Node's `maxRequestsPerSocket` only announces `close` and then answers 503; this really closes.
-    const count = (counts.get(incoming.socket) ?? 0) + 1;
-    counts.set(incoming.socket, count);
-    if (count >= requestsPerSocket) outgoing.shouldKeepAlive = false;
+  const take = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
     if (strangers.has(incoming.socket)) return refuse(outgoing, 403, strangerWords, incoming, "origin_not_allowed");
-    app.listener(incoming, outgoing);
-  });
+    const connection = connections.of(incoming.socket);
+    // Closed a moment ago.
+    if (connection === undefined) return void incoming.socket.destroy();
+    // Node's `maxRequestsPerSocket` only announces `close` and then answers 503; this really closes.
+    connection.requests += 1;
+    if (connection.requests >= requestsPerSocket) outgoing.shouldKeepAlive = false;
+    if (!app.listener(incoming, outgoing)) return;
+    connections.passed(connection);
+    outgoing.once("close", () => connections.answered(connection));
+  };
+  server.on("request", take);
   // The 100 is written by request/body.ts, only for a body that will be read.
-  server.on("checkContinue", (incoming, outgoing) => app.listener(incoming, outgoing));
+  server.on("checkContinue", take);
   server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
     refuse(outgoing, 417, `Expected no Expect header but 100-continue, got another.`, incoming),
   );
@@ -89,13 +98,14 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
       app.closeStreams();
       server.closeIdleConnections();
       // Connections that were opened ahead and never used; Node does not count them as idle.
-      for (const opened of sockets) if (opened.bytesRead === 0) opened.destroy();
+      for (const opened of connections.all()) if (opened.bytesRead === 0) opened.destroy();
       const timer = setTimeout(() => server.closeAllConnections(), graceMs);
       // Answers that end now leave idle connections behind, which would keep the server open.
       const sweep = setInterval(() => server.closeIdleConnections(), 50);
       await closed;
       clearTimeout(timer);
       clearInterval(sweep);
+      connections.stop();
     },
   };
 };

@@ -23,6 +23,9 @@ export const createAuth = ({ username, password }: Auth): ((header: string | und
   };
 };
 
+/** Whether a header has the form of Basic credentials; what has not can be no try at the password. */
+export const isGuess = (header: string | undefined): header is string => form.test(header ?? "");
+
 const form = /^basic ([A-Za-z0-9+/]+={0,2})$/i;
 
 export const unauthorized = (header: string | undefined): ServiceError =>

@@ -1,25 +1,69 @@
 import { readFileSync } from "node:fs";
-import type { Socket } from "node:net";
+import { isIPv4, type Socket } from "node:net";
 
 /**
  * Finds the user at the other end of a loopback connection in the kernel's connection table. Linux only, opt-in
- * (SERVICE_SAME_USER): without it and without a password, any user of the machine can call the service.
+ * (SERVICE_SAME_USER): without it and without a password, any user of the machine can call the service. A Unix socket
+ * needs none of this: its file is for its owner alone.
  */
 
 const tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+const established = "01";
 
-/** The user id that owns the peer's socket; undefined when the table has no entry. */
-export const peerUser = ({ remotePort, localPort }: Socket, read = readFileSync): number | undefined => {
-  if (remotePort === undefined || localPort === undefined) return undefined;
+type Ends = Pick<Socket, "remoteAddress" | "remotePort" | "localAddress" | "localPort">;
+
+/**
+ * The user id that owns the peer's socket; undefined when the table has no such entry. Both whole addresses count, since
+ * a port alone may be used from many addresses of 127.0.0.0/8, and so does the state: what has ended stands in the table
+ * as root's, whoever's it was, and so does what no process holds, whose inode is 0.
+ */
+export const peerUser = (ends: Ends, read: (path: string, form: "latin1") => string = readFileSync) => {
+  const peer = endOf(ends.remoteAddress, ends.remotePort);
+  const own = endOf(ends.localAddress, ends.localPort);
+  if (peer === undefined || own === undefined) return undefined;
   for (const table of tables)
-    for (const line of read(table, "latin1").split("\n").slice(1)) {
-      const [, local = "", remote = "", , , , , uid] = line.trim().split(/\s+/);
-      if (portOf(local) === remotePort && portOf(remote) === localPort) return Number(uid);
+    for (const line of rowsOf(read, table)) {
+      const [, local = "", remote = "", state, , , , uid, , inode = "0"] = line.trim().split(/\s+/);
+      if (state === established && inode !== "0" && plain(local) === peer && plain(remote) === own) return Number(uid);
     }
   return undefined;
 };
 
-const portOf = (address: string): number => Number.parseInt(address.slice(address.lastIndexOf(":") + 1), 16);
+/** A machine without IPv6 has no second table. */
+const rowsOf = (read: (path: string, form: "latin1") => string, table: string): string[] => {
+  try {
+    return read(table, "latin1").split("\n").slice(1);
+  } catch {
+    return [];
+  }
+};
+
+/** An address and port as the tables write them: 32-bit words in the machine's order, an IPv4 address as one word. */
+const endOf = (address: string | undefined, port: number | undefined): string | undefined => {
+  if (address === undefined || port === undefined) return undefined;
+  const bytes = bytesOf(address.replace(/%.*$/, ""));
+  if (bytes === undefined) return undefined;
+  if (littleEndian) bytes.swap32();
+  return plain(`${bytes.toString("hex").toUpperCase()}:${port.toString(16).toUpperCase().padStart(4, "0")}`);
+};
+
+const littleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+const bytesOf = (address: string): Buffer | undefined => {
+  if (isIPv4(address)) return Buffer.from(address.split(".").map(Number));
+  // The parser of URLs knows every spelling of an IPv6 address, and gives one.
+  const written = URL.parse(`http://[${address}]/`)?.hostname.slice(1, -1);
+  if (written === undefined) return undefined;
+  const [head = "", tail] = written.split("::");
+  const words = (part: string) => (part === "" ? [] : part.split(":"));
+  const [before, after] = [words(head), words(tail ?? "")];
+  const all = [...before, ...Array.from({ length: 8 - before.length - after.length }, () => "0"), ...after];
+  return Buffer.from(all.map((word) => word.padStart(4, "0")).join(""), "hex");
+};
+
+/** An IPv4 address in the clothes of IPv6 (::ffff:a.b.c.d) as the IPv4 address: the two ends may differ in that. */
+const plain = (end: string): string => (end.startsWith(mapped) ? end.slice(mapped.length) : end);
+const mapped = littleEndian ? "0000000000000000FFFF0000" : "00000000000000000000FFFF";
 
 /** The service's own user and root are allowed. */
 export const isAllowed = (uid: number | undefined, own: number | undefined): boolean =>

@@ -1,12 +1,20 @@
 import { ServiceError } from "../../error.ts";
 import type { Limits } from "../../protocol/limit.ts";
 
+/**
+ * Failed log-ins per client, on every bind: behind a reverse proxy loopback is where guesses come from. While a client is
+ * shut out, its credentials are not looked at, right ones neither, or guesses would go on. Only a connection whose last
+ * credentials were right goes on, so that whoever is in stays in.
+ */
+export interface Logins {
+  /** Throws 429 when the client has failed too often; called before the credentials are looked at. */
+  attempt(address: string, connection: object): void;
+  failed(address: string, connection: object): void;
+  succeeded(connection: object): void;
+}
+
 /** Token buckets per client address, used where the service listens beyond this machine. `limits` define the rates. */
 export interface Rates {
-  /** Throws 429 when the address has failed to authenticate too often; called before the credentials are looked at. */
-  authenticate(address: string): void;
-  /** Counts a failed authentication. */
-  failed(address: string): void;
   /** Counts a request; throws 429 above the rate. */
   request(address: string): void;
   /** Counts a request that starts work; throws 429 above the rate. */
@@ -19,18 +27,42 @@ const failuresPerMinute = 10;
 /** Above this many clients, those whose buckets are full again are forgotten. */
 const clients = 10_000;
 
+export const createLogins = (now: () => number): Logins => {
+  const failures = buckets(failuresPerMinute / 60, failuresPerMinute, now);
+  const inside = new WeakSet<object>();
+  return {
+    attempt(address, connection) {
+      if (inside.has(connection)) return;
+      const client = clientOf(address);
+      if (failures.left(client) < 1)
+        throw limited(`at most ${failuresPerMinute} failed authentications a minute`, failures.wait(client));
+    },
+    failed(address, connection) {
+      inside.delete(connection);
+      failures.take(clientOf(address));
+    },
+    succeeded(connection) {
+      inside.add(connection);
+    },
+  };
+};
+
+/** All of loopback is one client, and so is an IPv6 network of 64 bits: both have addresses for as many guesses as one likes. */
+const clientOf = (address: string): string => {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
+  if (plain.startsWith("127.") || plain === "::1") return "loopback";
+  if (!plain.includes(":")) return plain;
+  const [head = "", tail = ""] = plain.split("::");
+  const before = head === "" ? [] : head.split(":");
+  const after = tail === "" ? [] : tail.split(":");
+  const zeros = Array.from({ length: Math.max(0, 8 - before.length - after.length) }, () => "0");
+  return [...before, ...zeros, ...after].slice(0, 4).join(":");
+};
+
 export const createRates = (limits: Limits, now: () => number): Rates => {
   const requests = buckets(limits.requestsPerSecond, limits.requestsBurst, now);
   const creates = buckets(limits.createsPerSecond, limits.createsBurst, now);
-  const failures = buckets(failuresPerMinute / 60, failuresPerMinute, now);
   return {
-    authenticate(address) {
-      if (failures.left(address) < 1)
-        throw limited(`at most ${failuresPerMinute} failed authentications a minute`, failures.wait(address));
-    },
-    failed(address) {
-      failures.take(address);
-    },
     request(address) {
       if (!requests.take(address))
         throw limited(`at most ${limits.requestsPerSecond} requests a second`, requests.wait(address));
