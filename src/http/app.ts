@@ -14,7 +14,7 @@ import { createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
 import type { Timing } from "./stream/subscriber.ts";
 import { guard, type GuardPolicy, pathOf } from "./guard/request.ts";
-import { createRunOnce, type RunOnce, createAnswerOnce } from "./request/idempotency.ts";
+import { createRunOnce, type RealPath, type RunOnce, createAnswerOnce } from "./request/idempotency.ts";
 import { createDocument } from "./openapi.ts";
 import { createLogins, createRates } from "./guard/rate-limit.ts";
 import {
@@ -72,6 +72,7 @@ export type AppDeps = {
    * `directory_not_allowed`.
    */
   project(directory: string): Promise<string>;
+  realPath: RealPath;
   log: Log;
   version: string;
   /** Milliseconds, for the token buckets. */
@@ -145,7 +146,7 @@ export const createApp = (deps: AppDeps): App => {
     ...(Object.entries(routes) as [OperationID, Route][]).map(([operationID, route]) => ({
       method: route.method,
       path: route.path,
-      value: createServe(route, deps.auth.username, bodies, handlers[operationID]),
+      value: createServe(route, deps.auth.username, bodies, deps.realPath, handlers[operationID]),
     })),
     ...files.map((file) => ({ method: "GET", ...file })),
     { method: "POST", path: mcpPath, value: mcp.serve },

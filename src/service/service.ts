@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { realpath } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createArchiver } from "../archive/service.ts";
 import { type Config, isLoopback } from "../config/config.ts";
 import { isMission, type Recorded } from "../domain/event.ts";
@@ -280,6 +281,7 @@ export const createService = async (
       metrics: metrics.text,
       draining: () => draining,
       project: async (directory) => (await workspaces.inspect(directory)).project,
+      realPath: (directory) => realpath(directory).catch(() => resolve(directory)),
       version,
       log,
     });

@@ -18,7 +18,7 @@ import {
 
 /** The MCP tools for Missions: start or steer one, see its status. */
 
-export const createMissionTools = ({ missions, routes, limits, runOnce, user }: ToolDeps): Tool[] => {
+export const createMissionTools = ({ missions, routes, limits, runOnce, user, realPath }: ToolDeps): Tool[] => {
   const wake = describeFields(routes["mission.wake"].body, {
     missionID: "Of a Mission that goes on, or the name of a new one. Absent: a new Mission",
     text: "The whole goal of a new Mission, with constraints and how to tell that it is reached; or more direction",
@@ -43,7 +43,7 @@ export const createMissionTools = ({ missions, routes, limits, runOnce, user }: 
       async run({ directory: given, idempotencyKey: key, ...body }, caller) {
         const place = placeOf(given, caller);
         checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
-        const once = onceOf(user, "mission_wake", key, place, body);
+        const once = await onceOf({ user, realPath }, "mission_wake", key, place, body);
         const { body: woken, replayed } = await runOnce(once, () => missions.wake(place, body, once));
         return {
           missionID: woken.missionID,

@@ -29,7 +29,7 @@ const known = (id: string): string => {
   return id;
 };
 
-export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user }: ToolDeps): Tool[] => {
+export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, realPath }: ToolDeps): Tool[] => {
   const lastWords = async (id: string): Promise<string | undefined> => {
     const [event] = await store.read(id, { types: ["task.settled"], last: true, limit: 1 });
     return event?.type === "task.settled" ? loadText(store.blobs, event.data.summary) : undefined;
@@ -84,7 +84,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user }:
         const place = placeOf(given, caller);
         const body = { ...rest, source };
         checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
-        const once = onceOf(user, "task_create", key, place, body);
+        const once = await onceOf({ user, realPath }, "task_create", key, place, body);
         const { body: made, replayed } = await runOnce(once, () => tasks.create(place, body, once));
         return {
           taskID: made.taskID,
@@ -137,7 +137,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user }:
         const place = placeOf(given, caller);
         const body = { ...rest, source };
         checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
-        const once = onceOf(user, `task_message/${known(id)}`, key, place, body);
+        const once = await onceOf({ user, realPath }, `task_message/${known(id)}`, key, place, body);
         const { body: said, replayed } = await runOnce(once, () => tasks.message(place, id, body, once));
         return {
           taskID: id,

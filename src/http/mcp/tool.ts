@@ -6,7 +6,7 @@ import type { Routes } from "../../protocol/route/table.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tasks, IdempotencyKey } from "../../task/tasks.ts";
 import { directoryOf } from "../request/directory.ts";
-import { keyForm, onceKey, type RunOnce } from "../request/idempotency.ts";
+import { keyForm, onceKey, type RealPath, type RunOnce } from "../request/idempotency.ts";
 
 /**
  * What the MCP tools share. They call the same functions as the HTTP routes, with the routes' schemas and limits. Their
@@ -20,6 +20,7 @@ export type ToolDeps = {
   routes: Routes;
   limits: Limits;
   runOnce: RunOnce;
+  realPath: RealPath;
   user: string;
 };
 
@@ -101,13 +102,13 @@ const needed = { directory: "required" } as const;
 
 /** Keys are scoped to one tool, directory and user, and separate from those of the routes. */
 export const onceOf = (
-  user: string,
+  { user, realPath }: Pick<ToolDeps, "user" | "realPath">,
   name: string,
   key: string | undefined,
   place: string,
   body: unknown,
-): IdempotencyKey | undefined =>
-  onceKey(key, { method: "POST", path: `/mcp/${name}`, directory: place, user }, () => JSON.stringify(body));
+): Promise<IdempotencyKey | undefined> =>
+  onceKey(key, { method: "POST", path: `/mcp/${name}`, directory: place, user }, () => JSON.stringify(body), realPath);
 
 /** Polls until `rests` is true, the time is over, or the caller has gone; resolves to the last state. */
 export const waitUntilIdle = async <T>(

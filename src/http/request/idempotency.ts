@@ -15,20 +15,26 @@ import { type HttpAnswer, json, type RequestContext } from "../response/response
 /** Visible ASCII, as header values require. */
 export const keyForm = /^[\x21-\x7e]{1,255}$/;
 
-export const onceKey = (
+/** The one spelling of a directory (`/x` for `/x/`, `/x/.` and links to it), or the given one where nothing is there. */
+export type RealPath = (directory: string) => Promise<string>;
+
+/** A key is scoped to the folder itself, however a caller spells it: a retry may come from another client. */
+export const onceKey = async (
   header: string | undefined,
   scope: { method: string; path: string; directory: string | undefined; user: string },
   /** The body to hash; called only when there is a key. */
   body: () => Uint8Array | string | undefined,
-): IdempotencyKey | undefined => {
+  realPath: RealPath,
+): Promise<IdempotencyKey | undefined> => {
   if (header === undefined) return undefined;
   if (!keyForm.test(header))
     throw new ServiceError(
       "invalid_request",
       `Expected an Idempotency-Key of 1 to 255 visible ASCII characters, got ${quote(header)}.`,
     );
+  const directory = scope.directory === undefined ? "" : await realPath(scope.directory);
   return {
-    scope: JSON.stringify([scope.method, scope.path, scope.directory ?? "", scope.user]),
+    scope: JSON.stringify([scope.method, scope.path, directory, scope.user]),
     key: header,
     bodyHash: hash("sha256", body() ?? "", "hex"),
   };

@@ -6,8 +6,7 @@ import type { Route } from "../../protocol/route/route.ts";
 import type { Bodies } from "./body.ts";
 import type { AnyHandler, Call } from "./call.ts";
 import { directoryOf } from "./directory.ts";
-import { pathOf } from "../guard/request.ts";
-import { onceKey } from "./idempotency.ts";
+import { onceKey, type RealPath } from "./idempotency.ts";
 import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
 import { type HttpAnswer, type RequestContext, taskNotFound } from "../response/response.ts";
 
@@ -21,7 +20,13 @@ export type Arrived = {
 export type Serve = (arrived: Arrived) => HttpAnswer | Promise<HttpAnswer>;
 
 /** Turns a request into a parsed call: body, then schemas, then directory. */
-export const createServe = (route: Route, user: string, bodies: Bodies, handler: AnyHandler): Serve => {
+export const createServe = (
+  route: Route,
+  user: string,
+  bodies: Bodies,
+  realPath: RealPath,
+  handler: AnyHandler,
+): Serve => {
   const plan: QueryPlan = {
     schema: route.query,
     names: new Set(route.query instanceof z.ZodObject ? Object.keys(route.query.shape) : []),
@@ -31,7 +36,6 @@ export const createServe = (route: Route, user: string, bodies: Bodies, handler:
   const hasTask = route.path.includes("{taskID}");
   return async ({ entry, params, incoming, outgoing }) => {
     const target = incoming.url ?? "";
-    const path = pathOf(target);
     const head = incoming.method === "HEAD";
     const sentBody = await bodies.read(route, incoming, outgoing);
     const sentQuery = readQuery(target);
@@ -43,7 +47,12 @@ export const createServe = (route: Route, user: string, bodies: Bodies, handler:
     if (hasTask && !isID("task", params["taskID"] ?? "")) throw taskNotFound();
     if (hasMission) checkMissionID(params["missionID"] ?? "");
     const key = incoming.headers["idempotency-key"] as string | undefined;
-    const scope = { method: route.method, path, directory, user };
+    // With the parameters as they are read, not as they were escaped.
+    const path = () => route.path.replace(/\{(\w+)\}/g, (_whole, name: string) => params[name] ?? "");
+    const once = async () => {
+      if (key === undefined) return undefined;
+      return onceKey(key, { method: route.method, path: path(), directory, user }, () => sentBody?.bytes, realPath);
+    };
     const call = {
       entry,
       params,
@@ -51,7 +60,7 @@ export const createServe = (route: Route, user: string, bodies: Bodies, handler:
       prefixed: query.prefixed,
       body,
       directory,
-      once: route.method === "POST" ? onceKey(key, scope, () => sentBody?.bytes) : undefined,
+      once: route.method === "POST" ? await once() : undefined,
       head,
       incoming,
       outgoing,

@@ -684,6 +684,26 @@ describe("Idempotency-Key", () => {
     expect(double.writes).toHaveLength(3);
   });
 
+  test("the folder and the path count, not how they are spelled", async () => {
+    await using double = await createDouble();
+    const cancel = (task: string) => `/task/${task}/cancel`;
+    const first = await answer(`${cancel(knownTask)}?directory=/p`, post({}, { "idempotency-key": "k" }), double);
+    const escaped = `%${knownTask.charCodeAt(0).toString(16)}${knownTask.slice(1)}`;
+    const replays = [];
+    for (const [task, directory] of [
+      [knownTask, "/p/"],
+      [knownTask, "/p/."],
+      [knownTask, "/q/../p"],
+      [escaped, "/p"],
+      [knownTask, "/p/q"],
+    ] as const) {
+      const query = `?directory=${encodeURIComponent(directory)}`;
+      const { headers } = await answer(cancel(task) + query, post({}, { "idempotency-key": "k" }), double);
+      replays.push(headers.get("idempotent-replayed"));
+    }
+    expect([first.status, replays]).toEqual([202, ["true", "true", "true", "true", null]]);
+  });
+
   test("while the first is on its way the second waits its turn", async () => {
     await using double = await createDouble();
     const gate = Promise.withResolvers<void>();

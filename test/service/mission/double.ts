@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { createConnection } from "node:net";
 import { type AppDeps, createApp } from "../../../src/http/app.ts";
 import { type Listening, listen } from "../../../src/http/listen.ts";
@@ -210,6 +211,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     metrics: async () => "# none\n",
     draining: () => false,
     project: async (directory) => directory,
+    realPath: async (directory) => resolve(directory),
     log: silent,
     version: "0.0.0",
     ...over,

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../../src/client/client.ts";
@@ -589,6 +589,29 @@ describe.each(stores)("on %s", (_name, env) => {
       });
       const { data } = await clientFor(directory).task.list({});
       expect(data).toHaveLength(1);
+    });
+
+    test("one key, one Task, however its folder is spelt", async () => {
+      const directory = project();
+      using elsewhere = temporary("sortie-link-");
+      const link = join(elsewhere.path, "link");
+      symlinkSync(directory, link);
+      const spellings = [directory, `${directory}/`, `${directory}/.`, `${directory}//`, link, `${link}/`];
+      const made: string[] = [];
+      for (const spelling of [...spellings, project()]) {
+        const response = await fetch(`${service.url}/task`, {
+          method: "POST",
+          headers: {
+            "content-type": "application/json",
+            "idempotency-key": "k-spelt",
+            "x-service-directory": spelling,
+          },
+          body: JSON.stringify({ request: "run the tests", productPillar: "code" }),
+        });
+        made.push(((await response.json()) as { taskID: string }).taskID);
+      }
+      expect(made.slice(0, -1)).toEqual(spellings.map(() => made[0]));
+      expect(made.at(-1)).not.toBe(made[0]);
     });
 
     test("board, diff and archive tell the same story", async () => {
