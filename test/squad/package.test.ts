@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { hiddenIn } from "../../src/squad/package/hidden.ts";
 import { bounds, manifestSchema } from "../../src/squad/package/manifest.ts";
 import { checkListed, decode, digestOf, encode, placeOf } from "../../src/squad/package/package.ts";
 import { parsePackage } from "../../src/squad/package/parse.ts";
@@ -131,6 +132,19 @@ test.each<[string, Record<string, string | undefined>, object, string[]]>([
     ["skills/routes/SKILL.md:5:2 hidden_character: Expected text that shows, got U+202E"],
   ],
   [
+    "hidden text by an escape in JSON",
+    { "squad.json": manifestOf().replace("Builds HTTP", "Builds\\u{HTTP").replace("\\u{", "\\u200b") },
+    {},
+    ["hidden_character: Expected text that shows, got U+200B by an escape"],
+  ],
+  [
+    "hidden text by an escape in YAML",
+    { "skills/routes/SKILL.md": '---\nname: routes\ndescription: "x\\u2063y"\n---\nx' },
+    {},
+    ["skills/routes/SKILL.md:3:1 hidden_character: Expected text that shows, got U+2063 by an escape"],
+  ],
+  ["lists in lists", { "squad.json": "[".repeat(30_000) + "]".repeat(30_000) }, {}, ["squad.json"]],
+  [
     "permissions of a skill's own",
     { "skills/routes/SKILL.md": "---\nname: routes\ndescription: x\nallowed-tools: Bash\n---\nx" },
     {},
@@ -157,6 +171,44 @@ test.each<[string, Record<string, string | undefined>, object, string[]]>([
   expect(found).toHaveLength(expected.length);
   for (const [index, text] of expected.entries()) expect(found[index]).toContain(text);
 });
+
+const skill = (text: string) =>
+  problems({ "skills/routes/SKILL.md": `---\nname: routes\ndescription: x\n---\n${text}` });
+
+test("no character of Unicode that is ignored in display is accepted between two letters", () => {
+  const accepted = [];
+  for (let point = 0x80; point < 0x11_0000; point += 1) {
+    const char = String.fromCodePoint(point);
+    if (/\p{Default_Ignorable_Code_Point}|[\p{Cc}\p{Zl}\p{Zp}]/u.test(char) && hiddenIn(`a${char}b`) === undefined)
+      accepted.push(point.toString(16));
+  }
+  expect(accepted).toEqual([]);
+});
+
+test.each([
+  ["a variation selector, of those that carry any text", "a\u{e0141}"],
+  ["two variation selectors", "\u26a0\ufe0f\ufe0f"],
+  ["a variation selector after a letter", "a\ufe0f"],
+  ["a joiner between Latin letters", "a\u200db"],
+  ["two non-joiners", "\u0645\u200c\u200c\u06cc"],
+  ["a joiner after an emoji and before a letter", "\u{1f469}\u200da"],
+  ["a filler of Hangul", "\u3164"],
+  ["a soft hyphen", "a\u00adb"],
+  ["a line separator", "a\u2028b"],
+  ["an empty braille pattern", "a\u2800b"],
+])("not shown and refused: %s", (_name, text) => expect(skill(text)).toHaveLength(1));
+
+test.each([
+  ["Persian with a non-joiner", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"],
+  ["Sinhala with a joiner", "\u0dc1\u0dca\u200d\u0dbb\u0dd3"],
+  ["Bengali with a joiner", "\u09b0\u200d\u09cd\u09af"],
+  ["a Mongolian letter's form", "\u1820\u180b"],
+  ["a family", "\u{1f469}\u200d\u{1f469}\u200d\u{1f467}"],
+  ["an astronaut with a tone of skin", "\u{1f469}\u{1f3fd}\u200d\u{1f680}"],
+  ["a flag of two emoji", "\u{1f3f3}\ufe0f\u200d\u{1f308}"],
+  ["a warning as a picture, a digit on a key", "\u26a0\ufe0f 1\ufe0f\u20e3"],
+  ["a flag of two letters, umlauts, Han, Hangul, a no-break space", "\u{1f1e9}\u{1f1ea} \u00fc \u65e5 \ud55c\u00a0x"],
+])("control: what scripts and emoji need: %s", (_name, text) => expect(skill(text)).toEqual([]));
 
 test("a program of the configuration is for the operator's packages, never for a project's", () => {
   const changes = { "agents/qa.md": agentOf("qa", "runtime: acp:small\n") };

@@ -11,6 +11,7 @@ import { isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
 import { messageOf } from "../../error.ts";
 import { issuesOf } from "../../protocol/issue.ts";
+import { hiddenIn, hiddenWithin } from "./hidden.ts";
 import type { Issue, PackageFile } from "./package.ts";
 
 /** Reads JSON, and Markdown with YAML front matter, validated by a schema; every issue has a line and column. */
@@ -23,9 +24,6 @@ type Place = { line: number; column: number };
 /** Offset of a value, or of an unknown key. */
 type Locate = (path: readonly PropertyKey[]) => number | undefined;
 
-/** Characters that a human reader does not see must not be in what an agent reads. */
-const hidden = /(?![\t\n\r])\p{Cc}|[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u{e0000}-\u{e007f}]/u;
-
 /** The text of a file, or why it cannot be a text. */
 export const textOf = ({ path, bytes }: PackageFile): { ok: true; text: string } | { ok: false; issues: Issue[] } => {
   const no = (code: string, message: string, at?: Place) => ({
@@ -34,13 +32,9 @@ export const textOf = ({ path, bytes }: PackageFile): { ok: true; text: string }
   });
   if (!isUtf8(bytes)) return no("not_utf8", "Expected text in UTF-8, got other bytes");
   const text = bytes.toString("utf8").replace(/^\uFEFF/, "");
-  const found = hidden.exec(text);
-  if (found !== null)
-    return no(
-      "hidden_character",
-      `Expected text that shows, got U+${(found[0].codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`,
-      placesOf(text)(found.index),
-    );
+  const found = hiddenIn(text);
+  if (found !== undefined)
+    return no("hidden_character", `Expected text that shows, got ${found.code}`, placesOf(text)(found.index));
   return { ok: true, text };
 };
 
@@ -159,6 +153,11 @@ const checked = <T>(
     }
     return { line: 1, column: 1 };
   };
+  const found = hiddenWithin(value);
+  if (found !== undefined) {
+    const message = `Expected text that shows, got ${found.code} by an escape`;
+    return { ok: false, issues: [{ file, ...lineOf(found.path), code: "hidden_character", message }] };
+  }
   const parsed = schema.safeParse(value);
   if (parsed.success) return { ok: true, value: parsed.data, lineOf };
   const issues = parsed.error.issues.flatMap((issue) => {
