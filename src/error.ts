@@ -38,6 +38,8 @@ const statusOf = {
   attachment_too_large: 413,
   unsupported_media_type: 415,
   not_a_git_worktree: 422,
+  repository_not_allowed: 422,
+  repository_unsupported: 422,
   model_not_configured: 422,
   model_not_found: 422,
   squad_not_available: 422,

@@ -144,7 +144,8 @@ const errorsOf = (route: Route): Record<string, object> => {
     ...(write ? [409] : []),
     ...(route.answers.some(({ type }) => type === "text/event-stream") ? [410] : []),
     ...(route.body === undefined ? [] : [413, 415]),
-    ...(write || route.answers.some(({ type }) => type === "application/zip") ? [422] : []),
+    // A directory that is only accepted is not looked at.
+    ...(write || route.directory !== "accepted" ? [422] : []),
     429,
     500,
     503,

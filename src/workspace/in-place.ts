@@ -1,7 +1,6 @@
 import { diffOf } from "./tree/diff.ts";
 import { createGit, type CreateGitOptions } from "./git/git.ts";
-import { gitDirOf } from "./project.ts";
-import { findRepository } from "./git/repository.ts";
+import { repositoryOf } from "./git/repository.ts";
 import type { Prepared, Project, Workspace } from "./workspace.ts";
 
 /** A workspace in the project's own files, where nothing is committed, reset or landed. */
@@ -11,9 +10,12 @@ export const inPlace = (
   gitOptions: CreateGitOptions,
   commands: Pick<Workspace, "files" | "run" | "runProgram" | "startInteractive" | "prepareSandbox">,
 ): Workspace => {
-  const found = findRepository(prepared.root);
-  const toplevel = typeof found === "string" ? prepared.root : found.toplevel;
-  const git = found === "none" || found === "bare" ? undefined : createGit(prepared.root, { ...gitOptions, toplevel });
+  const found = repositoryOf(prepared.root);
+  // The Git directory that was found, whatever a command leaves in the place of `.git`.
+  const git =
+    found === undefined
+      ? undefined
+      : createGit(prepared.root, { ...gitOptions, toplevel: found.toplevel, gitDir: found.gitDir });
   const refuse = (what: string) => () =>
     Promise.reject(new Error(`Expected a worktree to ${what}, got ${prepared.root}, where the Task works in place.`));
   return {
@@ -28,8 +30,8 @@ export const inPlace = (
     stamp: () => "",
     clearDependencies: refuse("clear"),
     diff: async (commit, from) => {
-      if (git === undefined || prepared.baseCommit === null) return "";
-      return diffOf(git, gitDirOf(toplevel), from ?? prepared.baseCommit, commit);
+      if (git === undefined || found === undefined || prepared.baseCommit === null) return "";
+      return diffOf(git, found.gitDir, from ?? prepared.baseCommit, commit);
     },
   };
 };

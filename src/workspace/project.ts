@@ -3,9 +3,12 @@ import { homedir } from "node:os";
 import { isAbsolute, resolve } from "node:path";
 import { ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions } from "./git/git.ts";
-import { configStamp, locateGit } from "./git/git-dir.ts";
+import { borrowedBy } from "./git/answer.ts";
+import { configStamp } from "./git/git-dir.ts";
+import { statsAt } from "./file/bounded-read.ts";
+import { FileRefused } from "./file/folder.ts";
 import { decodePath, osPath } from "./file/path.ts";
-import { findRepository, headOf, refOf, type Repository } from "./git/repository.ts";
+import { expectFiles, findRepository, headOf, refOf, type Repository } from "./git/repository.ts";
 import type { Project } from "./workspace.ts";
 
 /** Which directories may be a project (shared/design/security.md C3), and what kind of project one is. */
@@ -39,6 +42,8 @@ const isWithin = (path: string, folder: string) =>
 const invalid = (message: string) => new ServiceError("directory_invalid", message);
 const refused = (message: string) => new ServiceError("directory_not_allowed", message);
 
+const notAllowed = (message: string) => new ServiceError("repository_not_allowed", message);
+
 const realOf = (path: string): string | undefined => {
   try {
     return decodePath(realpathSync.native(osPath(path), { encoding: "buffer" }));
@@ -46,6 +51,28 @@ const realOf = (path: string): string | undefined => {
     return undefined;
   }
 };
+
+/** Why a folder (a real path) may be no project and hold none; undefined: it may. */
+const forbidden = (
+  real: string,
+  owner: number,
+  { dataDir, projectRoots }: Pick<InspectOptions, "dataDir" | "projectRoots">,
+): string | undefined => {
+  if (system.has(real) || virtual.some((folder) => isWithin(real, folder))) return "a folder of the system";
+  if (real === realOf(homedir())) return "the home folder itself";
+  const data = realOf(dataDir) ?? resolve(dataDir);
+  if (isWithin(real, data) || isWithin(data, real)) return "which holds the service's own data";
+
+  const listed = isListed(real, projectRoots);
+  if (projectRoots.length > 0 && !listed) return "which is not below SERVICE_PROJECT_ROOTS";
+  const uid = process.getuid?.();
+  return !listed && uid !== undefined && uid !== 0 && owner !== uid
+    ? `which belongs to another user (uid ${owner}, the service is ${uid})`
+    : undefined;
+};
+
+const isListed = (real: string, projectRoots: readonly string[]): boolean =>
+  projectRoots.some((root) => isWithin(real, realOf(root) ?? resolve(root)));
 
 /** The real path of a directory that may be a project; throws `ServiceError(directory_*)`. */
 export const resolveDirectory = (directory: string, { dataDir, projectRoots }: InspectOptions): string => {
@@ -66,26 +93,16 @@ export const resolveDirectory = (directory: string, { dataDir, projectRoots }: I
   if (!real.isWellFormed()) throw invalid(`Expected directory to have a UTF-8 path, got "${real.toWellFormed()}".`);
   if (!stats.isDirectory()) throw invalid(`Expected directory to be a directory, got the file "${directory}".`);
 
-  const forbidden = (why: string) => refused(`Expected directory to be a project, got "${directory}", ${why}.`);
-  if (system.has(real) || virtual.some((folder) => isWithin(real, folder))) throw forbidden("a folder of the system");
-  if (real === realOf(homedir())) throw forbidden("the home folder itself");
-  const data = realOf(dataDir) ?? resolve(dataDir);
-  if (isWithin(real, data) || isWithin(data, real)) throw forbidden("which holds the service's own data");
-
-  const roots = projectRoots.map((root) => realOf(root) ?? resolve(root));
-  const listed = roots.some((root) => isWithin(real, root));
-  if (roots.length > 0 && !listed) throw forbidden("which is not below SERVICE_PROJECT_ROOTS");
-  const uid = process.getuid?.();
-  if (!listed && uid !== undefined && uid !== 0 && stats.uid !== uid)
-    throw forbidden(`which belongs to another user (uid ${stats.uid}, the service is ${uid})`);
+  const why = forbidden(real, stats.uid, { dataDir, projectRoots });
+  if (why !== undefined) throw refused(`Expected directory to be a project, got "${directory}", ${why}.`);
   return real;
 };
 
 const notAWorktree = (directory: string) =>
   invalid(`Expected directory to be a project's files, got "${directory}", a bare repository or the inside of .git.`);
 
-/** Asks git about a repository with an unusual layout. */
-const ask = async (directory: string, options: InspectOptions): Promise<Project> => {
+/** Asks git about a repository with an unusual layout; its answer must be what was found and judged. */
+const ask = async (directory: string, found: Repository, options: InspectOptions): Promise<Project> => {
   const git = createGit(directory, { ...options.git, discover: true });
   // HEAD comes last: without a commit git fails there, but has printed the rest.
   const args = ["rev-parse", "--is-inside-work-tree", "--show-cdup", "--path-format=absolute", "--git-common-dir"];
@@ -96,9 +113,14 @@ const ask = async (directory: string, options: InspectOptions): Promise<Project>
   if (inside === "")
     throw invalid(`Expected directory to be a usable Git repository, got: ${stderr.trim().slice(0, 500)}`);
   const toplevel = resolve(directory, cdup);
+  const project = realOf(common) ?? common;
+  if (toplevel !== found.toplevel || project !== (realOf(found.commonDir) ?? found.commonDir))
+    throw notAllowed(
+      `Expected the files of the repository of "${directory}" in "${found.toplevel}", where its .git is, got "${toplevel}".`,
+    );
   return {
     directory,
-    project: realOf(common) ?? common,
+    project,
     git: {
       toplevel,
       prefix: directory.slice(toplevel.length).replace(/^\//, ""),
@@ -111,18 +133,51 @@ const ask = async (directory: string, options: InspectOptions): Promise<Project>
 /** Config stamps that git accepted, by git directory. Thus a broken or too new repository is refused on inspection. */
 const read = new Map<string, string>();
 
+/** The repository of a directory reaches no further than a project may, wherever the directory is in it. */
+const expectBounds = (
+  directory: string,
+  { toplevel, gitDir, commonDir }: Repository,
+  options: InspectOptions,
+): void => {
+  const of = `Expected the repository of "${directory}" to be a project's, got`;
+  const why = forbidden(toplevel, statsAt(toplevel)?.uid ?? -1, options);
+  if (why !== undefined)
+    throw notAllowed(`${of} "${toplevel}", ${why}. \`git init\` makes the directory one of its own.`);
+  if (options.projectRoots.length === 0) return;
+  for (const path of [gitDir, commonDir, ...borrowedBy(commonDir)]) {
+    const real = realOf(path) ?? path;
+    if (!isListed(real, options.projectRoots))
+      throw notAllowed(`${of} files of it in "${real}", which is not below SERVICE_PROJECT_ROOTS.`);
+  }
+};
+
 /** Starts no process once git has accepted the repository's config, because every request names a directory. */
 export const inspectProject = async (given: string, options: InspectOptions): Promise<Project> => {
   const directory = resolveDirectory(given, options);
+  try {
+    return await inspectReal(given, directory, options);
+  } catch (error) {
+    if (!(error instanceof FileRefused)) throw error;
+    throw error.kind === "outside"
+      ? notAllowed(`${error.message}.`)
+      : new ServiceError("repository_unsupported", `${error.message}.`);
+  }
+};
+
+const inspectReal = async (given: string, directory: string, options: InspectOptions): Promise<Project> => {
   const found = findRepository(directory);
   if (found === "bare") throw notAWorktree(given);
   if (found === "none") return { directory, project: directory, git: undefined };
-  if (found === "ask") return ask(directory, options);
+  expectBounds(directory, found, options);
+  expectFiles(found);
+  if (found.unusual) return ask(directory, found, options);
+  // Before git is asked, which would wait for a FIFO in the place of the branch.
+  const project = fromFiles(directory, found);
   const stamp = configStamp(found);
-  const asked = read.get(found.gitDir) === stamp ? undefined : await ask(directory, options);
+  const asked = read.get(found.gitDir) === stamp ? undefined : await ask(directory, found, options);
   if (read.size > 1000) read.clear();
   read.set(found.gitDir, stamp);
-  return fromFiles(directory, found) ?? asked ?? ask(directory, options);
+  return project ?? asked ?? ask(directory, found, options);
 };
 
 const fromFiles = (directory: string, { toplevel, prefix, gitDir, commonDir }: Repository): Project | undefined => {
@@ -134,6 +189,3 @@ const fromFiles = (directory: string, { toplevel, prefix, gitDir, commonDir }: R
   const branch = head.ref?.startsWith("refs/heads/") ? head.ref : null;
   return { directory, project, git: { toplevel, prefix, head: commit, branch } };
 };
-
-/** The git directory of the project's own files, which has their index and HEAD. */
-export const gitDirOf = (toplevel: string): string => locateGit(toplevel).gitDir;

@@ -3509,7 +3509,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -3676,6 +3676,10 @@ export type TaskListErrors = {
      * Host, origin or directory not allowed
      */
     403: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
     /**
      * Too many requests; Retry-After
      */
@@ -4337,6 +4341,10 @@ export type TaskPreviewErrors = {
      * No such Task
      */
     404: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
     /**
      * Too many requests; Retry-After
      */
@@ -5116,6 +5124,10 @@ export type MissionListErrors = {
      */
     403: Error;
     /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
      * Too many requests; Retry-After
      */
     429: Error;
@@ -5186,6 +5198,10 @@ export type MissionAllErrors = {
      */
     403: Error;
     /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
      * Too many requests; Retry-After
      */
     429: Error;
@@ -5243,6 +5259,10 @@ export type MissionStatusErrors = {
      * Host, origin or directory not allowed
      */
     403: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
     /**
      * Too many requests; Retry-After
      */
@@ -5322,6 +5342,10 @@ export type MissionEventsErrors = {
      */
     410: Error;
     /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
      * Too many requests; Retry-After
      */
     429: Error;
@@ -5381,6 +5405,10 @@ export type MissionMessagesErrors = {
      * Host, origin or directory not allowed
      */
     403: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
     /**
      * Too many requests; Retry-After
      */
@@ -5881,6 +5909,10 @@ export type SquadListErrors = {
      */
     403: Error;
     /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
      * Too many requests; Retry-After
      */
     429: Error;
@@ -5944,6 +5976,10 @@ export type SquadRecommendErrors = {
      * Host, origin or directory not allowed
      */
     403: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
     /**
      * Too many requests; Retry-After
      */
@@ -6076,6 +6112,10 @@ export type SquadGetErrors = {
      * Host, origin or directory not allowed
      */
     403: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
     /**
      * Too many requests; Retry-After
      */
@@ -7078,6 +7118,10 @@ export type EventStreamErrors = {
      * Older than the log goes back
      */
     410: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
     /**
      * Too many requests; Retry-After
      */

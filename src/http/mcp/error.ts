@@ -12,6 +12,8 @@ const remedies: Partial<Record<ErrorCode, string>> = {
     "Pass the absolute path of an existing directory on the machine that the service runs on, as `directory`.",
   directory_not_allowed:
     "Choose the directory of a project. Folders of the system, a whole home folder and folders outside of what the operator allows are not open to Tasks; ask your user if it has to be this one.",
+  repository_not_allowed: "Do as the message says if the repository is your user's; ask them where you are not sure.",
+  repository_unsupported: "Tell your user which file of the repository is not what it should be.",
   directory_mismatch: "Pass the `directory` that it was begun with, and keep it with the id.",
   task_not_found: "Use the taskID that task_create answered, whole. If it is lost, ask your user.",
   mission_not_found: "Use the missionID that mission_wake answered, with the same `directory`.",

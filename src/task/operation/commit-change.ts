@@ -19,6 +19,12 @@ export type Decision<T> = {
   revoke?: boolean;
 };
 
+const mismatch = (state: TaskState, directory: string): ServiceError =>
+  new ServiceError(
+    "directory_mismatch",
+    `Expected the project of ${state.taskID} (${state.directory}), got ${directory}.`,
+  );
+
 const dueBy = (
   stream: StreamID,
   due: Due | null | undefined,
@@ -39,13 +45,19 @@ export const createChange = (
    * `directory_mismatch`.
    */
   const ownedTask = async (directory: string, taskID: string): Promise<TaskState> => {
-    const { project } = await workspaces.inspect(directory);
+    let place: { directory: string; project: string | undefined };
+    let refusal = mismatch;
+    try {
+      place = await workspaces.inspect(directory);
+    } catch (error) {
+      // What a Task left in the place of a repository keeps nobody from steering it where it was begun.
+      if (!(error instanceof ServiceError) || !error.code.startsWith("repository_")) throw error;
+      place = { directory, project: undefined };
+      refusal = () => error;
+    }
     const state = await stateOf(taskID);
-    if (state.project === project) return state;
-    throw new ServiceError(
-      "directory_mismatch",
-      `Expected the project of ${taskID} (${state.directory}), got ${directory}.`,
-    );
+    if (state.project === place.project || state.directory === place.directory) return state;
+    throw refusal(state, directory);
   };
 
   /** Commits what `decide` returns for the newest state. When another commit came first, it folds and decides again. */

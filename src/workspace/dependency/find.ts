@@ -4,7 +4,8 @@ import { join } from "node:path";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Git } from "../git/git.ts";
 import { isWithin } from "../../process/sandbox/system-mount.ts";
-import { openFolder } from "../file/folder.ts";
+import { most, textAt } from "../file/bounded-read.ts";
+import { FileRefused, openFolder } from "../file/folder.ts";
 
 /**
  * Finds the folders of a project that Git ignores and commands need (installed packages, build results): by name, at
@@ -94,8 +95,13 @@ const ignoredOf = async (toplevel: string, git: Git, paths: readonly string[]): 
 
 const plainLines = (toplevel: string): Set<string> => {
   const file = join(toplevel, ".gitignore");
-  if (lstatSync(file, { throwIfNoEntry: false })?.isFile() !== true) return new Set();
-  const lines = readFileSync(file, "utf8").split(/\r?\n/);
+  let lines: string[];
+  try {
+    lines = textAt(file, most.config, { nofollow: true })?.split(/\r?\n/) ?? [];
+  } catch (error) {
+    if (error instanceof FileRefused) return new Set();
+    throw error;
+  }
   if (lines.some((line) => line.startsWith("!"))) return new Set();
   return new Set(lines.map((line) => line.replace(/^\*\*\//, "").replace(/\/$/, "")));
 };

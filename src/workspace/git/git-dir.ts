@@ -1,26 +1,21 @@
-import { readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { most, statsAt, textAt } from "../file/bounded-read.ts";
 
 /** Finds the git directories of a worktree and its repository by reading files, without a process. */
 
 export type GitDirs = { gitDir: string; commonDir: string };
 
-const textOf = (path: string): string | undefined => {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return undefined;
-  }
-};
-
 /**
  * gitrepository-layout(5): `.git` may be a file "gitdir: …", and a linked worktree names its repository in `commondir`.
+ * Believes what they say: whether a repository that is found thus may be used is judged in `repository.ts`.
  */
 export const locateGit = (toplevel: string, known?: string): GitDirs => {
-  const pointer = known === undefined ? textOf(join(toplevel, ".git")) : undefined;
+  const dotGit = join(toplevel, ".git");
+  const isFolder = known !== undefined || statsAt(dotGit)?.isDirectory() === true;
+  const pointer = isFolder ? undefined : textAt(dotGit, most.pointer);
   const named = pointer?.startsWith("gitdir: ") ? pointer.slice("gitdir: ".length).replace(/\n$/, "") : ".git";
   const gitDir = known ?? resolve(toplevel, named);
-  const common = textOf(join(gitDir, "commondir"))?.replace(/\n$/, "");
+  const common = textAt(join(gitDir, "commondir"), most.pointer)?.replace(/\n$/, "");
   return { gitDir, commonDir: common === undefined ? gitDir : resolve(gitDir, common) };
 };
 
@@ -39,7 +34,7 @@ type Known = { stamp: string; keys: readonly string[] };
 const known = new Map<string, Known>();
 
 const stampOf = (path: string): string => {
-  const stats = statSync(path, { throwIfNoEntry: false });
+  const stats = statsAt(path);
   return stats === undefined ? "-" : `${stats.mtimeMs}.${stats.size}.${stats.ino}`;
 };
 
@@ -58,7 +53,7 @@ export const blankedKeys = async (dirs: GitDirs, list: () => Promise<Buffer>): P
   if (before?.stamp === stamp) return before.keys;
 
   const text = configsOf(dirs)
-    .map((path) => textOf(path) ?? "")
+    .map((path) => textAt(path, most.config) ?? "")
     .join("\n");
   const keys = suspicious.test(text)
     ? (await list())

@@ -1,81 +1,141 @@
-import { readFileSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { inflateSync } from "node:zlib";
+import { expectBounded, most, readBounded, statsAt, textAt } from "../file/bounded-read.ts";
+import { FileRefused } from "../file/folder.ts";
+import { expectAnswer, settingsIn, workTreesOf } from "./answer.ts";
 import { type GitDirs, locateGit } from "./git-dir.ts";
 
 /**
  * Reads what it can of a repository from its files, without a process (gitrepository-layout(5)). For anything unusual
- * (another ref backend, a work tree named in the config) the answer is `undefined` or `ask`, and the caller runs git.
+ * (another ref backend, a work tree named in the config) the answer is `undefined` or `unusual`, and the caller runs git.
+ * Something that is no regular file in the place of one throws FileRefused.
  */
 
-export type Repository = GitDirs & { toplevel: string; prefix: string };
-
-const textOf = (path: string): string | undefined => {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return undefined;
-  }
+export type Repository = GitDirs & {
+  toplevel: string;
+  prefix: string;
+  /** Only git can say where its work tree and its branches are. */
+  unusual: boolean;
 };
 
-const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+const isFolder = (path: string) => statsAt(path)?.isDirectory() ?? false;
 
 /** git's own test of a git directory. */
 const isGitDir = ({ gitDir, commonDir }: GitDirs) =>
   isFolder(join(commonDir, "objects")) &&
   isFolder(join(commonDir, "refs")) &&
-  textOf(join(gitDir, "HEAD")) !== undefined;
+  (statsAt(join(gitDir, "HEAD"))?.isFile() ?? false);
+
+/** Throws where a Git directory was begun or broken: it has these names, but something else in their place. */
+const expectGitDir = ({ gitDir, commonDir }: GitDirs): void => {
+  expectBounded(join(gitDir, "HEAD"), most.pointer);
+  for (const path of [join(commonDir, "objects"), join(commonDir, "refs")])
+    if (statsAt(path)?.isDirectory() === false)
+      throw new FileRefused("not-a-file", `Expected a folder at "${path}", got something else`);
+};
 
 /**
  * The repository that a directory (a real path) is in, searched upwards as git does, not across file systems. `none`:
- * there is none. `bare`: the directory is a bare repository, or inside a `.git`. `ask`: only git can say.
+ * there is none. `bare`: the directory is a bare repository, or inside a `.git`. Throws FileRefused where a `.git` may
+ * not be believed, or cannot be read.
  */
-export const findRepository = (directory: string): Repository | "none" | "bare" | "ask" => {
+export const findRepository = (directory: string): Repository | "none" | "bare" => {
   const device = statSync(directory).dev;
   for (let folder = directory; ; folder = dirname(folder)) {
-    const dotGit = statSync(join(folder, ".git"), { throwIfNoEntry: false });
-    if (dotGit !== undefined) {
-      const dirs = locateGit(folder);
-      if (isGitDir(dirs)) {
-        const config = textOf(join(dirs.commonDir, "config")) ?? "";
-        if (/\b(worktree|refstorage)\s*=|\bbare\s*=?\s*(true|yes|on|1|$)/im.test(config)) return "ask";
-        return { ...dirs, toplevel: folder, prefix: directory.slice(folder.length).replace(/^\//, "") };
-      }
-      if (dotGit.isFile()) return "ask";
-    }
+    const found = repositoryAt(folder);
+    if (found !== undefined) return { ...found, prefix: directory.slice(folder.length).replace(/^\//, "") };
     if (isGitDir({ gitDir: folder, commonDir: folder })) return "bare";
-    if (folder === dirname(folder) || statSync(dirname(folder)).dev !== device) return "none";
+    if (folder === dirname(folder) || statsAt(dirname(folder))?.dev !== device) return "none";
   }
+};
+
+/** As `findRepository`; undefined also where a `.git` is not believed, which a Task in place may have left itself. */
+export const repositoryOf = (directory: string): Repository | undefined => {
+  try {
+    const found = findRepository(directory);
+    return typeof found === "string" ? undefined : found;
+  } catch (error) {
+    if (error instanceof FileRefused) return undefined;
+    throw error;
+  }
+};
+
+const repositoryAt = (folder: string): Omit<Repository, "prefix"> | undefined => {
+  const dotGit = join(folder, ".git");
+  const there = statsAt(dotGit);
+  if (there === undefined) return undefined;
+  if (!there.isDirectory()) expectBounded(dotGit, most.pointer);
+  const dirs = locateGit(folder);
+  if (!there.isDirectory() && dirs.gitDir === dotGit)
+    throw new FileRefused("not-a-file", `Expected "gitdir: <path>" in "${dotGit}", got something else`);
+  if (!isGitDir(dirs)) {
+    expectGitDir(dirs);
+    return undefined;
+  }
+  const config = textAt(join(dirs.commonDir, "config"), most.config) ?? "";
+  expectAnswer(folder, dirs, config);
+  const elsewhere = dirs.gitDir === dirs.commonDir && workTreesOf(dirs.gitDir, config).some((path) => path !== folder);
+  const unusual = elsewhere || /\brefstorage\s*=|\bbare\s*=?\s*(true|yes|on|1|$)/im.test(config);
+  return { ...dirs, toplevel: folder, unusual };
+};
+
+/** Throws FileRefused where git would wait for, or drown in, what stands in the place of a file of the repository. */
+export const expectFiles = ({ gitDir, commonDir }: GitDirs): void => {
+  for (const name of ["HEAD", "config.worktree"]) expectBounded(join(gitDir, name), most.config);
+  expectBounded(join(gitDir, "index"), most.index);
+  for (const name of ["packed-refs", "shallow"]) expectBounded(join(commonDir, name), most.refs);
+  for (const name of ["config", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"])
+    expectBounded(join(commonDir, name), most.config);
+  const config = textAt(join(commonDir, "config"), most.config) ?? "";
+  if (/\[\s*include/i.test(config))
+    for (const path of settingsIn(config, /^include(if\s.*)?$/i, /^path$/i))
+      expectBounded(resolve(commonDir, path), most.config);
 };
 
 const oid = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 
 /** Where HEAD points: a branch's full name, or a commit when detached. undefined: only git can say. */
 export const headOf = (gitDir: string): { ref: string | null; oid: string | null } | undefined => {
-  const text = textOf(join(gitDir, "HEAD"))?.trim();
+  const text = textAt(join(gitDir, "HEAD"), most.pointer)?.trim();
   if (text === undefined) return undefined;
   if (text.startsWith("ref: ")) return { ref: text.slice("ref: ".length), oid: null };
   return oid.test(text) ? { ref: null, oid: text } : undefined;
 };
 
-/** A ref's commit; null: no such ref; undefined: only git can say. */
-export const refOf = (commonDir: string, ref: string): string | null | undefined => {
+/** A ref's commit; null: no such ref; undefined: only git can say. Follows a ref to another as git does. */
+export const refOf = (commonDir: string, ref: string, depth = 0): string | null | undefined => {
   if (isFolder(join(commonDir, "reftable"))) return undefined;
-  const loose = textOf(join(commonDir, ref))?.trim();
-  if (loose?.startsWith("ref: ")) return undefined;
+  const loose = looseRef(join(commonDir, ref))?.trim();
+  const next = loose === undefined ? undefined : /^ref:\s*(refs\/.+)$/.exec(loose)?.[1];
+  if (next !== undefined && depth < 5 && !next.includes("..")) return refOf(commonDir, next, depth + 1);
+  if (loose?.startsWith("ref:") === true) return undefined;
   if (loose !== undefined && oid.test(loose)) return loose;
-  const packed = textOf(join(commonDir, "packed-refs")) ?? "";
-  for (const line of packed.split("\n")) {
-    const at = line.indexOf(" ");
-    if (line.slice(at + 1) === ref && oid.test(line.slice(0, at))) return line.slice(0, at);
+  const packed = readBounded(join(commonDir, "packed-refs"), most.refs);
+  if (packed === undefined) return null;
+  // Searched as bytes: there may be a million lines.
+  const wanted = Buffer.from(` ${ref}`);
+  for (let at = packed.indexOf(wanted); at !== -1; at = packed.indexOf(wanted, at + 1)) {
+    const end = at + wanted.length;
+    if (end < packed.length && packed[end] !== 0x0a) continue;
+    const id = packed.toString("latin1", packed.lastIndexOf(0x0a, at) + 1, at);
+    if (oid.test(id)) return id;
   }
   return null;
 };
 
+/** A folder in its place holds refs of longer names. */
+const looseRef = (path: string): string | undefined => (isFolder(path) ? undefined : textAt(path, most.pointer));
+
+/** Bytes; a longer commit is left to git. */
+const longestCommit = 1024 * 1024;
+
 /** Tree and parents of a commit that is a loose object; undefined: it is not, for example packed. */
 export const looseCommit = (commonDir: string, id: string): { tree: string; parents: string[] } | undefined => {
   try {
-    const bytes = inflateSync(readFileSync(join(commonDir, "objects", id.slice(0, 2), id.slice(2))));
+    const packed = readBounded(join(commonDir, "objects", id.slice(0, 2), id.slice(2)), longestCommit);
+    if (packed === undefined) return undefined;
+    const bytes = inflateSync(packed, { maxOutputLength: longestCommit });
     const lines = bytes.toString("latin1", bytes.indexOf(0) + 1).split("\n");
     const tree = lines[0]?.startsWith("tree ") ? lines[0].slice(5) : undefined;
     if (tree === undefined) return undefined;

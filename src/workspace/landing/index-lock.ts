@@ -1,6 +1,8 @@
-import { existsSync, linkSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { most, readBounded } from "../file/bounded-read.ts";
+import { FileRefused } from "../file/folder.ts";
 
 /**
  * Takes git's own lock on a project's index: while it exists, no git command of the user's changes index or branch. The
@@ -15,12 +17,13 @@ export interface IndexLock {
 
 const lockOf = (gitDir: string) => join(gitDir, "index.lock");
 
+/** git's own lock files are whole indexes; ours is one line. Something else in its place is a lock of somebody else's. */
 const textOf = (path: string): string | undefined => {
   try {
-    // git's own lock files are whole indexes; ours is one line.
-    return readFileSync(path).toString("latin1", 0, 200);
-  } catch {
-    return undefined;
+    return readBounded(path, most.index, { first: 200 })?.toString("latin1");
+  } catch (error) {
+    if (error instanceof FileRefused) return undefined;
+    throw error;
   }
 };
 
@@ -52,7 +55,9 @@ export const lockIndex = async (gitDir: string, taskID: string, waitMs: number):
       return held(true);
     }
     // Written first, then linked: the lock never exists without its owner's name in it.
-    writeFileSync(own, token);
+    // New each time: what stands there, perhaps from somebody else, is not opened.
+    tryUnlink(own);
+    writeFileSync(own, token, { flag: "wx" });
     try {
       linkSync(own, lock);
       return held(false);

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
+import { most, textAt } from "../file/bounded-read.ts";
 import { pathsBelow, inspectFile, type InspectedFile } from "../file/inspect.ts";
 import { encodePath } from "../file/path.ts";
 import type { Git } from "../git/git.ts";
@@ -134,13 +135,8 @@ const editsOf = async (
 };
 
 /** Whether this repository honours the executable bit. */
-const keepsModes = ({ commonDir }: WorktreeRecord): boolean => {
-  try {
-    return !/^\s*filemode\s*=\s*(false|no|off|0)\s*$/im.test(readFileSync(join(commonDir, "config"), "utf8"));
-  } catch {
-    return true;
-  }
-};
+const keepsModes = ({ commonDir }: WorktreeRecord): boolean =>
+  !/^\s*filemode\s*=\s*(false|no|off|0)\s*$/im.test(textAt(join(commonDir, "config"), most.config) ?? "");
 
 /** Object ids of files after the conversions (line endings) that the attributes ask for, in the order of `paths`. */
 const convertedIDs = async (git: Git, paths: readonly string[]): Promise<string[]> => {

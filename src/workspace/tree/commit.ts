@@ -47,7 +47,7 @@ export const commitTree = async (request: CommitRequest): Promise<Commit | undef
   for (const name of [...unfinished, ...unfinishedFolders])
     rmSync(join(dirs.gitDir, name), { recursive: true, force: true });
 
-  await showHidden(git, hiddenIn(worktree, join(dirs.gitDir, "index"), base.commit.length / 2));
+  await showHidden(git, await hiddenIn(worktree, join(dirs.gitDir, "index"), base.commit.length / 2));
 
   let status = await statusOf(git);
   const ours = status.oid === last?.commit && last?.parent === base.commit;

@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
+import { most, readLarge } from "../file/bounded-read.ts";
 import type { Git } from "../git/git.ts";
 
 /**
@@ -42,8 +43,9 @@ export const hiddenPaths = (index: Buffer, idBytes: number): Buffer[] => {
 };
 
 /** Files on disk that an index tells git not to look at. */
-export const hiddenIn = (worktree: string, index: string, idBytes: number): Buffer[] => {
-  const hidden = existsSync(index) ? hiddenPaths(readFileSync(index), idBytes) : [];
+export const hiddenIn = async (worktree: string, index: string, idBytes: number): Promise<Buffer[]> => {
+  const bytes = await readLarge(index, most.index);
+  const hidden = bytes === undefined ? [] : hiddenPaths(bytes, idBytes);
   // A file that is not on disk may be excluded by a sparse checkout.
   return hidden.filter((path) => existsSync(Buffer.concat([Buffer.from(`${worktree}/`), path])));
 };

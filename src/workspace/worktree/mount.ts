@@ -1,8 +1,11 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import type { WorktreeRecord } from "../record.ts";
-import { findRepository } from "../git/repository.ts";
+import { most, statsAt, textAt } from "../file/bounded-read.ts";
+import { FileRefused } from "../file/folder.ts";
+import { alternatesIn } from "../git/answer.ts";
+import { repositoryOf } from "../git/repository.ts";
 
 /** Where commands see the files of a worktree or a directory, and the repository with them. */
 
@@ -16,7 +19,10 @@ export const worktreeMounts = (worktree: string, record: WorktreeRecord): Sandbo
   under: () => [],
   over: () => [
     { kind: "ro", from: record.commonDir, to: gitAt },
-    { kind: "text", text: plainConfig(join(record.commonDir, "config")), to: join(gitAt, "config") },
+    ...withoutSecrets(record.commonDir, gitAt),
+    ...(statsAt(join(record.commonDir, "modules"))?.isDirectory() === true
+      ? [{ kind: "empty", to: join(gitAt, "modules") } as const]
+      : []),
     ...alternatesOf(record.commonDir),
     {
       kind: "text",
@@ -31,22 +37,23 @@ export const directoryMounts = (directory: string): SandboxPlace => ({
   tree: directory,
   at: directory,
   under: () => {
-    const found = findRepository(directory);
-    return typeof found === "string" || found.toplevel === directory
+    const found = repositoryOf(directory);
+    return found === undefined || found.toplevel === directory
       ? []
       : [{ kind: "ro", from: found.toplevel, to: found.toplevel }];
   },
   over: () => {
-    const found = findRepository(directory);
+    const found = repositoryOf(directory);
     const nested = nestedGits(directory).map((path): Mount => ({ kind: "ro", from: path, to: path }));
-    if (typeof found === "string") return nested;
+    if (found === undefined) return nested;
     const { toplevel, commonDir } = found;
     const dotGit = join(toplevel, ".git");
     const outside = commonDir === dotGit ? [] : [commonDir];
     return [
       ...nested,
       ...[dotGit, ...outside].map((path): Mount => ({ kind: "ro", from: path, to: path })),
-      { kind: "text", text: plainConfig(join(commonDir, "config")), to: join(commonDir, "config") },
+      ...withoutSecrets(commonDir, commonDir),
+      ...modulesWithoutSecrets(commonDir),
       ...alternatesOf(commonDir),
     ];
   },
@@ -80,15 +87,9 @@ const nestedGits = (directory: string): string[] => {
 const alternatesOf = (commonDir: string): Mount[] => {
   const paths: string[] = [];
   const visit = (objects: string, depth: number) => {
-    let text: string;
-    try {
-      text = readFileSync(join(objects, "info/alternates"), "utf8");
-    } catch {
-      return;
-    }
-    for (const path of text.split("\n")) {
+    for (const path of alternatesIn(objects)) {
       if (!path.startsWith("/") || !path.endsWith("/objects") || paths.length >= 5 || depth > 5) continue;
-      if (statSync(join(path, "pack"), { throwIfNoEntry: false })?.isDirectory() !== true) continue;
+      if (statsAt(join(path, "pack"))?.isDirectory() !== true) continue;
       paths.push(path);
       visit(path, depth + 1);
     }
@@ -97,21 +98,63 @@ const alternatesOf = (commonDir: string): Mount[] => {
   return paths.map((path) => ({ kind: "ro", from: path, to: path }));
 };
 
+const namesIn = (folder: string): string[] => {
+  try {
+    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+  } catch {
+    return [];
+  }
+};
+
+/** Beyond so many files of submodules, these are not shown at all. */
+const maxCovered = 200;
+
+/** Covers the files of a repository and its worktrees that may hold tokens by what git needs of them. */
+const withoutSecrets = (commonDir: string, at: string, folder = "."): Mount[] =>
+  [
+    ...["config", "config.worktree", "credentials"].map((name) => join(folder, name)),
+    ...namesIn(join(commonDir, folder, "worktrees")).map((name) => join(folder, "worktrees", name, "config.worktree")),
+  ]
+    .filter((path) => statsAt(join(commonDir, path))?.isFile() === true)
+    .map((path) => ({ kind: "text", text: plainConfig(join(commonDir, path)), to: join(at, path) }));
+
+/** The same of the submodules, whose files are there when a Task works in place. */
+const modulesWithoutSecrets = (commonDir: string): Mount[] => {
+  const covered: Mount[] = [];
+  /** A submodule's name may have slashes, and it may have submodules of its own. */
+  const visit = (folder: string, depth: number): void => {
+    for (const name of namesIn(join(commonDir, folder))) {
+      if (covered.length > maxCovered || depth > 8) return;
+      const below = join(folder, name);
+      const isModule = statsAt(join(commonDir, below, "HEAD")) !== undefined;
+      if (isModule) covered.push(...withoutSecrets(commonDir, commonDir, below));
+      visit(isModule ? join(below, "modules") : below, depth + 1);
+    }
+  };
+  visit("modules", 0);
+  return covered.length > maxCovered ? [{ kind: "empty", to: join(commonDir, "modules") }] : covered;
+};
+
 const keptSections = new Set(["core", "extensions"]);
 const keptKeys =
   /^\s*(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|objectformat|refstorage|compatobjectformat|partialclone|worktreeconfig)\s*(=|$)/i;
+
+/** What is no file, or far too long for one, shows nothing. */
+const textOf = (file: string): string => {
+  try {
+    return textAt(file, most.config) ?? "";
+  } catch (error) {
+    if (error instanceof FileRefused) return "";
+    throw error;
+  }
+};
 
 /**
  * The part of a git config that is needed to read the repository, without remotes with tokens, headers, helpers and
  * programs.
  */
 export const plainConfig = (file: string): string => {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
+  const text = textOf(file);
   const lines: string[] = [];
   let kept = false;
   for (const line of text.split("\n")) {

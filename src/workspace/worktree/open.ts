@@ -220,12 +220,12 @@ export const createWorktrees = (deps: {
       return works(taskID, directoryOnly(project, tree));
 
     const found = findRepository(git.toplevel);
-    const projectGitDir =
-      typeof found === "string" ? await askGitDir(createGit(git.toplevel, gitOptions)) : found.gitDir;
+    if (typeof found === "string")
+      throw new WorkspaceLost(`Expected the Git repository of ${git.toplevel}, got nothing there.`);
     const record: WorktreeRecord = {
       toplevel: git.toplevel,
       prefix: git.prefix,
-      projectGitDir,
+      projectGitDir: found.gitDir,
       commonDir: project.project,
       gitDir: join(project.project, "worktrees", taskID),
     };
@@ -255,6 +255,3 @@ export const createWorktrees = (deps: {
 
   return { open, prepare, give, workspaceOf, placeOf, snapshotOf, runInside };
 };
-
-const askGitDir = async (git: Git): Promise<string> =>
-  (await git.run(["rev-parse", "--absolute-git-dir"])).stdout.toString("utf8").replace(/\n$/, "");

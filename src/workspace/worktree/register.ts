@@ -8,12 +8,16 @@ export const register = (worktree: string, record: WorktreeRecord, branch: strin
   const pointer = join(worktree, ".git");
   mkdirSync(record.gitDir, { recursive: true });
   for (const lock of ["index.lock", "HEAD.lock"]) rmSync(join(record.gitDir, lock), { force: true });
-  writeFileSync(join(record.gitDir, "commondir"), "../..\n");
-  writeFileSync(join(record.gitDir, "gitdir"), `${pointer}\n`);
-  writeFileSync(join(record.gitDir, "HEAD"), `ref: refs/heads/${branch}\n`);
-  // An agent may have put a repository of its own there.
-  rmSync(pointer, { recursive: true, force: true });
-  writeFileSync(pointer, `gitdir: ${record.gitDir}\n`);
+  writeNew(join(record.gitDir, "commondir"), "../..\n");
+  writeNew(join(record.gitDir, "gitdir"), `${pointer}\n`);
+  writeNew(join(record.gitDir, "HEAD"), `ref: refs/heads/${branch}\n`);
+  writeNew(pointer, `gitdir: ${record.gitDir}\n`);
+};
+
+/** An agent may have put a repository of its own, a FIFO or a link there: what stands there is removed, not opened. */
+const writeNew = (path: string, text: string): void => {
+  rmSync(path, { recursive: true, force: true });
+  writeFileSync(path, text, { flag: "wx" });
 };
 
 /** Throws WorkspaceLost where the user removed the repository: none may be created in its place. */

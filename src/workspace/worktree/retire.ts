@@ -59,7 +59,7 @@ export const createRetention = (deps: {
     if (!existsSync(join(worktree, ".git"))) await folder.repair(taskID, record, tip);
     const git = gitIn(worktree, worktree, record);
     const branch = branchOf(taskID);
-    await showHidden(git, hiddenIn(worktree, join(record.gitDir, "index"), tip.length / 2));
+    await showHidden(git, await hiddenIn(worktree, join(record.gitDir, "index"), tip.length / 2));
     const status = await statusOf(git);
     if (status.oid !== tip || status.head !== branch || status.changes.length > 0) {
       const without = record.given?.folders.map(({ path }) => path) ?? [];

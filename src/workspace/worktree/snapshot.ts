@@ -1,4 +1,4 @@
-import { accessSync, constants, copyFileSync, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
 import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
@@ -6,6 +6,7 @@ import { specialOf, statusOf } from "../tree/status.ts";
 import { idOf, splitNul } from "../git/output.ts";
 import { type Git, GitError } from "../git/git.ts";
 import type { WorktreeRecord } from "../record.ts";
+import { copyBounded, most } from "../file/bounded-read.ts";
 import { encodePath, osPath } from "../file/path.ts";
 import type { Commit } from "../object/commit.ts";
 
@@ -92,8 +93,7 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
 
 const copyIndex = (record: WorktreeRecord, scratch: string): void => {
   const index = join(record.projectGitDir, "index");
-  if (!existsSync(index)) return;
-  copyFileSync(index, scratch);
+  if (!copyBounded(index, scratch, most.index)) return;
   // git trusts a file older than its index without reading it: the copy must not look newer than the original.
   const seconds = Math.floor(statSync(index).mtimeMs / 1000);
   utimesSync(scratch, seconds, seconds);
@@ -103,7 +103,7 @@ const copyIndex = (record: WorktreeRecord, scratch: string): void => {
  * Edits that the user's index tells git not to look at belong to the snapshot: the copy of the index has no such flags.
  */
 const unhide = async ({ git, record, head, scratch }: SnapshotRequest): Promise<Record<string, string>> => {
-  const hidden = hiddenIn(record.toplevel, join(record.projectGitDir, "index"), head.length / 2);
+  const hidden = await hiddenIn(record.toplevel, join(record.projectGitDir, "index"), head.length / 2);
   if (hidden.length === 0) return {};
   copyIndex(record, scratch);
   const env = { GIT_INDEX_FILE: scratch };

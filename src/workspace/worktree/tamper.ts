@@ -1,5 +1,6 @@
-import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, lstatSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { readBounded } from "../file/bounded-read.ts";
 
 /**
  * Detects changes to the files of a repository that make git run programs, around every command of an agent
@@ -129,7 +130,7 @@ const seenAt = (path: string, known: Seen | undefined): Seen | undefined => {
   if (known?.stamp === stamp) return known;
   let bytes: Buffer | undefined;
   try {
-    if (stats.isFile() && stats.size <= longest) bytes = readFileSync(path);
+    if (stats.isFile()) bytes = readBounded(path, longest, { nofollow: true });
   } catch {}
   return { stamp, mode: stats.mode, bytes };
 };

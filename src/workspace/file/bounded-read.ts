@@ -1,0 +1,160 @@
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readSync,
+  type Stats,
+  statSync,
+} from "node:fs";
+import { open } from "node:fs/promises";
+import { FileRefused } from "./folder.ts";
+
+/**
+ * The way to read a file that a project or its Git directory holds, and that anybody may have put there: a FIFO would
+ * block for ever, a device or a sparse file fill the memory. Only regular files up to a limit are read, never blocking;
+ * anything else throws FileRefused, which names the path, what was expected and what is there.
+ */
+
+/** Bytes. `pointer`: files of one line. What is larger is no such file of git's. */
+export const most = {
+  pointer: 64 * 1024,
+  config: 8 * 1024 * 1024,
+  refs: 64 * 1024 * 1024,
+  index: 256 * 1024 * 1024,
+} as const;
+
+type Options = {
+  /** Follows no link in the last component; a link counts as not regular. */
+  nofollow?: boolean;
+  /** Reads at most this many bytes from the start, however many there are. */
+  first?: number;
+};
+
+const kindOf = (stats: Stats): string => {
+  if (stats.isDirectory()) return "a folder";
+  if (stats.isFIFO()) return "a FIFO";
+  if (stats.isSocket()) return "a socket";
+  if (stats.isSymbolicLink()) return "a symbolic link";
+  return "a device";
+};
+
+const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
+
+/** What is at the path, links followed; undefined: nothing, or nothing that can be reached. Never throws, never blocks. */
+export const statsAt = (path: string): Stats | undefined => {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+};
+
+const expectRegular = (path: string, stats: Stats, limit: number): void => {
+  if (!stats.isFile())
+    throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got ${kindOf(stats)}`);
+  if (stats.size > limit)
+    throw new FileRefused("too-big", `Expected at most ${limit} bytes in "${path}", got ${stats.size}`);
+};
+
+/** Throws FileRefused where something is at the path that `readBounded` would refuse. */
+export const expectBounded = (path: string, limit: number): void => {
+  const stats = statsAt(path);
+  if (stats !== undefined) expectRegular(path, stats, limit);
+};
+
+const flagsOf = (options: Options) =>
+  constants.O_RDONLY |
+  constants.O_NONBLOCK |
+  constants.O_NOCTTY |
+  (options.nofollow === true ? constants.O_NOFOLLOW : 0);
+
+/** Looked at before it is opened, because opening a device can do something; false: there is nothing. */
+const isThere = (path: string, limit: number, options: Options): boolean => {
+  const look = options.nofollow === true ? lstatSync : statSync;
+  let stats: Stats | undefined;
+  try {
+    stats = look(path, { throwIfNoEntry: false });
+  } catch {}
+  if (stats !== undefined) expectRegular(path, stats, options.first === undefined ? limit : Number.POSITIVE_INFINITY);
+  return stats !== undefined;
+};
+
+const tooBig = (path: string, limit: number) =>
+  new FileRefused("too-big", `Expected at most ${limit} bytes in "${path}", got more`);
+
+/** undefined: there is none, or it may not be read. */
+export const readBounded = (path: string, limit: number, options: Options = {}): Buffer | undefined => {
+  if (!isThere(path, limit, options)) return undefined;
+  let fd: number;
+  try {
+    fd = openSync(path, flagsOf(options));
+  } catch {
+    return undefined;
+  }
+  try {
+    const stats = fstatSync(fd);
+    const { first } = options;
+    expectRegular(path, stats, first === undefined ? limit : Number.POSITIVE_INFINITY);
+    // One byte more than expected, so that the end is seen; a file may grow meanwhile, or report no size.
+    let bytes = Buffer.allocUnsafe(first ?? stats.size + 1);
+    for (let length = 0; ; ) {
+      const count = readSync(fd, bytes, length, bytes.length - length, null);
+      length += count;
+      if (count === 0 || length === first) return bytes.subarray(0, length);
+      if (length > limit) throw tooBig(path, limit);
+      if (length === bytes.length) bytes = Buffer.concat([bytes], Math.min(limit + 1, length * 2 + 4096));
+    }
+  } finally {
+    closeSync(fd);
+  }
+};
+
+/** As `readBounded`, as text. */
+export const textAt = (path: string, limit: number, options?: Options): string | undefined =>
+  readBounded(path, limit, options)?.toString("utf8");
+
+/** Bytes; smaller files are read at once, which is faster than using a thread. */
+const atOnce = 256 * 1024;
+
+/** As `readBounded`, for what may be large: the service goes on meanwhile. */
+export const readLarge = async (path: string, limit: number): Promise<Buffer | undefined> => {
+  const there = statsAt(path);
+  if (there === undefined) return undefined;
+  expectRegular(path, there, limit);
+  if (there.size <= atOnce) return readBounded(path, limit);
+  await using file = await open(path, flagsOf({})).catch(() => undefined);
+  if (file === undefined) return undefined;
+  const stats = await file.stat();
+  expectRegular(path, stats, limit);
+  const bytes = Buffer.allocUnsafe(stats.size);
+  let length = 0;
+  while (length < bytes.length) {
+    const { bytesRead } = await file.read(bytes, length, bytes.length - length, length);
+    if (bytesRead === 0) break;
+    length += bytesRead;
+  }
+  return bytes.subarray(0, length);
+};
+
+/** Copies a regular file up to the limit; false: there is none. */
+export const copyBounded = (from: string, to: string, limit: number): boolean => {
+  if (!isThere(from, limit, {})) return false;
+  let fd: number;
+  try {
+    fd = openSync(from, flagsOf({}));
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return false;
+    throw error;
+  }
+  try {
+    expectRegular(from, fstatSync(fd), limit);
+    // The file that was looked at, whatever stands at its path by now.
+    copyFileSync(process.platform === "linux" ? `/proc/self/fd/${fd}` : from, to);
+    return true;
+  } finally {
+    closeSync(fd);
+  }
+};

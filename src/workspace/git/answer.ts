@@ -1,0 +1,143 @@
+import { lstatSync, realpathSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { most, statsAt, textAt } from "../file/bounded-read.ts";
+import { FileRefused } from "../file/folder.ts";
+import type { GitDirs } from "./git-dir.ts";
+
+/**
+ * Whether a Git directory that a folder names is the folder's own. Whoever can write into a folder can leave a `.git` in
+ * it that leads to somebody's repository; only who can write there can make it lead back.
+ */
+
+const realOf = (path: string): string | undefined => {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return undefined;
+  }
+};
+
+const isLink = (path: string): boolean => {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  } catch {
+    return false;
+  }
+};
+
+/** The value of a line of a config behind its "=" (git-config(1)): quotes, escapes, comments. */
+const valueOf = (text: string): string => {
+  let value = "";
+  let quoted = false;
+  let kept = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at] ?? "";
+    if (character === '"') {
+      quoted = !quoted;
+      kept = value.length;
+    } else if (character === "\\") {
+      at += 1;
+      value += text[at] ?? "";
+      kept = value.length;
+    } else if (!quoted && (character === "#" || character === ";")) break;
+    else {
+      value += character;
+      if (quoted || !/\s/.test(character)) kept = value.length;
+    }
+  }
+  return value.slice(0, kept);
+};
+
+/** Values of a key of one section without a subsection; included files are not looked at. */
+export const settingsIn = (config: string, wanted: RegExp, key: RegExp): string[] => {
+  let inside = false;
+  return config.split("\n").flatMap((line) => {
+    const header = /^\s*\[([^\]"]*(?:"(?:[^"\\]|\\.)*")?)\s*\](.*)$/.exec(line);
+    if (header !== null) inside = wanted.test(header[1]?.trim() ?? "");
+    const pair = /^\s*([\w-]+)\s*=\s*(.*)$/.exec(header?.[2] ?? line);
+    return inside && pair !== null && key.test(pair[1] ?? "") ? [valueOf(pair[2] ?? "")] : [];
+  });
+};
+
+/** The folders that the config names as the work tree. */
+export const workTreesOf = (gitDir: string, config: string): string[] => {
+  const own = /worktreeconfig/i.test(config) ? (textAt(join(gitDir, "config.worktree"), most.config) ?? "") : "";
+  return /worktree\s*=/i.test(config) || own !== ""
+    ? settingsIn(`${config}\n${own}`, /^core$/i, /^worktree$/i).map((path) => resolve(gitDir, path))
+    : [];
+};
+
+/** A linked worktree's Git directory is one of its repository's, and names the worktree's `.git`. */
+const namesWorktree = (gitDir: string, commonDir: string, folder: string): boolean => {
+  if (dirname(gitDir) !== join(commonDir, "worktrees")) return false;
+  const back = textAt(join(gitDir, "gitdir"), most.pointer)?.replace(/\n$/, "");
+  if (back === undefined || back === "") return false;
+  const dotGit = resolve(gitDir, back);
+  return basename(dotGit) === ".git" && realOf(dirname(dotGit)) === folder;
+};
+
+const ownersOf = (paths: readonly string[]): Set<number | undefined> =>
+  new Set(paths.map((path) => (isLink(path) ? lstatSync(path).uid : statsAt(path)?.uid)));
+
+/**
+ * Throws FileRefused where the folder's `.git` is a file or a link, or where its repository is elsewhere, and the
+ * repository does not name the folder in return or belongs to somebody else. The folder is a real path.
+ */
+export const expectAnswer = (folder: string, dirs: GitDirs, config: string): void => {
+  const dotGit = join(folder, ".git");
+  const gitDir = realOf(dirs.gitDir) ?? dirs.gitDir;
+  const commonDir = dirs.commonDir === dirs.gitDir ? gitDir : (realOf(dirs.commonDir) ?? dirs.commonDir);
+  const linked = commonDir !== gitDir;
+  if (gitDir !== dotGit || linked) {
+    const answered = linked
+      ? namesWorktree(gitDir, commonDir, folder)
+      : workTreesOf(gitDir, config).some((path) => realOf(path) === folder);
+    if (!answered)
+      throw new FileRefused(
+        "outside",
+        `Expected "${dotGit}" to name a Git directory that names this folder in return, got "${gitDir}", which does not. ` +
+          (linked
+            ? `If it is yours: git -C "${folder}" worktree repair`
+            : `If it is yours: git config --file "${gitDir}/config" core.worktree "${folder}"`),
+      );
+    const owners = ownersOf([folder, dotGit, gitDir, commonDir]);
+    if (owners.size > 1)
+      throw new FileRefused(
+        "outside",
+        `Expected "${dotGit}" and the Git directory that it names to belong to the folder's owner, ` +
+          `got the users ${[...owners].join(", ")} for "${folder}" and "${gitDir}"`,
+      );
+  }
+  // Links in the place of these would make the branches of another repository this one's.
+  for (const name of ["refs", "refs/heads"]) {
+    const path = join(commonDir, name);
+    if (isLink(path) && realOf(path)?.startsWith(`${commonDir}/`) !== true)
+      throw new FileRefused(
+        "outside",
+        `Expected a folder of the repository at "${path}", got a link that leads out of it`,
+      );
+  }
+};
+
+/** Object folders that the repository borrows from, and its own if that is elsewhere; real paths, a bounded number. */
+export const borrowedBy = (commonDir: string): string[] => {
+  const own = join(commonDir, "objects");
+  const found: string[] = isLink(own) ? [realOf(own) ?? own] : [];
+  const visit = (objects: string, depth: number): void => {
+    for (const line of alternatesIn(objects)) {
+      const path = realOf(resolve(objects, line));
+      if (path === undefined || found.includes(path) || found.length >= 64) continue;
+      found.push(path);
+      // git itself goes no deeper.
+      if (depth < 5) visit(path, depth + 1);
+    }
+  };
+  visit(own, 0);
+  return found;
+};
+
+/** What an object folder's `info/alternates` names, as it stands there. */
+export const alternatesIn = (objects: string): string[] =>
+  (textAt(join(objects, "info/alternates"), most.pointer) ?? "")
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"));

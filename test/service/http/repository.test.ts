@@ -1,0 +1,291 @@
+import { execFileSync } from "node:child_process";
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { ErrorBody } from "../../../src/protocol/error.ts";
+import { git, makeProject, temporary, writeFiles } from "../../harness/project.ts";
+import { startService, type TestService } from "../../harness/service.ts";
+
+/** What stands in the place of a repository's files, and whose repository a `.git` names: asked by who only lists Tasks. */
+
+const place = temporary("sortie-repository-");
+const roots = join(place.path, "roots");
+let service: TestService;
+let confined: TestService;
+beforeAll(async () => {
+  mkdirSync(roots);
+  service = await startService(join(place.path, "data"));
+  confined = await startService(join(place.path, "confined"), { SERVICE_PROJECT_ROOTS: roots });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await confined[Symbol.asyncDispose]();
+  place[Symbol.dispose]();
+});
+
+let count = 0;
+const folder = (parent = place.path) => join(parent, `p${(count += 1)}`);
+const project = (parent?: string) => makeProject(folder(parent), { "a.txt": "one\n", "sub/b.txt": "two\n" });
+
+/** Status and body; and a request without a directory, sent in the same moment, was answered as well. */
+const ask = async (directory: string, { url } = service, path = "/tasks") => {
+  const at = `${path}?directory=${encodeURIComponent(directory)}`;
+  const [response, health] = await Promise.all([
+    fetch(`${url}${at}`, { signal: AbortSignal.timeout(5000) }),
+    fetch(`${url}/health`, { signal: AbortSignal.timeout(5000) }),
+  ]);
+  expect(health.status).toBe(200);
+  return { status: response.status, body: (await response.json()) as ErrorBody };
+};
+const accepted = { status: 200, body: [] };
+const refused = (code: string, message: string | RegExp) => ({
+  status: 422,
+  body: { code, message: expect.stringMatching(message) as string },
+});
+
+const fifo = (path: string) => execFileSync("mkfifo", [path]);
+const sparse = (path: string) => {
+  writeFileSync(path, "");
+  truncateSync(path, 8 * 1024 ** 3);
+};
+
+describe("something else in the place of a file", () => {
+  const odd: [what: string, put: (path: string) => void, got: string][] = [
+    ["a FIFO", fifo, "got a FIFO"],
+    ["a link to an endless device", (path) => symlinkSync("/dev/zero", path), "got a device"],
+    ["a sparse file of 8 GB", sparse, "got 8589934592"],
+    ["a folder", (path) => mkdirSync(path), "got a folder"],
+  ];
+  const names = [
+    "HEAD",
+    "commondir",
+    "config",
+    "config.worktree",
+    "packed-refs",
+    "index",
+    "shallow",
+    "info/exclude",
+    "objects/info/alternates",
+  ];
+  test.each(odd)("%s", async (what, put, got) => {
+    for (const name of names) {
+      const directory = project();
+      // Control: the same project as it was.
+      expect(await ask(directory)).toEqual(accepted);
+      const path = join(directory, ".git", name);
+      rmSync(path, { force: true });
+      mkdirSync(join(path, ".."), { recursive: true });
+      put(path);
+      const begun = performance.now();
+      expect(await ask(directory), `${what} as ${name}`).toMatchObject(refused("repository_unsupported", got));
+      expect((await ask(directory)).body.message).toContain(path);
+      // Generous: the machine is shared; without the bounds it is for ever.
+      expect(performance.now() - begun).toBeLessThan(2000);
+    }
+    const plain = folder();
+    mkdirSync(plain);
+    expect(await ask(plain)).toEqual(accepted);
+    if (what === "a folder") return;
+    put(join(plain, ".git"));
+    expect(await ask(plain)).toMatchObject(refused("repository_unsupported", got));
+    expect((await ask(join(plain), service, "/missions")).status).toBe(422);
+  });
+
+  test("the branch's own file, the repository's folders, what a config includes, a socket's place", async () => {
+    const directory = project();
+    const branch = join(directory, ".git/refs/heads/main");
+    rmSync(branch);
+    fifo(branch);
+    expect(await ask(directory)).toMatchObject(refused("repository_unsupported", 'refs/heads/main", got a FIFO'));
+    const without = project();
+    rmSync(join(without, ".git/objects"), { recursive: true });
+    writeFileSync(join(without, ".git/objects"), "");
+    expect(await ask(without)).toMatchObject(refused("repository_unsupported", "Expected a folder at .*objects"));
+    const including = project();
+    git(including, "config", "include.path", "more");
+    expect(await ask(including)).toEqual(accepted);
+    fifo(join(including, ".git/more"));
+    expect(await ask(including)).toMatchObject(refused("repository_unsupported", 'more", got a FIFO'));
+    const text = folder();
+    writeFiles(text, { ".git": "no pointer\n" });
+    expect(await ask(text)).toMatchObject(refused("repository_unsupported", 'Expected "gitdir: <path>"'));
+  });
+
+  test("a linked worktree's own files", async () => {
+    const directory = project();
+    const linked = folder();
+    git(directory, "worktree", "add", "-q", linked, "-b", `b${count}`);
+    expect(await ask(linked)).toEqual(accepted);
+    const gitDir = join(directory, ".git/worktrees", linked.slice(place.path.length + 1));
+    for (const name of ["gitdir", "commondir", "HEAD"]) {
+      const bytes = readFileSync(join(gitDir, name));
+      rmSync(join(gitDir, name));
+      fifo(join(gitDir, name));
+      expect(await ask(linked)).toMatchObject(refused("repository_unsupported", `${name}", got a FIFO`));
+      rmSync(join(gitDir, name));
+      writeFileSync(join(gitDir, name), bytes);
+    }
+    expect(await ask(linked)).toEqual(accepted);
+  });
+});
+
+describe("a .git is believed only if it is answered", () => {
+  test("linked worktrees, submodules, a repository whose work tree is named: accepted as ever", async () => {
+    const directory = project();
+    const linked = folder();
+    git(directory, "worktree", "add", "-q", linked, "-b", `b${count}`);
+    git(directory, "-c", "protocol.file.allow=always", "submodule", "add", "-q", project(), "mod/ule");
+    for (const each of [linked, join(linked, "sub"), join(directory, "mod/ule"), join(directory, "mod/ule/sub")])
+      expect(await ask(each), each).toEqual(accepted);
+    // As sparse-checkout leaves it: the work tree is named in config.worktree.
+    git(join(directory, "mod/ule"), "sparse-checkout", "set", "sub");
+    expect(await ask(join(directory, "mod/ule"))).toEqual(accepted);
+    git(join(directory, "mod/ule"), "worktree", "add", "-q", folder(), "-b", `b${count}`);
+    expect(await ask(join(place.path, `p${count}`))).toEqual(accepted);
+  });
+
+  test("a file, a link or a folder that leads to another repository is refused, and nothing of it is read", async () => {
+    const other = project();
+    const ways: [string, (directory: string) => void][] = [
+      ["a file", (directory) => writeFileSync(join(directory, ".git"), `gitdir: ${other}/.git\n`)],
+      [
+        "a relative file",
+        (directory) => writeFileSync(join(directory, ".git"), `gitdir: ../${other.split("/").at(-1)}/.git\n`),
+      ],
+      ["a link", (directory) => symlinkSync(join(other, ".git"), join(directory, ".git"))],
+      [
+        "a folder with a commondir",
+        (directory) =>
+          writeFiles(directory, { ".git/HEAD": "ref: refs/heads/main\n", ".git/commondir": `${other}/.git\n` }),
+      ],
+      [
+        "links for its branches",
+        (directory) => {
+          writeFiles(directory, { ".git/HEAD": "ref: refs/heads/main\n", ".git/config": "[core]\n\tbare = false\n" });
+          for (const name of ["refs", "objects"]) symlinkSync(join(other, ".git", name), join(directory, ".git", name));
+        },
+      ],
+      [
+        "a copy of a linked worktree's file",
+        (directory) => {
+          const linked = folder();
+          git(other, "worktree", "add", "-q", linked, "-b", `b${count}`);
+          cpSync(join(linked, ".git"), join(directory, ".git"));
+        },
+      ],
+      [
+        "a work tree of its own that lies elsewhere",
+        (directory) => {
+          git(directory, "init", "-q");
+          git(directory, "config", "core.worktree", place.path);
+        },
+      ],
+    ];
+    for (const [what, lay] of ways) {
+      const directory = folder();
+      mkdirSync(join(directory, "below"), { recursive: true });
+      expect(await ask(directory), what).toEqual(accepted);
+      lay(directory);
+      for (const each of [directory, join(directory, "below")])
+        expect(await ask(each), what).toMatchObject(refused("repository_not_allowed", "^Expected .*, got .*"));
+    }
+    expect(await ask(other)).toEqual(accepted);
+  });
+
+  test("a separate Git directory: refused with the command that makes it answer; then accepted", async () => {
+    const directory = folder();
+    git(place.path, "init", "-q", "--separate-git-dir", `${directory}.dir`, directory);
+    const { status, body } = await ask(directory);
+    expect({ status, code: body.code }).toEqual({ status: 422, code: "repository_not_allowed" });
+    const command = /If it is yours: git (.*)\.$/.exec(body.message)?.[1]?.replaceAll('"', "").split(" ") ?? [];
+    git(place.path, ...command);
+    expect(await ask(directory)).toEqual(accepted);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("one that points back but belongs to another user is refused", async () => {
+    const directory = folder();
+    git(place.path, "init", "-q", "--separate-git-dir", `${directory}.dir`, directory);
+    git(directory, "config", "core.worktree", directory);
+    expect(await ask(directory)).toEqual(accepted);
+    chownSync(`${directory}.dir`, 54321, 54321);
+    expect(await ask(directory)).toMatchObject(refused("repository_not_allowed", "belong to the folder's owner"));
+  });
+
+  test("a Task in a plain folder is cancelled although a .git that is not believed was left there", async () => {
+    const directory = folder();
+    mkdirSync(directory);
+    const post = (path: string, body: object) =>
+      fetch(`${service.url}${path}?directory=${encodeURIComponent(directory)}`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(body),
+      });
+    const created = await post("/task", { request: "wait", productPillar: "code", model: "builtin/rules-1" });
+    expect(created.status).toBe(202);
+    const { taskID } = (await created.json()) as { taskID: string };
+    writeFileSync(join(directory, ".git"), `gitdir: ${project()}/.git\n`);
+    expect((await post("/task", { request: "wait", productPillar: "code" })).status).toBe(422);
+    const { status } = await post(`/task/${taskID}/cancel`, {});
+    expect([200, 202, 409]).toContain(status);
+    expect(((await (await post(`/task/${taskID}/message`, { text: "go on" })).json()) as ErrorBody).code).not.toBe(
+      "repository_not_allowed",
+    );
+  });
+});
+
+describe("SERVICE_PROJECT_ROOTS bounds the repository", () => {
+  test("its top, its Git directory and what it borrows from lie below a root", async () => {
+    const inside = project(roots);
+    expect(await ask(inside, confined)).toEqual(accepted);
+    expect(await ask(join(inside, "sub"), confined)).toEqual(accepted);
+    const not = refused("repository_not_allowed", "not below SERVICE_PROJECT_ROOTS");
+
+    const outside = project();
+    const linked = folder(roots);
+    git(outside, "worktree", "add", "-q", linked, "-b", `b${count}`);
+    expect(await ask(linked, confined)).toMatchObject(not);
+    expect(await ask(linked)).toEqual(accepted);
+
+    const borrowing = project(roots);
+    const alternates = join(borrowing, ".git/objects/info/alternates");
+    writeFiles(borrowing, { ".git/objects/info/alternates": `${inside}/.git/objects\n` });
+    expect(await ask(borrowing, confined)).toEqual(accepted);
+    // One that lends to the lender counts, too.
+    writeFiles(inside, { ".git/objects/info/alternates": `../../../../${outside.split("/").at(-1)}/.git/objects\n` });
+    expect(await ask(borrowing, confined)).toMatchObject(not);
+    rmSync(join(inside, ".git/objects/info/alternates"));
+    rmSync(alternates);
+    renameSync(join(borrowing, ".git/objects"), join(borrowing, "../objects"));
+    symlinkSync(join(borrowing, "../objects"), join(borrowing, ".git/objects"));
+    expect(await ask(borrowing, confined)).toEqual(accepted);
+    rmSync(join(borrowing, ".git/objects"));
+    symlinkSync(join(outside, ".git/objects"), join(borrowing, ".git/objects"));
+    expect(await ask(borrowing, confined)).toMatchObject(not);
+  });
+
+  test("a top above the root", async () => {
+    const above = project();
+    const narrow = await startService(join(place.path, "narrow"), { SERVICE_PROJECT_ROOTS: join(above, "sub") });
+    try {
+      expect(await ask(join(above, "sub"), narrow)).toMatchObject(
+        refused("repository_not_allowed", "not below SERVICE_PROJECT_ROOTS"),
+      );
+      git(join(above, "sub"), "init", "-q");
+      expect(await ask(join(above, "sub"), narrow)).toEqual(accepted);
+      expect(existsSync(join(above, ".git"))).toBe(true);
+    } finally {
+      await narrow[Symbol.asyncDispose]();
+    }
+  });
+});
