@@ -74,6 +74,8 @@ const bundle = async (folder) => {
   const { output } = await made.write({
     dir: folder,
     format: "esm",
+    // Licences of what is bundled stay; the rest of the comments is for those who read the sources.
+    comments: { legal: true, annotation: true, jsdoc: false },
     entryFileNames: "[name].js",
     chunkFileNames: "lib/[name]-[hash].js",
   });
