@@ -52,6 +52,17 @@ const realOf = (path: string): string | undefined => {
   }
 };
 
+const fixedPaths = new Map<string, string>();
+
+/** The real path of a folder that stays in its place as long as the service runs. */
+const fixed = (path: string): string => {
+  const known = fixedPaths.get(path);
+  if (known !== undefined) return known;
+  const real = realOf(path);
+  if (real !== undefined) fixedPaths.set(path, real);
+  return real ?? resolve(path);
+};
+
 /** Why a folder (a real path) may be no project and hold none; undefined: it may. */
 const forbidden = (
   real: string,
@@ -59,8 +70,8 @@ const forbidden = (
   { dataDir, projectRoots }: Pick<InspectOptions, "dataDir" | "projectRoots">,
 ): string | undefined => {
   if (system.has(real) || virtual.some((folder) => isWithin(real, folder))) return "a folder of the system";
-  if (real === realOf(homedir())) return "the home folder itself";
-  const data = realOf(dataDir) ?? resolve(dataDir);
+  if (real === fixed(homedir())) return "the home folder itself";
+  const data = fixed(dataDir);
   if (isWithin(real, data) || isWithin(data, real)) return "which holds the service's own data";
 
   const listed = isListed(real, projectRoots);
@@ -140,7 +151,8 @@ const expectBounds = (
   options: InspectOptions,
 ): void => {
   const of = `Expected the repository of "${directory}" to be a project's, got`;
-  const why = forbidden(toplevel, statsAt(toplevel)?.uid ?? -1, options);
+  // The directory itself was judged already.
+  const why = toplevel === directory ? undefined : forbidden(toplevel, statsAt(toplevel)?.uid ?? -1, options);
   if (why !== undefined)
     throw notAllowed(`${of} "${toplevel}", ${why}. \`git init\` makes the directory one of its own.`);
   if (options.projectRoots.length === 0) return;

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
@@ -128,6 +128,56 @@ describe.runIf(first?.tier === 1)("the files of a Task, in tier 1", () => {
         `git log --format=%s; git cat-file -p HEAD:a.txt; ls ${lender}; ${writable(`${lender}/.git/objects/x`)}`,
       ),
     ).toMatch(/^first\na\n[^]*objects\/x ro$/);
+  });
+
+  test.each(["worktree", "directory"] as const)("tokens in the repository are not shown, %s", async (isolation) => {
+    const at = scene(tier1);
+    const project = makeProject(join(at.folder, "p"), { "a.txt": "a\n" });
+    const inner = makeProject(join(at.folder, "inner"), { "i.txt": "i\n" });
+    git(project, "-c", "protocol.file.allow=always", "submodule", "add", "-q", "--name", "lib/inner", inner, "inner");
+    git(project, "commit", "-q", "-m", "with a submodule");
+    git(project, "worktree", "add", "-q", "-b", "other", join(at.folder, "other"));
+    git(project, "config", "extensions.worktreeConfig", "true");
+    const names = [
+      "config",
+      "config.worktree",
+      "credentials",
+      "modules/lib/inner/config",
+      "worktrees/other/config.worktree",
+    ];
+    for (const name of names)
+      appendFileSync(join(project, ".git", name), "[http]\n\textraheader = AUTHORIZATION: Secret-9\n");
+    // Control: they are there.
+    expect(
+      execFileSync("grep", ["-rl", "Secret-9", ".git"], { cwd: project, encoding: "utf8" }).trim().split("\n"),
+    ).toHaveLength(names.length);
+    const run = await open(at, project, isolation);
+    const common = "$(git rev-parse --path-format=absolute --git-common-dir)";
+    expect(
+      await run(`ls ${common}/config; grep -rl Secret-9 ${common} .; git log -1 --format=%s; git status --porcelain`),
+    ).toMatch(/^[^\n]*\/config\nwith a submodule$/);
+    if (isolation === "directory")
+      expect(await run("cd inner; git log --format=%s; git status --porcelain")).toBe("first");
+  });
+
+  test("in place: the repository of a submodule, and one whose config only reads like a work tree, are read-only", async () => {
+    const at = scene(tier1);
+    const top = makeProject(join(at.folder, "p"), { "a.txt": "a\n" });
+    const inner = makeProject(join(at.folder, "inner"), { "i.txt": "i\n" });
+    git(top, "-c", "protocol.file.allow=always", "submodule", "add", "-q", inner, "sub");
+    const run = await open(at, join(top, "sub"), "directory");
+    const gitDir = join(top, ".git/modules/sub");
+    expect(
+      await run(`git log --format=%s; ${writable("i.txt", ".git", `${gitDir}/config`, `${gitDir}/hooks/x`)}`),
+    ).toBe(`first\ni.txt rw\n.git ro\n${gitDir}/config ro\n${gitDir}/hooks/x ro`);
+    const named = scene(tier1);
+    const like = makeProject(join(named.folder, "p"), { "a.txt": "a\n" });
+    git(like, "config", "branch.worktree", "1");
+    git(like, "config", "core.worktree", like);
+    const runThere = await open(named, like, "directory");
+    expect(await runThere(`git log --format=%s; ${writable("a.txt", ".git/config", ".git/hooks/x")}`)).toBe(
+      "first\na.txt rw\n.git/config ro\n.git/hooks/x ro",
+    );
   });
 
   test("folders of the operator's, read-only; without them they are not there", async () => {

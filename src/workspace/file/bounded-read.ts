@@ -98,12 +98,13 @@ export const readBounded = (path: string, limit: number, options: Options = {}):
     const stats = fstatSync(fd);
     const { first } = options;
     expectRegular(path, stats, first === undefined ? limit : Number.POSITIVE_INFINITY);
-    // One byte more than expected, so that the end is seen; a file may grow meanwhile, or report no size.
+    // One byte more than expected: a file may have grown meanwhile, or report no size.
     let bytes = Buffer.allocUnsafe(first ?? stats.size + 1);
     for (let length = 0; ; ) {
       const count = readSync(fd, bytes, length, bytes.length - length, null);
       length += count;
-      if (count === 0 || length === first) return bytes.subarray(0, length);
+      if (count === 0 || length === first || (length === stats.size && first === undefined))
+        return bytes.subarray(0, length);
       if (length > limit) throw tooBig(path, limit);
       if (length === bytes.length) bytes = Buffer.concat([bytes], Math.min(limit + 1, length * 2 + 4096));
     }

@@ -85,8 +85,9 @@ const ownersOf = (paths: readonly string[]): Set<number | undefined> =>
  */
 export const expectAnswer = (folder: string, dirs: GitDirs, config: string): void => {
   const dotGit = join(folder, ".git");
-  const gitDir = realOf(dirs.gitDir) ?? dirs.gitDir;
-  const commonDir = dirs.commonDir === dirs.gitDir ? gitDir : (realOf(dirs.commonDir) ?? dirs.commonDir);
+  const own = dirs.gitDir === dotGit && dirs.commonDir === dotGit && !isLink(dotGit);
+  const gitDir = own ? dotGit : (realOf(dirs.gitDir) ?? dirs.gitDir);
+  const commonDir = own || dirs.commonDir === dirs.gitDir ? gitDir : (realOf(dirs.commonDir) ?? dirs.commonDir);
   const linked = commonDir !== gitDir;
   if (gitDir !== dotGit || linked) {
     const answered = linked

@@ -15,6 +15,8 @@ import { type GitDirs, locateGit } from "./git-dir.ts";
 export type Repository = GitDirs & {
   toplevel: string;
   prefix: string;
+  /** The text of its `config`. */
+  config: string;
   /** Only git can say where its work tree and its branches are. */
   unusual: boolean;
 };
@@ -66,7 +68,7 @@ const repositoryAt = (folder: string): Omit<Repository, "prefix"> | undefined =>
   const there = statsAt(dotGit);
   if (there === undefined) return undefined;
   if (!there.isDirectory()) expectBounded(dotGit, most.pointer);
-  const dirs = locateGit(folder);
+  const dirs = locateGit(folder, there.isDirectory() ? dotGit : undefined);
   if (!there.isDirectory() && dirs.gitDir === dotGit)
     throw new FileRefused("not-a-file", `Expected "gitdir: <path>" in "${dotGit}", got something else`);
   if (!isGitDir(dirs)) {
@@ -77,17 +79,16 @@ const repositoryAt = (folder: string): Omit<Repository, "prefix"> | undefined =>
   expectAnswer(folder, dirs, config);
   const elsewhere = dirs.gitDir === dirs.commonDir && workTreesOf(dirs.gitDir, config).some((path) => path !== folder);
   const unusual = elsewhere || /\brefstorage\s*=|\bbare\s*=?\s*(true|yes|on|1|$)/im.test(config);
-  return { ...dirs, toplevel: folder, unusual };
+  return { ...dirs, toplevel: folder, config, unusual };
 };
 
 /** Throws FileRefused where git would wait for, or drown in, what stands in the place of a file of the repository. */
-export const expectFiles = ({ gitDir, commonDir }: GitDirs): void => {
-  for (const name of ["HEAD", "config.worktree"]) expectBounded(join(gitDir, name), most.config);
+export const expectFiles = ({ gitDir, commonDir, config }: Repository): void => {
+  expectBounded(join(gitDir, "config.worktree"), most.config);
   expectBounded(join(gitDir, "index"), most.index);
   for (const name of ["packed-refs", "shallow"]) expectBounded(join(commonDir, name), most.refs);
-  for (const name of ["config", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"])
+  for (const name of ["info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"])
     expectBounded(join(commonDir, name), most.config);
-  const config = textAt(join(commonDir, "config"), most.config) ?? "";
   if (/\[\s*include/i.test(config))
     for (const path of settingsIn(config, /^include(if\s.*)?$/i, /^path$/i))
       expectBounded(resolve(commonDir, path), most.config);
@@ -103,13 +104,16 @@ export const headOf = (gitDir: string): { ref: string | null; oid: string | null
   return oid.test(text) ? { ref: null, oid: text } : undefined;
 };
 
-/** A ref's commit; null: no such ref; undefined: only git can say. Follows a ref to another as git does. */
+/** A ref's commit; null: no such ref; undefined: only git can say. */
 export const refOf = (commonDir: string, ref: string, depth = 0): string | null | undefined => {
   if (isFolder(join(commonDir, "reftable"))) return undefined;
   const loose = looseRef(join(commonDir, ref))?.trim();
-  const next = loose === undefined ? undefined : /^ref:\s*(refs\/.+)$/.exec(loose)?.[1];
-  if (next !== undefined && depth < 5 && !next.includes("..")) return refOf(commonDir, next, depth + 1);
-  if (loose?.startsWith("ref:") === true) return undefined;
+  if (loose?.startsWith("ref:") === true) {
+    // git follows it; looked at first, so that git does not wait for what stands there.
+    const next = /^ref:\s*(refs\/.+)$/.exec(loose)?.[1];
+    if (next !== undefined && depth < 5 && !next.includes("..")) refOf(commonDir, next, depth + 1);
+    return undefined;
+  }
   if (loose !== undefined && oid.test(loose)) return loose;
   const packed = readBounded(join(commonDir, "packed-refs"), most.refs);
   if (packed === undefined) return null;
@@ -125,7 +129,14 @@ export const refOf = (commonDir: string, ref: string, depth = 0): string | null 
 };
 
 /** A folder in its place holds refs of longer names. */
-const looseRef = (path: string): string | undefined => (isFolder(path) ? undefined : textAt(path, most.pointer));
+const looseRef = (path: string): string | undefined => {
+  try {
+    return textAt(path, most.pointer);
+  } catch (error) {
+    if (error instanceof FileRefused && isFolder(path)) return undefined;
+    throw error;
+  }
+};
 
 /** Bytes; a longer commit is left to git. */
 const longestCommit = 1024 * 1024;
