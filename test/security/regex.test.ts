@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parseAst } from "rolldown/parseAst";
+import { hidden } from "../../src/squad/package/hidden.ts";
 import { matchesPattern } from "../../src/check/pattern.ts";
 
 /**
@@ -17,6 +18,7 @@ const atRunTime: Record<string, string> = {
   "check/browser/visit.ts: mark": "hex of our own in two; below, with some",
   "check/project/detect.ts: kind": "one of our own words; below, with one of them",
   "model/builtin/role/squad-author.ts: name": "a field of our own; below, with one of them",
+  "squad/package/hidden.ts: allowed, unseen": "constants of its file; below, as it is",
   "protocol/check.ts: text": "a caller's: compiled to see that it is one, never run here",
 };
 
@@ -155,10 +157,11 @@ describe("T19 regular expressions", () => {
     expect(slowOnes(all)).toEqual([]);
     expect(
       slowOnes([
-        { file: "check/browser.ts", source: "exit", regex: /0f3a server (\d+)/ },
-        { file: "check/browser.ts", source: "marks", regex: /^0f3a .*\n/gm },
-        { file: "check/detect.ts", source: "test", regex: /^test[ \t]*:/m },
-        { file: "model/rules/roster.ts", source: "field", regex: /^- squad: (.+)$/m },
+        { file: "check/browser/visit.ts", source: "exit", regex: /0f3a server (\d+)/ },
+        { file: "check/browser/visit.ts", source: "marks", regex: /^0f3a .*\n/gm },
+        { file: "check/project/detect.ts", source: "test", regex: /^test[ \t]*:/m },
+        { file: "model/builtin/role/squad-author.ts", source: "field", regex: /^- squad: (.+)$/m },
+        { file: "squad/package/hidden.ts", source: "hidden", regex: hidden },
       ]),
     ).toEqual([]);
   }, 120_000);

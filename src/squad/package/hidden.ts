@@ -28,7 +28,7 @@ const allowed = [
 const unseen =
   "[[\\p{Default_Ignorable_Code_Point}\\p{Cc}\\p{Zl}\\p{Zp}\\p{Noncharacter_Code_Point}\\ufff9-\\ufffc\\u2800\\u{1d159}\\u{13430}-\\u{1343f}]--[\\t\\n\\r]]";
 
-const hidden = new RegExp(`(?!${allowed.join("|")})${unseen}`, "v");
+export const hidden = new RegExp(`(?!${allowed.join("|")})${unseen}`, "v");
 
 /** The first character that does not show, as `U+200B`, and where it stands. */
 export const hiddenIn = (text: string): { code: string; index: number } | undefined => {
