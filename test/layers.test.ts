@@ -47,8 +47,7 @@ const orders: Record<string, string> = {
   store:
     "webhook-queue store unavailable lock claimed-stream redacted-store blob feed sql batch sqlite postgres open disk-space",
   process: "sandbox process runner command service",
-  workspace:
-    "file git object tree workspace error record project in-place dependency worktree checkout landing service",
+  workspace: "file git object tree workspace error record project dependency worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",
   tool: "tool result file edit command web task registry",

@@ -9,6 +9,9 @@ import type { SandboxPlace } from "./sandbox/place.ts";
  * 2; in tier 3 the next service calls `endLeftovers`.
  */
 export interface Processes {
+  /** How commands are isolated: see `sandbox/sandbox.ts`. */
+  readonly tier: 1 | 2 | 3;
+
   /**
    * Runs a command. Resolves once its shell has exited and every process it started is gone, also after a timeout or
    * an abort. Never rejects because of the command: see `CommandResult.ended`. With a sandbox, `place` is required.
@@ -69,6 +72,8 @@ export type Command = {
   onOutput?: (text: string) => void;
   /** Standard output as bytes while it comes, whole: `keepBytes` does not bound it. */
   onStdout?: (chunk: Buffer) => void;
+  /** Standard error likewise. */
+  onStderr?: (chunk: Buffer) => void;
   /** Overrides the network setting of the sandbox. */
   network?: boolean;
   /** Runs in a separate sandbox of this name, next to the Task's own. It is closed when its last command ends. */

@@ -178,6 +178,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   };
 
   return {
+    tier: sandbox.tier,
     run,
     startInteractive: talk,
     prepareSandbox(taskID, place) {

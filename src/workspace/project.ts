@@ -114,7 +114,7 @@ const notAWorktree = (directory: string) =>
 
 /** Asks git about a repository with an unusual layout; its answer must be what was found and judged. */
 const ask = async (directory: string, found: Repository, options: InspectOptions): Promise<Project> => {
-  const git = createGit(directory, { ...options.git, discover: true });
+  const git = createGit(directory, { ...options.git, toplevel: found.toplevel, discover: true });
   // HEAD comes last: without a commit git fails there, but has printed the rest.
   const args = ["rev-parse", "--is-inside-work-tree", "--show-cdup", "--path-format=absolute", "--git-common-dir"];
   const { stdout, stderr } = await git.run([...args, "HEAD", "--symbolic-full-name", "HEAD"], { ok: [0, 128] });

@@ -4,9 +4,10 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { createCheckouts } from "./checkout/checkout.ts";
 import { idOf } from "./git/output.ts";
-import { branchTip, createForks, forksOf, taskOfFork } from "./worktree/fork.ts";
+import { createForks, forksOf, taskOfFork } from "./worktree/fork.ts";
 import { createDependencyProvider } from "./dependency/provide.ts";
-import type { Author, CreateGitOptions } from "./git/git.ts";
+import type { CreateGitOptions } from "./git/git.ts";
+import { type Author, defaultPath } from "./git/hardened.ts";
 import { createOverlays } from "./dependency/overlay.ts";
 import { applyLanding } from "./landing/apply.ts";
 import { indexStampOf } from "./landing/new-index.ts";
@@ -15,10 +16,11 @@ import { planLanding } from "./landing/plan.ts";
 import type { Processes } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./object/rebase.ts";
+import { branchRefOf, branchTip, setRef } from "./object/ref.ts";
 import { rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
 import { createRetention } from "./worktree/retire.ts";
-import { createWorktreeFolder } from "./worktree/create.ts";
+import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
 import { createKeyedMutex } from "../mutex.ts";
 import { createWorktrees } from "./worktree/open.ts";
 import type { Workspaces } from "./workspace.ts";
@@ -60,9 +62,9 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const inspectOptions = { dataDir, projectRoots, git: gitOptions };
   const turns = createKeyedMutex();
   const records = createWorktreeRecords(home);
-  const folder = createWorktreeFolder({ home, git: gitOptions, records, log });
-  const { made, landingFolder, gitOf, recordBase, moveBase } = folder;
-  const path = options.path ?? "/usr/local/bin:/usr/bin:/bin";
+  const folder = createWorktreeFolder({ home, git: gitOptions, records, processes, log });
+  const { made, landingFolder, gitOf, objectsOf, recordBase, moveBase } = folder;
+  const path = options.path ?? defaultPath;
   const overlays = createOverlays({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};
   const provider = createDependencyProvider({
@@ -80,6 +82,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     records,
     removeCheckout: (taskID) => checkouts.remove(taskID),
     removeOverlays: overlays.remove,
+    processes,
     log,
   });
   /** Serialises creation and removal of each Task's worktree. */
@@ -102,17 +105,16 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     limits: options.limits,
     log,
   });
-  const { open, give, workspaceOf, placeOf, snapshotOf, runInside } = worktrees;
+  const { open, give, workspaceOf, placeOf, snapshotOf } = worktrees;
   const checkouts = createCheckouts({
     home,
-    git: { ...gitOptions, timeoutMs: 10 * 60_000 },
     overlays,
     tier,
     limits: options.limits,
     programs: path,
     isProtected: options.isProtected,
     processes,
-    run: runInside,
+    folder,
   });
 
   return {
@@ -138,10 +140,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         return await use(workspace);
       } finally {
         if (commit !== undefined) await workspace.reset(commit);
+        await processes.closeSandboxes(taskID);
       }
     },
     async plan(workspace, commit, base) {
-      const { taskID, record, worktree, git } = placeOf(workspace);
+      const { taskID, record, worktree } = placeOf(workspace);
       const ref = workspace.prepared.targetRef;
       const stamp = indexStampOf(record.projectGitDir);
       const request = {
@@ -149,7 +152,6 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         record,
         worktree,
         git: gitOf(record),
-        worktreeGit: git,
         commit,
         base,
         ref,
@@ -169,29 +171,34 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return applyLanding({ ...place, plan, indexStamp, step: onStep, lockWaitMs });
     },
     async rebase(workspace, commit, message) {
-      const { taskID, git } = placeOf(workspace);
+      const { taskID, record, git, objects } = placeOf(workspace);
       const { targetRef, snapshot } = workspace.prepared;
       const onBranch = targetRef ?? snapshot?.head;
       if (onBranch === undefined) throw new Error("Expected a branch to rebase onto, got a Task that keeps its own.");
       const snapped = snapshot !== undefined && snapshot.head !== workspace.prepared.baseCommit;
       const head = snapped ? snapshot.head : undefined;
-      const rebased = await rebaseOnto({ git, commit, message, onto: await idOf(git, `${onBranch}^{commit}`), head });
-      if (rebased.ok)
-        await moveBase(taskID, rebased.baseCommit, () =>
-          git.run(["reset", "-q", "--hard", rebased.commit], { timeoutMs: 10 * 60_000 }),
-        );
+      const onto = await idOf(objects, `${onBranch}^{commit}`);
+      const rebased = await rebaseOnto({ git: objects, commit, message, onto, head });
+      if (!rebased.ok) return rebased;
+      const move = async () => {
+        await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), rebased.commit);
+        await git.run(["reset", "-q", "--hard", rebased.commit], { timeoutMs: 10 * 60_000 });
+      };
+      await moveBase(taskID, rebased.baseCommit, move, commit.commit);
       return rebased;
     },
     async rebaseWithMarkers(workspace, commit, message, dirty) {
-      const { taskID, record, worktree, git } = placeOf(workspace);
+      const { taskID, record, worktree, git, objects } = placeOf(workspace);
       const taken = await snapshotOf(taskID, record, commit.parent);
-      const baseTree = taken.tree ?? (await idOf(git, `${taken.commit}^{tree}`));
-      const renewed = await rebaseWithMarkers({ git, worktree, taken, baseTree, commit, message, dirty }, () => {
-        made.delete(taskID);
-        recordBase(taskID, "");
+      const baseTree = taken.tree ?? (await idOf(objects, `${taken.commit}^{tree}`));
+      const request = { git, objects, worktree, taken, baseTree, commit, message, dirty };
+      const marked = await rebaseWithMarkers(request, async (made) => {
+        await folder.keep(taskID, commit.commit);
+        await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), made);
+        await recordBase(taskID, "");
       });
-      if (renewed.ok) recordBase(taskID, renewed.baseCommit);
-      return renewed;
+      if (marked.ok) await recordBase(taskID, marked.baseCommit);
+      return marked;
     },
     unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
     landingTurn: turns,
@@ -212,7 +219,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const owned = taskOfFork(taskID) === taskID || record === undefined;
       const judged = await judge();
       // A fork that was never merged: its content stays on its own branch.
-      const tip = judged === undefined || owned ? judged : await branchTip(gitOf(record), taskID);
+      const tip = judged === undefined || owned ? judged : await branchTip(objectsOf(record), branchOf(taskID));
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);

@@ -2,9 +2,9 @@ import type { Command, CommandResult, InteractiveCommand, InteractiveProcess } f
 import type { EventData } from "../protocol/event/event.ts";
 import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts";
 import type { Files } from "./file/files.ts";
-import type { Git } from "./git/git.ts";
 import type { Commit } from "./object/commit.ts";
 import type { Rebased } from "./object/rebase.ts";
+import type { TreeGit } from "./tree/tree-git.ts";
 
 /** Where a Task works, and how its result enters the project. `createWorkspaces` (service.ts) implements it. */
 
@@ -54,8 +54,8 @@ export interface Workspace {
   readonly files: Files;
   /** The project's ignored dependency folders, as commands have them here. Empty in place. */
   readonly dependencies: readonly Given[];
-  /** Hardened git in this workspace; undefined where the directory is in no Git worktree. */
-  readonly git: Git | undefined;
+  /** git over the files, as a command of the Task; undefined where the directory is in no Git worktree. */
+  readonly git: TreeGit | undefined;
   /**
    * Runs a command with bash. A command that fails or cannot start resolves with the reason. Its process group is on
    * record until it has ended, so that a restarted service can end what a killed one left.

@@ -85,6 +85,7 @@ const fill = (command: string): string => {
     SOCKET: join(folder, "socket"),
     PLANTED: planted,
     COMMON: tier === "1" ? "/run/sortie/git" : join(project, ".git"),
+    OBJECTS: tier === "1" ? "/run/sortie/objects" : join(project, ".git/objects"),
   };
   return command.replace(/\{([A-Z]+)\}/g, (_whole, name: string) => values[name] ?? "");
 };

@@ -106,17 +106,13 @@ export const escapes: Record<string, string> = {
   // Git.
   "write the config": ok("git config core.fsmonitor 'touch {HOST}.pwned'"),
   "write the config by hand": write("{COMMON}/config"),
-  "plant a hook":
-    "d=$(git rev-parse --git-common-dir 2>/dev/null) && ( echo 'touch x' > \"$d/hooks/pre-commit\" ) 2>/dev/null && echo ESCAPED",
-  "plant a commondir":
-    'd=$(git rev-parse --git-dir 2>/dev/null) && ( echo /tmp > "$d/commondir" ) 2>/dev/null && echo ESCAPED',
+  "borrow objects from elsewhere": write("{COMMON}/objects/info/alternates"),
+  "write the project's objects": write("{OBJECTS}/info/packs"),
   "replace .git": ok("mv .git .git-old"),
   "remove .git": ok("rm -rf .git"),
   "write .git": write(".git"),
-  "move a branch": ok("git update-ref refs/heads/main HEAD~0 && git branch escape"),
-  "write an object": ok("echo x | git hash-object -w --stdin"),
-  "write attributes":
-    'd=$(git rev-parse --git-common-dir 2>/dev/null) && ( mkdir -p "$d/info" && echo \'* filter=x\' >> "$d/info/attributes" ) 2>/dev/null && echo ESCAPED',
+  // What it moves are refs of the Task's own; `watched` sees those of the project.
+  "move a branch": "git update-ref refs/heads/main HEAD~0; git branch escape; git tag escape",
   "read the token of a remote":
     'cat "$(git rev-parse --git-common-dir 2>/dev/null)"/config .git/config 2>/dev/null | grep -q TOKEN && echo ESCAPED',
 };
@@ -143,7 +139,6 @@ export const harmful = new Set([
   "remove .git",
   "move a branch",
   "write the config",
-  "plant a hook",
-  "plant a commondir",
-  "write attributes",
+  "borrow objects from elsewhere",
+  "write the project's objects",
 ]);

@@ -13,14 +13,14 @@ const marker = (folder: string) => `${folder}.ran`;
 
 /** Each ends in the user's next plain git command running a program, unless it is undone. `$G` is the repository's own folder. */
 const tricks: Record<string, string> = {
-  "core.fsmonitor": 'git config core.fsmonitor "touch $M; false"',
+  "core.fsmonitor": 'git -C $P config core.fsmonitor "touch $M; false"',
   "core.hooksPath":
-    'mkdir -p $M.h && printf "#!/bin/sh\\ntouch $M\\n" > $M.h/post-index-change && chmod +x $M.h/post-index-change && git config core.hooksPath $M.h',
+    'mkdir -p $M.h && printf "#!/bin/sh\\ntouch $M\\n" > $M.h/post-index-change && chmod +x $M.h/post-index-change && git -C $P config core.hooksPath $M.h',
   "a hook": 'printf "#!/bin/sh\\ntouch $M\\n" > $G/hooks/post-index-change && chmod +x $G/hooks/post-index-change',
-  "include.path": 'printf "[core]\\n\\tfsmonitor = touch $M; false\\n" > $M.i && git config include.path $M.i',
+  "include.path": 'printf "[core]\\n\\tfsmonitor = touch $M; false\\n" > $M.i && git -C $P config include.path $M.i',
   "a filter by attributes":
-    'git config filter.x.clean "touch $M; cat" && mkdir -p $G/info && echo "* filter=x" > $G/info/attributes',
-  "an alias": 'git config alias.st "!touch $M"',
+    'git -C $P config filter.x.clean "touch $M; cat" && mkdir -p $G/info && echo "* filter=x" > $G/info/attributes',
+  "an alias": 'git -C $P config alias.st "!touch $M"',
   "a config that is moved in":
     'cp $G/config $M.c && git config -f $M.c core.fsmonitor "touch $M; false" && mv $M.c $G/config',
 };
@@ -53,7 +53,7 @@ describe("C7 fingerprint", () => {
     async (_name, trick) => {
       const project = makeProject(lab.folder(), { "a.txt": "a" });
       const before = readFileSync(join(project, ".git/config"), "utf8");
-      const command = `M=${marker(project)}; G=${project}/.git; ${trick}; echo more > b.txt`;
+      const command = `M=${marker(project)}; P=${project}; G=$P/.git; ${trick}; echo more > b.txt`;
       const id = await createTask(service.url, project, lab.request([shell(command), { text: "Done." }]));
       const status = await settledTask(service.url, id);
       expect([status.lifecycleStatus, status.errorInfo?.code, existsSync(join(project, "b.txt"))]).toEqual([
@@ -87,7 +87,11 @@ describe("C7 fingerprint", () => {
     expect((await settledTask(service.url, good)).lifecycleStatus).toBe("completed");
     expect(git(project, "config", "user.name")).not.toBe("");
 
-    const turns = [shell(`git config alias.x '!false'; echo c > c.txt`), { text: "Done." }, { text: "Done." }];
+    const turns = [
+      shell(`git -C ${project} config alias.x '!false'; echo c > c.txt`),
+      { text: "Done." },
+      { text: "Done." },
+    ];
     const bad = await createTask(service.url, project, lab.request(turns));
     expect((await settledTask(service.url, bad)).errorInfo?.code).toBe("git_tampered");
     await post(service.url, `/task/${bad}/message`, project, { text: "go on", source: "user" });
@@ -119,7 +123,7 @@ describe("C7 fingerprint", () => {
     (_name, trick) => {
       using root = temporary();
       const project = makeProject(join(root.path, "p"), { "a.txt": "a" });
-      execFileSync("bash", ["-c", `M=${marker(project)}; G=${project}/.git; ${trick}`], { cwd: project });
+      execFileSync("bash", ["-c", `M=${marker(project)}; P=${project}; G=$P/.git; ${trick}`], { cwd: project });
       expect(ranOn(project, marker(project))).toBe(true);
     },
   );

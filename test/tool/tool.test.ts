@@ -838,9 +838,9 @@ describe.each(["", "pkg"])("in a Task's own worktree of the folder %j", (folder)
     expect((await call("read", { path: "src/add.js", limit: 1 })).output).toContain("a + b");
     expect((await call("list", { path: "src" })).output).toContain("src/add.js");
     expect((await call("shell", { command: "pwd; git rev-parse --abbrev-ref HEAD" })).output).toContain(
-      `${work}\nsortie/task_`,
+      `${work}\nHEAD`,
     );
-    expect((await call("git", { action: "status" })).output).toMatch(/^## sortie\/task_/);
+    expect((await call("git", { action: "status" })).output).toMatch(/^(?:[ AD?][ M?] \S+\n?)+$/);
     expect((await call("git", { action: "diff", paths: ["README.md"] })).output).toContain("+# Adds");
     expect((await call("git", { action: "rm", paths: ["README.md"] })).outcome).toBe("ok");
     expect(await call("write", { path: ".git", content: "gitdir: /tmp\n" })).toMatchObject({ outcome: "error" });

@@ -368,7 +368,8 @@ describe("rebase", () => {
     );
     const { workspace, commit } = await done("sed -i 1s/1/one/ a");
     scene.sh("sed -i 9s/9/nine/ a; git commit -qam theirs");
-    expect(await workspaces.rebase(workspace, commit, "work")).toEqual({ ok: false, reason: "conflict", paths: ["a"] });
+    expect(await workspaces.rebase(workspace, commit, "work")).toMatchObject({ ok: true });
+    expect(scene.sh("cat a", workspace.root)).toBe("one\n2\n3\n4\n5\n6\n7\n8\nnine\n");
     expect(existsSync(join(scene.base, "ran"))).toBe(false);
   });
 });

@@ -25,7 +25,7 @@ const untouched = () => ({
   ...picture(scene),
   index: scene.sh("stat -c '%Y %y %s %i' .git/index; sha1sum .git/index"),
   refs: scene.sh(
-    "git for-each-ref | grep -v refs/heads/sortie/; cat .git/logs/HEAD; cat .git/logs/refs/stash 2>&1 || true",
+    "git for-each-ref | grep -v refs/heads/sortie/ | grep -v refs/sortie/; cat .git/logs/HEAD; cat .git/logs/refs/stash 2>&1 || true",
   ),
   files: scene.sh("find . -path ./.git -prune -o -printf '%p %T@ %i %m\\n' | LC_ALL=C sort"),
 });
@@ -64,11 +64,11 @@ describe("snapshot", () => {
     expect(scene.sh("cat b.txt d.txt intended; wc -l < src/a.txt; git status --porcelain", workspace.root)).toBe(
       "staged\nmore\nhidden\nt\n21\n",
     );
-    // Only the Task's branch names it: gc keeps it, and takes it with the branch.
+    // Only the Task's own ref names it: gc keeps it, and takes it with the ref.
     scene.sh("git reflog expire --expire=now --all; git gc -q --prune=now");
     expect(scene.sh(`git cat-file -t ${baseCommit}`)).toBe("commit\n");
     expect(scene.sh(`git for-each-ref --contains ${baseCommit} --format='%(refname)'`)).toBe(
-      "refs/heads/sortie/task_1\n",
+      "refs/sortie/base/task_1\n",
     );
     expect(fsck(scene)).toBe("");
   });

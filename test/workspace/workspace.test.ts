@@ -113,7 +113,7 @@ describe("inspect", () => {
 });
 
 describe("prepare", () => {
-  test("makes a worktree on the Task's branch with two processes, and git knows it", async () => {
+  test("makes a worktree with a Git directory of its own by two processes; the project gets one ref", async () => {
     seed();
     await workspaces.inspect(scene.root);
     scene.spawned.length = 0;
@@ -129,9 +129,10 @@ describe("prepare", () => {
       baseTree: tree,
       targetRef: "refs/heads/main",
     });
-    expect(scene.spawned.map((args) => args[0])).toEqual(["status", "reset"]);
-    expect(scene.sh("git worktree list --porcelain")).toContain(
-      `worktree ${root}\nHEAD ${head}\nbranch refs/heads/sortie/task_1\n`,
+    expect(scene.spawned.map((args) => args[0])).toEqual(["status", "read-tree"]);
+    expect(scene.sh("git worktree list --porcelain").match(/^worktree /gm)).toHaveLength(1);
+    expect(scene.sh("git for-each-ref --format='%(refname) %(objectname)' refs/sortie refs/heads/sortie")).toBe(
+      `refs/sortie/base/task_1 ${head}\n`,
     );
     expect(scene.sh("git status --porcelain; git rev-parse --show-toplevel", root)).toBe(`${root}\n`);
     expect(scene.sh("git worktree prune -v")).toBe("");
@@ -212,7 +213,7 @@ describe("prepare", () => {
   test("again after a kill at any point: what stands half-made is completed", async () => {
     seed();
     const whole = await prepare(workspaces, scene.root);
-    const gitDir = join(scene.root, ".git/worktrees/task_1");
+    const gitDir = join(scene.dataDir, "worktrees/task_1.git");
     const breakages: (() => void)[] = [
       () => rmSync(join(gitDir, "index")),
       () => rmSync(join(gitDir, "HEAD")),
@@ -222,16 +223,17 @@ describe("prepare", () => {
       () => rmSync(join(whole.root, "src"), { recursive: true }),
       () => writeFileSync(join(gitDir, "index.lock"), ""),
       () => writeFileSync(join(whole.root, "stray.txt"), "left"),
-      () => scene.sh("git update-ref -d refs/heads/sortie/task_1"),
+      () => scene.sh("git update-ref -d refs/sortie/base/task_1"),
       () => writeFileSync(join(whole.root, "b.txt"), "hal"),
     ];
     for (const breakage of breakages) {
       breakage();
       const again = await prepare(scene.service(), scene.root);
       expect(again.prepared).toEqual(whole.prepared);
-      expect(scene.sh("git status --porcelain; cat b.txt; git rev-parse HEAD; git symbolic-ref HEAD", again.root)).toBe(
-        `b\n${whole.prepared.baseCommit}\nrefs/heads/sortie/task_1\n`,
+      expect(scene.sh("git status --porcelain; cat b.txt; git rev-parse HEAD", again.root)).toBe(
+        `b\n${whole.prepared.baseCommit}\n`,
       );
+      expect(scene.sh("git rev-parse refs/sortie/base/task_1").trim()).toBe(whole.prepared.baseCommit);
     }
     expect(fsck(scene)).toBe("");
   });
@@ -252,11 +254,11 @@ describe("prepare", () => {
     await expect(scene.service().open("task_9", first.prepared)).rejects.toThrow("Expected the record");
   });
 
-  test("works with git's own registration where refs are not files", async () => {
+  test("writes its refs by git where refs are not files", async () => {
     seed();
     mkdirSync(join(scene.root, ".git/reftable"));
     const workspace = await prepare(workspaces, scene.root);
-    expect(scene.spawned.map((args) => args.slice(0, 2).join(" "))).toContain("worktree add");
+    expect(scene.spawned.map((args) => args.slice(0, 2).join(" "))).toContain("update-ref refs/sortie/base/task_1");
     await workspace.files.write("b.txt", "changed\n");
     await landAll(workspaces, workspace);
     expect(picture(scene).status).toBe("");
@@ -287,7 +289,7 @@ describe("prepare", () => {
     await prepare(workspaces, scene.root);
     await workspaces.remove("task_1");
     await workspaces.remove("task_1");
-    expect(scene.sh("git branch --list 'sortie/*'; git worktree list --porcelain | grep -c ^worktree")).toBe("1\n");
+    expect(scene.sh("git for-each-ref | grep -c sortie || true")).toBe("0\n");
     expect(scene.sh("ls -A worktrees", scene.dataDir)).toBe("");
     await prepare(workspaces, scene.root, "task_2");
     rmSync(scene.root, { recursive: true });
@@ -344,9 +346,9 @@ describe("commit", () => {
     ["staged files", "echo x > x; git add x; echo y > y"],
     [
       "an unfinished merge",
-      "git checkout -qb o; echo o > b.txt; git commit -qam o; git checkout -q sortie/task_1; echo p > b.txt; git commit -qam p; git merge o || true; echo b > b.txt; echo x > x; echo y > y",
+      "git checkout -qb o; echo o > b.txt; git commit -qam o; git checkout -q --detach HEAD^; echo p > b.txt; git commit -qam p; git merge o || true; echo b > b.txt; echo x > x; echo y > y",
     ],
-    ["a branch taken away", "echo x > x; echo y > y; git checkout -q --detach; git branch -D -q sortie/task_1"],
+    ["another commit checked out", "echo x > x; echo y > y; git checkout -q --orphan none; git rm -rqf --cached ."],
     ["a lock left behind", "echo x > x; echo y > y; touch $(git rev-parse --git-dir)/index.lock"],
   ])("takes the tree on disk whatever agents did with git: %s", async (_name, script) => {
     seed();
@@ -357,10 +359,10 @@ describe("commit", () => {
     expect(contents(commit?.commit ?? "")).toEqual([".gitignore", "b.txt", "src/a.txt", "x", "y"]);
     expect(
       scene.sh(
-        "git symbolic-ref HEAD; git status --porcelain; git log -1 --format=%P%an sortie/task_1",
+        "git rev-parse HEAD; git status --porcelain; git -C ../../../project log -1 --format=%P%an sortie/task_1",
         workspace.root,
       ),
-    ).toBe(`refs/heads/sortie/task_1\n${commit?.parent}Sortie\n`);
+    ).toBe(`${commit?.commit}\n${commit?.parent}Sortie\n`);
     expect(
       await scene
         .service()
@@ -394,6 +396,7 @@ describe("commit", () => {
       `git init -q nested; git -C nested commit -q --allow-empty -m n; echo 1 > nested/f
        rm src/a.txt; mkfifo src/a.txt; echo x > x; touch .sortie-tmp-0123456789abcdef
        git init -q staged; git -C staged commit -q --allow-empty -m n; git add staged 2>/dev/null
+       git config submodule.sub.url ${scene.base}/lib
        git -c protocol.file.allow=always submodule --quiet update --init sub; git -C sub commit -q --allow-empty -m moved`,
       workspace.root,
     );

@@ -123,7 +123,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
           if (from === "stdout") {
             stdout.add(chunk);
             command.onStdout?.(chunk);
-          }
+          } else command.onStderr?.(chunk);
           command.onOutput?.(decoders[from].write(chunk));
         },
         exit(code) {

@@ -108,6 +108,8 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     const note = hidden.length === 0 ? "" : `Not shown, for they may not be read: ${hidden.map(shown).join(", ")}.`;
     return text === "" ? ok(note === "" ? none : note) : sized(note === "" ? text : `${text}\n${note}`, context);
   };
+  // In a worktree of its own a Task is on no branch.
+  const branch = workspace.prepared.kind === "directory" ? ["--branch"] : [];
   const say = async (args: string[], none: string) => {
     const { stdout } = await repository.run([...args, "--", ...paths], { signal });
     const text = stdout.toString("utf8").trimEnd();
@@ -115,7 +117,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
   };
   switch (call.action) {
     case "status":
-      return say(["-c", "core.quotePath=false", "status", "--short", "--branch"], "Clean.");
+      return say(["-c", "core.quotePath=false", "status", "--short", ...branch], "Clean.");
     case "diff":
       return differences(
         ["diff", ...(call.staged === true ? ["--cached"] : []), ...revision.map(commitsOf)],
@@ -155,19 +157,25 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
         return failed(`Expected paths outside of submodules, got ${paths.map(shown).join(", ")}.`);
       await repository.run(["add", "--", ...wanted.map((path) => `:(literal)${path}`), ...except], {
         signal,
+        writes: true,
         env: { GIT_LITERAL_PATHSPECS: "0" },
       });
       const made = (await gitlinksIn(repository, [], signal)).filter((path) => !known.includes(path));
       if (made.length === 0) return ok(`Added ${wanted.map(shown).join(", ")}.`);
       await repository.run(["update-index", "--force-remove", "-z", "--stdin"], {
         signal,
+        writes: true,
         input: Buffer.from(made.map((path) => `${path}\0`).join("")),
       });
       return failed(`A Git repository inside the project cannot be added: ${made.map(shown).join(", ")}.`);
     }
     case "commit": {
       const only = paths.length === 0 ? [] : ["--", ...paths];
-      const made = await repository.run(["commit", "-m", call.message ?? "", ...only], { signal, ok: [0, 1] });
+      const made = await repository.run(["commit", "-m", call.message ?? "", ...only], {
+        signal,
+        ok: [0, 1],
+        writes: true,
+      });
       const text = truncateMiddle(`${made.stdout.toString("utf8")}${made.stderr}`.trim(), "see log", 4000);
       return made.exitCode === 0 ? ok(text) : failed(text);
     }

@@ -1,10 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { applyPatch, diffArrays, parsePatch, reversePatch, type StructuredPatch } from "diff";
 import { messageOf } from "../../error.ts";
 import { componentsOf } from "../../workspace/file/files.ts";
-import type { Git } from "../../workspace/git/git.ts";
+import type { TreeGit } from "../../workspace/tree/tree-git.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type Change, change, contentOf, sameContent, type Fitted, type Tree } from "../file/change.ts";
 import { type FilePart, fitParts, isEnvelope, parseEnvelope, parseLoosely } from "./patch-format.ts";
@@ -248,48 +245,45 @@ const rejected = (name: string, text: string, patch: StructuredPatch): string =>
  * Fits the patch by `git apply --3way`, on a temporary index that holds just these files as they are now. The work tree
  * is the project's root, so that paths mean the same when the project is a folder of a repository.
  */
-const fitByGit = async (git: Git, before: Tree, text: string, strip: 0 | 1): Promise<Fitted> => {
-  const folder = await mkdtemp(join(tmpdir(), "sortie-apply-"));
-  const root = `--work-tree=${git.root}`;
-  const env = { GIT_INDEX_FILE: join(folder, "index") };
-  try {
-    const entries: string[] = [];
-    for (const [path, content] of before) {
-      if (content === null) continue;
-      const object = await git.run([root, "hash-object", "-w", "--stdin"], { input: content.bytes });
-      entries.push(`${content.executable ? "100755" : "100644"} ${object.stdout.toString().trim()} 0\t${path}\0`);
-    }
-    await git.run([root, "update-index", "-z", "--index-info"], { env, input: entries.join("") });
-    const args = ["apply", "--cached", "--3way", "--whitespace=nowarn", `-p${strip}`, "-"];
-    const applied = await git.run([root, ...args], { env, input: text, ok: [0, 1, 128] });
-
-    const tree: Tree = new Map([...before.keys()].map((path) => [path, null]));
-    const conflicts = new Set<string>();
-    const listed = await git.run([root, "ls-files", "-s", "-z"], { env });
-    for (const entry of listed.stdout.toString("utf8").split("\0")) {
-      const [, kind = "", object = "", stage, path = ""] = /^(\d+) (\w+) (\d)\t(.*)$/s.exec(entry) ?? [];
-      if (stage === undefined) continue;
-      if (stage !== "0") conflicts.add(path);
-      else if (applied.exitCode === 0)
-        tree.set(path, {
-          bytes: (await git.run([root, "cat-file", "blob", object])).stdout,
-          executable: kind === "100755",
-        });
-    }
-    if (!binaryPatch.test(text) && applied.stderr.includes("Falling back to direct application"))
-      return { ok: false, why: "Three-way, it does not apply: the versions it was made from are not known here." };
-    if (conflicts.size > 0)
-      return { ok: false, why: `Three-way, it conflicts in ${[...conflicts].map(shown).join(", ")}.` };
-    if (applied.exitCode !== 0)
-      return {
-        ok: false,
-        why: `git apply: ${applied.stderr
-          .trim()
-          .replaceAll(/^error: /gm, "")
-          .slice(0, 2000)}`,
-      };
-    return { ok: true, tree };
-  } finally {
-    await rm(folder, { recursive: true, force: true });
+const fitByGit = async (git: TreeGit, before: Tree, text: string, strip: 0 | 1): Promise<Fitted> => {
+  using index = git.temporary();
+  const root = "--work-tree=.";
+  const env = { GIT_INDEX_FILE: index.path };
+  const writes = { writes: true };
+  const entries: string[] = [];
+  for (const [path, content] of before) {
+    if (content === null) continue;
+    const object = await git.run([root, "hash-object", "-w", "--stdin"], { input: content.bytes, ...writes });
+    entries.push(`${content.executable ? "100755" : "100644"} ${object.stdout.toString().trim()} 0\t${path}\0`);
   }
+  await git.run([root, "update-index", "-z", "--index-info"], { env, input: entries.join(""), ...writes });
+  const args = ["apply", "--cached", "--3way", "--whitespace=nowarn", `-p${strip}`, "-"];
+  const applied = await git.run([root, ...args], { env, input: text, ok: [0, 1, 128], ...writes });
+
+  const tree: Tree = new Map([...before.keys()].map((path) => [path, null]));
+  const conflicts = new Set<string>();
+  const listed = await git.run([root, "ls-files", "-s", "-z"], { env });
+  for (const entry of listed.stdout.toString("utf8").split("\0")) {
+    const [, kind = "", object = "", stage, path = ""] = /^(\d+) (\w+) (\d)\t(.*)$/s.exec(entry) ?? [];
+    if (stage === undefined) continue;
+    if (stage !== "0") conflicts.add(path);
+    else if (applied.exitCode === 0)
+      tree.set(path, {
+        bytes: (await git.run([root, "cat-file", "blob", object])).stdout,
+        executable: kind === "100755",
+      });
+  }
+  if (!binaryPatch.test(text) && applied.stderr.includes("Falling back to direct application"))
+    return { ok: false, why: "Three-way, it does not apply: the versions it was made from are not known here." };
+  if (conflicts.size > 0)
+    return { ok: false, why: `Three-way, it conflicts in ${[...conflicts].map(shown).join(", ")}.` };
+  if (applied.exitCode !== 0)
+    return {
+      ok: false,
+      why: `git apply: ${applied.stderr
+        .trim()
+        .replaceAll(/^error: /gm, "")
+        .slice(0, 2000)}`,
+    };
+  return { ok: true, tree };
 };

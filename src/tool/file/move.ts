@@ -59,7 +59,7 @@ export const move = async (workspace: Workspace, fromText: string, toText: strin
   const tracked = git === undefined ? [] : await trackedBelow(workspace, from);
   await change(files, changes);
   if (git !== undefined && tracked.length > 0) {
-    await git.run(["rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", from]);
+    await git.run(["rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", from], { writes: true });
     const moved = tracked.map((path) => `${to}${path.slice(from.length)}`);
     // Tracked files that were missing on disk did not move.
     const there = new Set(changes.map(({ path }) => path));
@@ -73,7 +73,8 @@ export const move = async (workspace: Workspace, fromText: string, toText: strin
 
 /** In batches, because the length of a command line is limited. */
 const add = async ({ git }: Workspace, paths: readonly string[]): Promise<void> => {
-  for (let at = 0; at < paths.length; at += 200) await git?.run(["add", "-f", "--", ...paths.slice(at, at + 200)]);
+  for (let at = 0; at < paths.length; at += 200)
+    await git?.run(["add", "-f", "--", ...paths.slice(at, at + 200)], { writes: true });
 };
 
 const trackedBelow = async ({ git }: Workspace, path: string): Promise<string[]> => {
@@ -95,7 +96,8 @@ export const remove = async (workspace: Workspace, texts: readonly string[]): Pr
   }
   for (const path of new Set(below)) await removeOne(files, path);
   for (const path of paths) await removeFolders(files, path);
-  if (git !== undefined) await git.run(["rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", ...paths]);
+  if (git !== undefined)
+    await git.run(["rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", ...paths], { writes: true });
   return ok(`Removed ${paths.map(shown).join(", ")} (${counted(new Set(below).size, "file")}).`);
 };
 

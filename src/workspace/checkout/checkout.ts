@@ -2,29 +2,31 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
-import type { Command, Processes, CommandResult } from "../../process/process.ts";
+import type { Processes } from "../../process/process.ts";
 import type { SandboxPlace } from "../../process/sandbox/place.ts";
 import { patternOf } from "../tree/commit.ts";
 import { splitNul } from "../git/output.ts";
 import { copyFolder } from "../dependency/copy.ts";
 import { createFiles } from "../file/files.ts";
-import { createGit, type CreateGitOptions } from "../git/git.ts";
 import { readBaseFiles } from "./base-files.ts";
 import { type Overlays, removeOverlays, upperOf } from "../dependency/overlay.ts";
 import type { WorktreeRecord } from "../record.ts";
+import { makeGitDir, setHead } from "../tree/git-dir.ts";
+import type { WorktreeFolder } from "../worktree/create.ts";
+import { runInside, treeGitOf } from "../worktree/inside.ts";
 import { worktreeMounts } from "../worktree/mount.ts";
 import type { Checkout, CheckEnvironment, FileOverride } from "../workspace.ts";
 
 /**
  * The files of a commit in a folder of their own, for checks, without the ignored files that agents left in the
- * worktree. One git process with a separate index checks them out. Where overlays can be mounted, each check gets one
+ * worktree. One git process with a Git directory of its own checks them out. Where overlays can be mounted, each check gets one
  * over the whole tree, so checks run concurrently and leave nothing behind; elsewhere they run in turn, and the tree is
  * restored after each.
  */
 
 export type CheckoutDeps = {
   home: string;
-  git: CreateGitOptions;
+  folder: WorktreeFolder;
   overlays: Overlays;
   tier: 1 | 2 | 3;
   limits: Limits;
@@ -32,25 +34,29 @@ export type CheckoutDeps = {
   programs: string;
   isProtected: ((path: string) => boolean) | undefined;
   processes: Processes;
-  run: (taskID: string, root: string, command: Command, place: SandboxPlace) => Promise<CommandResult>;
 };
 
 const prepared = "whole";
 
 export const createCheckouts = (deps: CheckoutDeps) => {
-  const { home, overlays, tier, limits, programs, processes } = deps;
+  const { home, folder, overlays, tier, limits, programs, processes } = deps;
   /**
    * The commit that this process checked out, by Task. Any other checkout on disk is from a killed process and is
    * removed.
    */
   const filled = new Map<string, string>();
+  /** Tasks whose checks wrote into the checkout itself. */
+  const touched = new Set<string>();
   const treeOf = (taskID: string) => join(home, `${taskID}.checkout`);
+  /** A Git directory that no agent has ever seen, so that the checks' git tells the truth. */
+  const gitDirOf = (tree: string) => `${tree}.git`;
 
   const remove = async (taskID: string): Promise<void> => {
     filled.delete(taskID);
+    touched.delete(taskID);
     const tree = treeOf(taskID);
     removeOverlays(`${tree}.overlays`);
-    rmSync(`${tree}.index`, { force: true });
+    await rm(gitDirOf(tree), { recursive: true, force: true });
     await rm(tree, { recursive: true, force: true });
   };
 
@@ -58,15 +64,19 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     const tree = treeOf(taskID);
     const root = record.prefix === "" ? tree : join(tree, record.prefix);
     const given = record.given?.folders ?? [];
-    const git = createGit(tree, { ...deps.git, toplevel: tree, gitDir: record.gitDir });
-    const env = { GIT_INDEX_FILE: `${tree}.index` };
+    const gitDir = gitDirOf(tree);
     const before = filled.get(taskID);
-    if (before === undefined) await remove(taskID);
     if (before !== commit) {
+      // Anew where a check may have written into it: git here fills a folder that nobody else has touched.
+      if (before === undefined || touched.has(taskID)) await remove(taskID);
       filled.delete(taskID);
       mkdirSync(root, { recursive: true, mode: 0o700 });
-      writeFileSync(join(tree, ".git"), `gitdir: ${record.gitDir}\n`);
-      await git.run(["read-tree", "--reset", "-u", commit], { env });
+      if (existsSync(gitDir)) setHead(gitDir, commit);
+      else {
+        makeGitDir({ gitDir, commonDir: record.commonDir, head: commit, author: folder.author });
+        writeFileSync(join(tree, ".git"), `gitdir: ${gitDir}\n`);
+      }
+      await folder.gitAround(tree, gitDir).run(["read-tree", "--reset", "-u", commit]);
       mkdirSync(root, { recursive: true, mode: 0o700 });
       filled.set(taskID, commit);
     }
@@ -81,7 +91,21 @@ export const createCheckouts = (deps: CheckoutDeps) => {
           limits,
         });
 
-    const plain = worktreeMounts(tree, record);
+    const plain = worktreeMounts({ tree, gitDir, writable: false, record });
+    /** git over files that checks have changed. */
+    const git = treeGitOf({
+      processes,
+      taskID,
+      root: tree,
+      tree,
+      gitDir,
+      place: worktreeMounts({ tree, gitDir, writable: true, record }),
+      apart: "restore",
+      excluded: false,
+      path: programs,
+      author: folder.author,
+      onSpawn: undefined,
+    });
     const layersAt = (name: string) => join(`${tree}.overlays`, name);
     const around = (name: string) => ({ folder: layersAt(name), place: plain, toplevel: record.toplevel, given });
     const apart = tier === 1 && (await overlays.apart(around("tried"))) !== undefined;
@@ -96,7 +120,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       },
       run(command) {
         used();
-        return deps.run(taskID, root, { ...command, apart: name }, place);
+        return runInside(processes, { taskID, root, place }, { ...command, apart: name });
       },
       startInteractive(talk) {
         used();
@@ -108,14 +132,14 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       isolated: apart,
       async whole() {
         const place = tier === 1 ? await overlays.around(around(prepared)) : plain;
-        return placeIn(place, prepared);
+        return placeIn(place, prepared, () => touched.add(taskID));
       },
       async keep() {
         if (apart) return;
-        const { stdout } = await git.run(["ls-files", "-z", "--others", "--directory"], { env });
+        const { stdout } = await git.run(["ls-files", "-z", "--others", "--directory"]);
         kept = splitNul(stdout).map((path) => path.replace(/\/$/, ""));
       },
-      before: (base) => readBaseFiles({ git, base, commit, prefix: record.prefix, root }),
+      before: (base) => readBaseFiles({ git: folder.objectsOf(record), base, commit, prefix: record.prefix, root }),
       async open(name, overrides = []) {
         const folder = layersAt(name);
         removeOverlays(folder);
@@ -123,18 +147,19 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         const own = { ...around(name), ...below };
         const place = apart ? await overlays.apart(own) : tier === 1 ? await overlays.around(own) : plain;
         if (place === undefined) throw new Error(`Expected a layer over ${tree}, as before, got none.`);
-        let touched = overrides.length > 0;
+        let used = overrides.length > 0;
         await lay(apart ? join(upperOf(folder), record.prefix) : root, overrides);
         return {
           ...placeIn(place, name, () => {
-            touched = true;
+            used = true;
+            if (!apart) touched.add(taskID);
           }),
           async [Symbol.asyncDispose]() {
             removeOverlays(folder);
-            if (apart || !touched) return;
-            await git.run(["checkout-index", "-q", "-f", "-a", "-u"], { env });
+            if (apart || !used) return;
+            await git.run(["checkout-index", "-q", "-f", "-a", "-u"]);
             const except = kept.flatMap((path) => ["-e", patternOf(path)]);
-            await git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except], { env });
+            await git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except]);
           },
         };
       },

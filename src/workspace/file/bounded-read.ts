@@ -140,6 +140,18 @@ export const readLarge = async (path: string, limit: number): Promise<Buffer | u
   return bytes.subarray(0, length);
 };
 
+/** Opens a regular file up to the limit, following no link, for a process that reads it. Throws FileRefused or ENOENT. */
+export const openRegular = (path: string, limit: number): { fd: number } & Disposable => {
+  const fd = openSync(path, flagsOf({ nofollow: true }));
+  try {
+    expectRegular(path, fstatSync(fd), limit);
+    return { fd, [Symbol.dispose]: () => closeSync(fd) };
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+};
+
 /** Copies a regular file up to the limit; false: there is none. */
 export const copyBounded = (from: string, to: string, limit: number): boolean => {
   if (!isThere(from, limit, {})) return false;

@@ -22,7 +22,9 @@ export const taskSide = "your change";
 const mostShown = 12_000;
 
 export type MarkedRebaseRequest = {
+  /** git over the files, and on the project's objects. */
   git: Git;
+  objects: Git;
   worktree: string;
   taken: SnapshotResult;
   baseTree: string;
@@ -32,23 +34,26 @@ export type MarkedRebaseRequest = {
   dirty: readonly string[];
 };
 
-/** `before` is called before the worktree is changed. */
-export const rebaseWithMarkers = async (request: MarkedRebaseRequest, before: () => void): Promise<MarkedRebase> => {
-  const { git, worktree, taken, baseTree, commit, message, dirty } = request;
+/** `before` is called with the new commit before the worktree is changed. */
+export const rebaseWithMarkers = async (
+  request: MarkedRebaseRequest,
+  before: (commit: string) => Promise<void>,
+): Promise<MarkedRebase> => {
+  const { git, objects, worktree, taken, baseTree, commit, message, dirty } = request;
   // An ignored or skipped file is in no snapshot, so an agent could not see what is in its way.
-  const uncommitted = (await changesOf(git, taken.head, taken.commit)).map(({ path }) => path);
+  const uncommitted = (await changesOf(objects, taken.head, taken.commit)).map(({ path }) => path);
   const unseen = dirty.filter((path) => !uncommitted.some((other) => other === path || other.startsWith(`${path}/`)));
   if (unseen.length > 0) return { ok: false, paths: unseen };
 
-  const merged = await mergeOnto(git, commit, taken.commit);
-  const made = await commitOf(git, merged.tree, taken.commit, message);
-  before();
+  const merged = await mergeOnto(objects, commit, taken.commit);
+  const made = await commitOf(objects, merged.tree, taken.commit, message);
+  await before(made);
   await git.run(["reset", "-q", "--hard", made], { timeoutMs: 10 * 60_000 });
   await git.run(["clean", "-q", "-d", "-f", "-f"]);
   for (const path of merged.conflicts) await relabel(worktree, path, merged);
   const paths = [...new Set([...merged.conflicts, ...dirty])].sort();
   const listed = paths.filter((path) => path.isWellFormed()).slice(0, 50);
-  const diff = await git.run([...diffArgs, commit.parent, taken.commit, "--", ...listed]);
+  const diff = await objects.run([...diffArgs, commit.parent, taken.commit, "--", ...listed]);
   return {
     ok: true,
     paths,

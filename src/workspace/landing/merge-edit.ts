@@ -19,7 +19,6 @@ export type MergeEditRequest = {
   /** The project's top, and git in its own files. */
   root: string;
   git: Git;
-  worktreeGit: Git;
   kept: string;
   /** Whether this repository honours the executable bit. */
   modes: boolean;
@@ -59,7 +58,7 @@ const fileOf = async (request: MergeEditRequest, side: Side): Promise<LandedPath
   const there = await readFileState(request.root, path, mostBytes);
   if (there.kind !== "present" || sha256(there.content.bytes) !== before.sha256) return undefined;
   const base = await checkedOut(request.git, { ...from, path }, mostBytes);
-  const theirs = base && (await checkedOut(request.worktreeGit, { ...to, path }, mostBytes));
+  const theirs = base && (await checkedOut(request.git, { ...to, path }, mostBytes));
   if (base === undefined || theirs === undefined) return undefined;
   const merged = await mergeText(request.git, request.kept, { ours: there.content.bytes, base, theirs });
   if (merged === undefined) return undefined;

@@ -14,6 +14,7 @@ import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan, Refusal } from "../workspace.ts";
 import { entriesOf, type IndexEntry } from "./index-entry.ts";
 import { waitForIndex } from "./index-lock.ts";
+import { sha256WithLineEnds } from "./line-ending.ts";
 import { type EditedSides, mergeUserEdit } from "./merge-edit.ts";
 
 /**
@@ -25,9 +26,8 @@ export type PlanRequest = {
   taskID: string;
   record: WorktreeRecord;
   worktree: string;
-  /** git in the project's own files, and in the Task's worktree. */
+  /** git in the project's own files. */
   git: Git;
-  worktreeGit: Git;
   commit: Commit;
   base: string;
   ref: string | null;
@@ -66,7 +66,7 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
 
   const paths: LandedPath[] = [];
   const after = await afterOf(request, changes);
-  const sides = { root: record.toplevel, git, worktreeGit: request.worktreeGit, kept: request.kept, modes };
+  const sides = { root: record.toplevel, git, kept: request.kept, modes };
   for (const change of changes) {
     const { path } = change;
     if (dirty.has(path)) continue;
@@ -152,7 +152,7 @@ const quoted = (path: string): string =>
 
 /** SHA-256 of the bytes that each added or changed path will have on disk: the worktree's, which the checks ran on. */
 const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, string>> => {
-  const { worktree, worktreeGit, base } = request;
+  const { git, worktree, base } = request;
   const hashes = new Map<string, string>();
   const unsure: { path: string; to: NonNullable<Side>; seen: InspectedFile }[] = [];
   for (const { path, to } of changes) {
@@ -162,20 +162,15 @@ const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promis
     if (seen.kind === "present" && seen.content.object === to.object) hashes.set(path, seen.content.sha256);
     else unsure.push({ path, to, seen });
   }
-  const files = unsure.flatMap(({ path, to, seen }) =>
-    seen.kind === "present" && seen.content.mode !== "120000" && to.mode !== "120000"
-      ? [{ path, to, sha256: seen.content.sha256 }]
-      : [],
-  );
-  const ids = await convertedIDs(
-    worktreeGit,
-    files.map(({ path }) => path),
-  );
-  for (const [at, { path, to, sha256: hash }] of files.entries()) if (ids[at] === to.object) hashes.set(path, hash);
+  for (const { path, to, seen } of unsure) {
+    const isFile = seen.kind === "present" && seen.content.mode !== "120000" && to.mode !== "120000";
+    const hash = isFile ? await sha256WithLineEnds(worktree, path, to.object) : undefined;
+    if (hash !== undefined) hashes.set(path, hash);
+  }
   for (const { path, to } of unsure) {
     if (hashes.has(path)) continue;
     const hash = createHash("sha256");
-    await checkOut(worktreeGit, { object: to.object, path, mode: to.mode }, (part) => hash.update(part));
+    await checkOut(git, { object: to.object, path, mode: to.mode }, (part) => hash.update(part));
     hashes.set(path, hash.digest("hex"));
   }
   return hashes;

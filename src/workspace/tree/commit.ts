@@ -1,33 +1,43 @@
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { shellQuote } from "../../shell-quote.ts";
 import { tempPrefix } from "../file/files.ts";
-import { encodePath, osPath } from "../file/path.ts";
-import { type Git, GitError, type GitOptions, type GitResult } from "../git/git.ts";
-import { idOf } from "../git/output.ts";
-import { looseCommit } from "../git/repository.ts";
+import { FileRefused, openFolder } from "../file/folder.ts";
+import { encodePath } from "../file/path.ts";
+import type { Git } from "../git/git.ts";
+import { GitError } from "../git/run.ts";
 import type { Commit } from "../object/commit.ts";
+import { isOwn } from "../object/take-over.ts";
 import { hiddenIn, showHidden } from "./hidden-flag.ts";
+import { setHead } from "./git-dir.ts";
 import { type Change, isIn, specialOf, statusOf } from "./status.ts";
+import type { TemporaryFile, TreeGit } from "./tree-git.ts";
 
-/** Makes the tree on disk one commit on the base, whatever agents did with branches meanwhile. */
+/** What of the tree on disk becomes the Task's commit, and how a tree is put back to one. */
 
 export type Base = { commit: string; tree: string };
 
-export type CommitRequest = {
-  /** git at the worktree's top. */
-  git: Git;
+export type WriteTreeRequest = {
+  git: TreeGit;
   worktree: string;
-  dirs: { gitDir: string; commonDir: string };
-  branch: string;
+  /** The tree's Git directory on this machine. */
+  gitDir: string;
   base: Base;
-  message: string;
   /** Our last commit here; with it, one process detects that the tree is unchanged. */
   last: Commit | undefined;
   /** Folders that never enter a commit. */
   without?: readonly string[];
+  /** Whether changes below `.sortie` enter it. */
+  settings?: boolean;
 };
 
-/** State of an agent's unfinished merge or rebase, which would change what our commit means. */
+export type WrittenTree =
+  /** The tree equals that of the last commit; `last` undefined: of the base. */
+  | { changed: false; last: Commit | undefined; omitted: Commit["omitted"] }
+  /** `pack`: a file with the objects that neither the base nor the last commit has; disposing it deletes it. */
+  | { changed: true; tree: string; pack: TemporaryFile; omitted: Commit["omitted"] };
+
+/** State of an agent's unfinished merge or rebase, which would change what its git does next. */
 const unfinished = [
   "MERGE_HEAD",
   "MERGE_MSG",
@@ -36,65 +46,70 @@ const unfinished = [
   "SQUASH_MSG",
   "CHERRY_PICK_HEAD",
   "REVERT_HEAD",
+  "rebase-merge",
+  "rebase-apply",
+  "sequencer",
 ];
 
-const unfinishedFolders = ["rebase-merge", "rebase-apply", "sequencer"];
-
-/** undefined: the tree equals the base's. */
-export const commitTree = async (request: CommitRequest): Promise<Commit | undefined> => {
-  const { worktree, dirs, branch, base, message, last } = request;
-  const git = retrying(request.git, dirs);
-  for (const name of [...unfinished, ...unfinishedFolders])
-    rmSync(join(dirs.gitDir, name), { recursive: true, force: true });
-
-  await showHidden(git, await hiddenIn(worktree, join(dirs.gitDir, "index"), base.commit.length / 2));
+/** Writes the files on disk as one tree, whatever agents did with commits and branches meanwhile. */
+export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree> => {
+  const { git, worktree, gitDir, base, last } = request;
+  for (const name of unfinished) rmSync(join(gitDir, name), { recursive: true, force: true });
+  await showHidden(git, await hiddenIn(worktree, join(gitDir, "index"), base.commit.length / 2));
 
   let status = await statusOf(git);
   const ours = status.oid === last?.commit && last?.parent === base.commit;
-  if (status.head !== branch || (status.oid !== base.commit && !ours)) {
-    if (status.head !== branch) await git.run(["symbolic-ref", "HEAD", `refs/heads/${branch}`]);
-    await git.run(["update-ref", `refs/heads/${branch}`, base.commit]);
+  if (status.head !== detached || (status.oid !== base.commit && !ours)) {
+    setHead(gitDir, base.commit);
     status = await statusOf(git);
   }
-  const { keep, omitted, unstage } = sort(worktree, status.changes, request.without ?? []);
+  const { keep, omitted, unstage } = sort(worktree, status.changes, request);
   if (keep.length === 0 && unstage.length === 0)
-    return status.oid === base.commit || last === undefined ? undefined : { ...last, omitted };
+    return { changed: false, last: status.oid === base.commit ? undefined : last, omitted };
 
-  // `commit -a` takes every tracked file as on disk; the paths it does not or must not take are handled one by one.
-  const all = omitted.length === 0 && unstage.length === 0 && keep.every((change) => !change.untracked);
   if (unstage.length > 0) await git.run(["update-index", "-z", "--index-info"], { input: restored(unstage) });
-  if (!all && keep.length > 0)
-    await git.run(["update-index", "-z", "--add", "--remove", "--replace", "--stdin"], {
-      input: Buffer.concat(keep.flatMap((change) => [encodePath(change.path), Buffer.of(0)])),
-    });
-  const amend = status.oid === base.commit ? [] : ["--amend", "--reset-author"];
-  const commitArgs = ["-c", "core.abbrev=no", "commit", "--allow-empty", "--allow-empty-message", "--cleanup=verbatim"];
-  commitArgs.push("--no-verify", "--no-post-rewrite", "--no-status", "-F", "-", ...amend, ...(all ? ["-a"] : []));
-  const { stdout } = await git.run(commitArgs, { input: message });
-  // "[branch <id>] subject", then " 2 files changed, 3 insertions(+), 1 deletion(-)"; LC_ALL is C.
-  const [first = "", ...rest] = stdout.toString("utf8").split("\n");
-  const commit = / ([0-9a-f]{40,64})\] /.exec(`${first} `)?.[1];
-  if (commit === undefined) throw new GitError(`Expected git commit to name its commit, got "${first}"`, 0, "");
-  const counted = (what: RegExp) => Number(what.exec(rest.join("\n"))?.[1] ?? 0);
+  const pack = git.temporary();
+  const tree = await packed(git, keep, [base.tree, ...(last === undefined ? [] : [last.tree])], pack);
+  if (tree !== base.tree) return { changed: true, tree, pack, omitted };
+  pack[Symbol.dispose]();
+  setHead(gitDir, base.commit);
+  return { changed: false, last: undefined, omitted };
+};
 
-  const tree = looseCommit(dirs.commonDir, commit)?.tree ?? (await idOf(git, `${commit}^{tree}`));
-  if (tree === base.tree) {
-    await git.run(["update-ref", `refs/heads/${branch}`, base.commit]);
-    return undefined;
-  }
-  return {
-    commit,
-    tree,
-    parent: base.commit,
-    files: counted(/ (\d+) files? changed/),
-    insertions: counted(/ (\d+) insertions?\(\+\)/),
-    deletions: counted(/ (\d+) deletions?\(-\)/),
-    omitted,
-  };
+const detached = "(detached)";
+
+/** In one job: the changed files into the index, the index into a tree, and what the tree has anew into a pack. */
+const packed = async (
+  git: TreeGit,
+  keep: readonly Change[],
+  known: readonly string[],
+  pack: TemporaryFile,
+): Promise<string> => {
+  using list = git.temporary();
+  writeFileSync(list.own, Buffer.concat(keep.flatMap((change) => [encodePath(change.path), Buffer.of(0)])), {
+    flag: "wx",
+    mode: 0o600,
+  });
+  const update = git.line(["update-index", "-z", "--add", "--remove", "--replace", "--stdin"]);
+  const without = known.map((tree) => shellQuote(`^${tree}`)).join(" ");
+  const script = [
+    `${update} <${shellQuote(list.path)} || exit`,
+    `tree=$(${git.line(["write-tree"])}) || exit`,
+    `printf '%s\\n' "$tree"`,
+    `printf '%s\\n' "$tree" ${without} | ${git.line(["pack-objects", "--revs", "--thin", "--stdout", "-q"])} >${shellQuote(pack.path)}`,
+  ].join("\n");
+  const { stdout } = await git.script("git write-tree", script, { timeoutMs: 10 * 60_000 });
+  const tree = stdout.toString("latin1").trim();
+  if (/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(tree)) return tree;
+  throw new GitError(`Expected git write-tree to name its tree, got "${tree.slice(0, 200)}"`, 0, "");
 };
 
 /** Which changes enter the commit, which cannot, and which must leave the index again. */
-const sort = (worktree: string, changes: readonly Change[], without: readonly string[]) => {
+const sort = (
+  worktree: string,
+  changes: readonly Change[],
+  { without = [], settings = false }: Pick<WriteTreeRequest, "without" | "settings">,
+) => {
   const keep: Change[] = [];
   const unstage: Change[] = [];
   const omitted: Commit["omitted"] = [];
@@ -106,14 +121,17 @@ const sort = (worktree: string, changes: readonly Change[], without: readonly st
       continue;
     }
     const name = change.path.slice(change.path.lastIndexOf("/") + 1);
-    const reason = change.link
-      ? change.headMode === "160000"
-        ? "a submodule, whose commit we do not move"
-        : "a nested Git repository"
-      : change.untracked && change.path.endsWith("/")
-        ? "a nested Git repository"
-        : specialOf(`${worktree}/${change.path}`);
-    if (change.untracked && name.startsWith(tempPrefix)) rmSync(osPath(`${worktree}/${change.path}`), { force: true });
+    const reason =
+      !settings && isOwn(change.path)
+        ? "settings of the service, which no Task changes"
+        : change.link
+          ? change.headMode === "160000"
+            ? "a submodule, whose commit we do not move"
+            : "a nested Git repository"
+          : change.untracked && change.path.endsWith("/")
+            ? "a nested Git repository"
+            : specialOf(`${worktree}/${change.path}`);
+    if (change.untracked && name.startsWith(tempPrefix)) removeTemporary(worktree, change.path);
     else if (reason === undefined) keep.push(change);
     else {
       omitted.push({ path: change.path.replace(/\/$/, ""), reason });
@@ -121,6 +139,18 @@ const sort = (worktree: string, changes: readonly Change[], without: readonly st
     }
   }
   return { keep, unstage, omitted };
+};
+
+/** What an interrupted write left. The folder is held: an agent may have put a link in its place. */
+const removeTemporary = (worktree: string, path: string): void => {
+  const components = path.split("/");
+  const name = components.pop() ?? "";
+  try {
+    using folder = openFolder(worktree, components);
+    rmSync(folder.at(name), { force: true });
+  } catch (error) {
+    if (!(error instanceof FileRefused)) throw error;
+  }
 };
 
 /** Index entries as in HEAD, in the form of `update-index --index-info`; mode 0 removes. */
@@ -131,22 +161,6 @@ const restored = (changes: readonly Change[]): Buffer =>
       return [Buffer.from(`${mode} ${headObject}\t`), encodePath(path), Buffer.of(0)];
     }),
   );
-
-/** Removes, once, a lock that a killed git left in the Task's own part of the repository, and tries again. */
-const retrying = (git: Git, { gitDir, commonDir }: { gitDir: string; commonDir: string }): Git => ({
-  root: git.root,
-  async run(args: readonly string[], options?: GitOptions): Promise<GitResult> {
-    try {
-      return await git.run(args, options);
-    } catch (error) {
-      const lock = error instanceof GitError ? /'([^']*\.lock)': File exists/.exec(error.stderr)?.[1] : undefined;
-      const mine = [`${gitDir}/`, `${commonDir}/refs/heads/sortie/`];
-      if (lock === undefined || !mine.some((folder) => lock.startsWith(folder))) throw error;
-      rmSync(lock, { force: true });
-      return git.run(args, options);
-    }
-  },
-});
 
 /**
  * Restores tracked files to the commit and removes untracked ones; ignored files stay. One process when nothing

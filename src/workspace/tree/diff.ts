@@ -1,22 +1,31 @@
-import { randomBytes } from "node:crypto";
-import { copyFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { shellQuote } from "../../shell-quote.ts";
 import type { Git } from "../git/git.ts";
+import { quotedPath } from "./git-dir.ts";
+import type { TreeGit } from "./tree-git.ts";
 
-/** Unified diffs of a commit, or of the tree on disk. */
+/** Unified diffs of commits by their ids, and of the tree on disk. */
 
 export const diffArgs = ["diff", "--no-color", "--find-renames", "--ignore-submodules=dirty"];
 
-/** The diff against the base. Without a commit: of the tree on disk, new files included, by a copy of the index. */
-export const diffOf = async (git: Git, gitDir: string, base: string, commit: string | null): Promise<string> => {
-  if (commit !== null) return (await git.run([...diffArgs, base, commit, "--"])).stdout.toString("utf8");
-  const index = join(gitDir, `sortie-diff-${randomBytes(6).toString("hex")}`);
-  try {
-    copyFileSync(join(gitDir, "index"), index);
-    const env = { GIT_INDEX_FILE: index };
-    await git.run(["add", "--intent-to-add", "--", "."], { env });
-    return (await git.run([...diffArgs, base, "--"], { env })).stdout.toString("utf8");
-  } finally {
-    rmSync(index, { force: true });
-  }
+export const diffOfCommits = async (git: Git, from: string, to: string): Promise<string> =>
+  (await git.run([...diffArgs, from, to, "--"])).stdout.toString("utf8");
+
+/** The diff of the tree on disk, new files included, by a copy of the index. */
+export const diffOfTree = async (git: TreeGit, from: string): Promise<string> => {
+  using index = git.temporary();
+  const objects = `${index.path}.objects`;
+  const script = [
+    `mkdir ${shellQuote(objects)} || exit`,
+    `cp -- ${shellQuote(`${git.gitDir}/index`)} ${shellQuote(index.path)} || exit`,
+    `${git.line(["add", "--intent-to-add", "--", "."])} || exit`,
+    `exec ${git.line([...diffArgs, from, "--"])}`,
+  ].join("\n");
+  // What git notes of new files goes into a folder of its own: the objects may be the user's, and read-only.
+  const env = {
+    GIT_INDEX_FILE: index.path,
+    GIT_OBJECT_DIRECTORY: objects,
+    GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(git.objects),
+  };
+  const { stdout } = await git.script("git diff", script, { env });
+  return stdout.toString("utf8");
 };

@@ -1,15 +1,23 @@
-import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
-import { createGit, type CreateGitOptions, type Git } from "../git/git.ts";
-import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
-import { register } from "./register.ts";
+import type { Processes } from "../../process/process.ts";
+import type { SandboxPlace } from "../../process/sandbox/place.ts";
+import { WorkspaceLost } from "../error.ts";
+import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
+import { defaultAuthor, defaultPath } from "../git/hardened.ts";
 import type { Commit } from "../object/commit.ts";
+import { baseRefOf, setRef } from "../object/ref.ts";
+import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
+import { makeGitDir } from "../tree/git-dir.ts";
+import type { TreeGit } from "../tree/tree-git.ts";
+import { treeGitOf } from "./inside.ts";
+import { worktreeMounts } from "./mount.ts";
 
 /**
- * Where the worktrees of Tasks are, and how one is created: by hand, in git's documented layout
- * (gitrepository-layout(5), "worktrees"), then checked out by one `git reset`. That takes one process instead of the
- * five of `git worktree add`, and every step can be repeated after a kill.
+ * Where the trees of Tasks are, and how one is made: a folder, a Git directory beside it (`tree/git-dir.ts`), and one
+ * `git read-tree` that fills the folder. Every step can be repeated after a kill.
  */
 
 export type WorktreeFolder = ReturnType<typeof createWorktreeFolder>;
@@ -18,87 +26,188 @@ export const createWorktreeFolder = (options: {
   home: string;
   git: CreateGitOptions;
   records: ReturnType<typeof createWorktreeRecords>;
+  processes: Processes;
   log: Log;
 }) => {
-  const { home, records, log } = options;
+  const { home, records, processes, log } = options;
+  const { author = defaultAuthor, path = defaultPath } = options.git;
   /** The last commit made in a worktree; with it, one process detects that the tree is unchanged. */
   const made = new Map<string, Commit>();
   const worktreeOf = (taskID: string) => join(home, taskID);
+  const gitDirOf = (taskID: string) => join(home, `${taskID}.git`);
 
   /** A long time-out: large files, slow disks and many files are no failure. */
   const patient = { ...options.git, timeoutMs: 10 * 60_000 };
-
-  /** git in a worktree of ours. The dependency folders stay ignored even when the project's ignore patterns change. */
-  const gitIn = (root: string, worktree: string, record: WorktreeRecord): Git =>
-    createGit(root, {
-      ...patient,
-      toplevel: worktree,
-      gitDir: record.gitDir,
-      excludes: record.given === undefined ? undefined : `${worktree}.exclude`,
-    });
 
   /** git in the project's own files. */
   const gitOf = (record: WorktreeRecord): Git =>
     createGit(record.toplevel, { ...patient, toplevel: record.toplevel, gitDir: record.projectGitDir });
 
-  const recordBase = (taskID: string, base: string): void => {
-    const record = records.of(taskID);
-    if (record !== undefined) records.keep(taskID, { ...record, base });
+  /** A folder without files: what works on commits and blobs by their ids reads no attributes of anybody. */
+  const nothing = join(home, "..", "empty");
+
+  /** git on the project's objects and refs, which sees no files. */
+  const objectsOf = ({ commonDir }: Pick<WorktreeRecord, "commonDir">): Git => {
+    mkdirSync(nothing, { recursive: true, mode: 0o500 });
+    return createGit(nothing, { ...patient, toplevel: nothing, gitDir: commonDir });
   };
 
-  /** Moves the files to another base. The record has the base "" meanwhile, so that a crash in between is detected. */
-  const moveBase = async <T>(taskID: string, base: string, move: () => Promise<T>): Promise<T> => {
+  const mountsOf = (taskID: string, record: WorktreeRecord): SandboxPlace =>
+    worktreeMounts({ tree: worktreeOf(taskID), gitDir: record.gitDir, writable: true, record });
+
+  /** git in a tree of ours. `apart`: for callers other than the Task's run, which keeps a sandbox open. */
+  const gitIn = (
+    taskID: string,
+    record: WorktreeRecord,
+    more: { root?: string; place?: SandboxPlace; apart?: string | undefined } = {},
+  ): TreeGit =>
+    treeGitOf({
+      processes,
+      taskID,
+      root: more.root ?? worktreeOf(taskID),
+      tree: worktreeOf(taskID),
+      gitDir: record.gitDir,
+      place: more.place ?? mountsOf(taskID, record),
+      apart: more.apart,
+      excluded: record.given !== undefined,
+      path,
+      author,
+      onSpawn: options.git.onSpawn,
+    });
+
+  /** Records what the files are based on, and keeps it in the project, whatever its user does with branches. */
+  const recordBase = async (taskID: string, base: string): Promise<void> => {
+    const record = records.of(taskID);
+    if (record === undefined) return;
+    if (base !== "") await setRef({ commonDir: record.commonDir, git: objectsOf(record) }, baseRefOf(taskID), base);
+    records.keep(taskID, { ...record, base });
+  };
+
+  /** Keeps the commit that a move to another base leaves, until the Task is removed: the log may still name it. */
+  const keep = async (taskID: string, commit: string): Promise<void> => {
     made.delete(taskID);
-    recordBase(taskID, "");
+    const record = records.of(taskID);
+    if (record !== undefined)
+      await setRef({ commonDir: record.commonDir, git: objectsOf(record) }, baseRefOf(`${taskID}.before`), commit);
+  };
+
+  /**
+   * Moves the files to another base. The record has the base "" meanwhile, so that a crash in between is detected; the
+   * commit `from` is kept for that case.
+   */
+  const moveBase = async <T>(taskID: string, base: string, move: () => Promise<T>, from?: string): Promise<T> => {
+    if (from !== undefined) await keep(taskID, from);
+    made.delete(taskID);
+    await recordBase(taskID, "");
     const moved = await move();
-    recordBase(taskID, base);
+    await recordBase(taskID, base);
     return moved;
   };
 
-  /** Creates the worktree's git metadata again after an agent broke it. The files are the work and stay unchanged. */
-  const repair = async (taskID: string, record: WorktreeRecord, commit: string): Promise<void> => {
-    log.warn({ taskID }, "what git keeps of the worktree was broken; made again");
-    made.delete(taskID);
-    register(worktreeOf(taskID), record, branchOf(taskID));
-    rmSync(join(record.gitDir, "index"), { force: true });
-    await gitIn(worktreeOf(taskID), worktreeOf(taskID), record).run(["reset", "-q", "--mixed", commit]);
+  const point = (taskID: string): void => {
+    // An agent may have put a repository of its own, a FIFO or a link there: what stands there is removed, not opened.
+    const pointer = join(worktreeOf(taskID), ".git");
+    rmSync(pointer, { recursive: true, force: true });
+    writeFileSync(pointer, `gitdir: ${gitDirOf(taskID)}\n`, { flag: "wx" });
   };
 
-  /** Registers the worktree and checks out the commit. Completes what an earlier attempt left. */
+  /** git beside a tree in which nobody works, on this machine: it fills an empty folder, or reads no file of it. */
+  const gitAround = (tree: string, gitDir: string): Git => createGit(tree, { ...patient, toplevel: tree, gitDir });
+
+  /**
+   * Creates the tree's Git directory again, after an agent broke it or where an earlier version linked it to the project.
+   * The files are the work and stay unchanged.
+   */
+  const repair = async (taskID: string, record: WorktreeRecord, commit: string): Promise<WorktreeRecord> => {
+    made.delete(taskID);
+    await processes.closeSandboxes(taskID);
+    const own = { ...record, gitDir: gitDirOf(taskID) };
+    if (record.gitDir !== own.gitDir) rmSync(record.gitDir, { recursive: true, force: true });
+    makeGitDir({ gitDir: own.gitDir, commonDir: record.commonDir, head: commit, author });
+    point(taskID);
+    await gitAround(worktreeOf(taskID), own.gitDir).run(["read-tree", commit]);
+    records.keep(taskID, own);
+    if (own.base !== undefined) await recordBase(taskID, own.base);
+    return records.of(taskID) ?? own;
+  };
+
+  /** Whether what git needs of a tree is there: an agent may have taken it away. */
+  const isWhole = (taskID: string, { gitDir }: WorktreeRecord): boolean =>
+    gitDir === gitDirOf(taskID) &&
+    [join(worktreeOf(taskID), ".git"), ...["HEAD", "config", "objects"].map((name) => join(gitDir, name))].every(
+      (path) => existsSync(path),
+    );
+
+  /** Makes an empty folder the tree with the files of the commit. */
+  const fill = async (taskID: string, record: WorktreeRecord, commit: string): Promise<void> => {
+    const tree = worktreeOf(taskID);
+    if (existsSync(tree)) {
+      await rm(`${tree}.gone`, { recursive: true, force: true });
+      renameSync(tree, `${tree}.gone`);
+      await rm(`${tree}.gone`, { recursive: true, force: true });
+    }
+    mkdirSync(tree, { recursive: true, mode: 0o700 });
+    makeGitDir({ gitDir: record.gitDir, commonDir: record.commonDir, head: commit, author });
+    point(taskID);
+    await gitAround(tree, record.gitDir).run(["read-tree", "--reset", "-u", commit]);
+  };
+
+  /** Puts the files that an earlier run left to the commit; ignored ones stay. false: git cannot work there. */
+  const refill = async (taskID: string, record: WorktreeRecord, commit: string): Promise<boolean> => {
+    if (!isWhole(taskID, record)) return false;
+    const git = gitIn(taskID, record, { apart: "refill" });
+    try {
+      await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
+      await git.run(["clean", "-q", "-d", "-f", "-f"], { timeoutMs: 10 * 60_000 });
+      return true;
+    } catch (error) {
+      if (!(error instanceof GitError)) throw error;
+      log.warn({ taskID, error: error.message }, "the worktree of an earlier run is made anew");
+      return false;
+    }
+  };
+
+  /** Makes the tree with the files of the commit, also where an earlier attempt or run left one. */
   const checkOutBase = (taskID: string, record: WorktreeRecord, commit: string, base: string): Promise<void> =>
     moveBase(taskID, base, async () => {
-      const worktree = worktreeOf(taskID);
-      const again = existsSync(worktree);
-      if (hasReftable(record)) return addByGit(taskID, record, commit);
-      mkdirSync(worktree, { recursive: true, mode: 0o700 });
-      register(worktreeOf(taskID), record, branchOf(taskID));
-      const git = gitIn(worktree, worktree, record);
-      await git.run(["reset", "-q", "--hard", commit]);
-      if (again) await git.run(["clean", "-q", "-d", "-f", "-f"]);
+      await processes.closeSandboxes(taskID);
+      // Held before anything is made of it: a snapshot is on no branch.
+      await setRef({ commonDir: record.commonDir, git: objectsOf(record) }, baseRefOf(taskID), base);
+      if (!(await refill(taskID, record, commit))) await fill(taskID, record, commit);
     });
-
-  /** With the reftable backend only git can register a worktree. */
-  const addByGit = async (taskID: string, record: WorktreeRecord, commit: string): Promise<void> => {
-    rmSync(worktreeOf(taskID), { recursive: true, force: true });
-    rmSync(record.gitDir, { recursive: true, force: true });
-    const add = ["worktree", "add", "-q", "--force", "-B", branchOf(taskID), worktreeOf(taskID), commit];
-    await gitOf(record).run(add);
-  };
 
   return {
     made,
     worktreeOf,
+    gitDirOf,
     /** What is needed to complete or roll back this Task's landing: the user's own bytes, and merged ones. */
     landingFolder: (taskID: string) => join(home, `${taskID}.landing`),
     gitIn,
     gitOf,
+    objectsOf,
+    gitAround,
+    mountsOf,
+    keep,
     recordBase,
     moveBase,
+    isWhole,
     repair,
     checkOutBase,
+    author,
+    path,
+    /** An earlier version linked trees to the project's repository; the service says once that it made one anew. */
+    isLinked(taskID: string, record: WorktreeRecord): boolean {
+      const linked = record.gitDir !== gitDirOf(taskID);
+      if (linked) log.info({ taskID }, "the Git directory of the worktree is made anew, outside of the project");
+      return linked;
+    },
   };
 };
 
 export const branchOf = (taskID: string) => `sortie/${taskID}`;
 
-export const hasReftable = ({ commonDir }: WorktreeRecord): boolean => existsSync(join(commonDir, "reftable"));
+/** Throws WorkspaceLost where the user removed the repository: none may be created in its place. */
+export const expectRepository = ({ toplevel, commonDir }: WorktreeRecord): void => {
+  if (!existsSync(join(commonDir, "HEAD")))
+    throw new WorkspaceLost(`Expected the Git repository of ${toplevel}, got nothing at ${commonDir}.`);
+};

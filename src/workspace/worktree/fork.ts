@@ -2,9 +2,9 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Processes } from "../../process/process.ts";
 import { changesOf } from "../object/tree-change.ts";
-import type { Git } from "../git/git.ts";
 import { mergeOnto } from "../object/rebase.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
+import type { WorktreePlace } from "./open.ts";
 import type { createRetention } from "./retire.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
 import type { createKeyedMutex } from "../../mutex.ts";
@@ -41,7 +41,7 @@ export const createForks = (deps: {
   give: (key: string, record: WorktreeRecord) => Promise<void>;
   open: (key: string, prepared: Prepared, tip: string) => Promise<Workspace>;
   workspaceOf: (key: string, prepared: Prepared, record: WorktreeRecord) => Promise<Workspace>;
-  placeOf: (workspace: Workspace) => { taskID: string; record: WorktreeRecord; git: Git };
+  placeOf: (workspace: Workspace) => WorktreePlace;
   /** Serialises creation and removal of each worktree. */
   alone: ReturnType<typeof createKeyedMutex>;
 }): Pick<Workspaces, "fork" | "mergeFork" | "closeFork"> => {
@@ -58,7 +58,7 @@ export const createForks = (deps: {
       const { snapshot: _, ...prepared } = { ...workspace.prepared, ...place };
       if (records.of(key)?.base === commit) return await open(key, prepared, commit);
       const { base: _base, given: _given, ...from } = record;
-      const own: WorktreeRecord = { ...from, gitDir: join(record.commonDir, "worktrees", key) };
+      const own: WorktreeRecord = { ...from, gitDir: folder.gitDirOf(key) };
       records.keep(key, own);
       await folder.checkOutBase(key, own, commit, commit);
       await give(key, records.of(key) ?? own);
@@ -67,10 +67,10 @@ export const createForks = (deps: {
     },
     async mergeFork(workspace, fork, tip, message) {
       const { taskID: key } = placeOf(fork);
-      const { git } = placeOf(workspace);
+      const place = placeOf(workspace);
       const commit = await fork.commit(message);
       await workspace.reset(tip);
-      return commit === undefined ? { ok: true, files: 0 } : joinInto(git, key, commit, tip);
+      return commit === undefined ? { ok: true, files: 0 } : joinInto(place, key, commit, tip);
     },
     async closeFork(workspace, name, commit) {
       const key = forkKey(placeOf(workspace).taskID, name);
@@ -83,17 +83,16 @@ export const createForks = (deps: {
 };
 
 /** Merges the fork's change into the Task's files, which are clean at `tip`. A conflict changes nothing. */
-const joinInto = async (git: Git, key: string, commit: Commit, tip: string): Promise<ForkMerge> => {
-  const merged = await mergeOnto(git, commit, tip);
+const joinInto = async (
+  { git, objects }: Pick<WorktreePlace, "git" | "objects">,
+  key: string,
+  commit: Commit,
+  tip: string,
+): Promise<ForkMerge> => {
+  const merged = await mergeOnto(objects, commit, tip);
   if (merged.conflicts.length > 0)
     return { ok: false, paths: merged.conflicts, branch: branchOf(key), commit: commit.commit };
-  const files = await changesOf(git, tip, merged.tree);
+  const files = await changesOf(objects, tip, merged.tree);
   if (files.length > 0) await git.run(["read-tree", "-u", "-m", tip, merged.tree], { timeoutMs: 10 * 60_000 });
   return { ok: true, files: files.length };
-};
-
-/** The commit of the branch of a Task or fork; undefined: no such branch. */
-export const branchTip = async (git: Git, key: string): Promise<string | undefined> => {
-  const found = await git.run(["rev-parse", "--verify", "-q", `refs/heads/${branchOf(key)}`], { ok: [0, 1] });
-  return found.stdout.toString("latin1").trim() || undefined;
 };

@@ -2,38 +2,59 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import type { WorktreeRecord } from "../record.ts";
-import { most, statsAt, textAt } from "../file/bounded-read.ts";
-import { FileRefused } from "../file/folder.ts";
+import { statsAt } from "../file/bounded-read.ts";
 import { alternatesIn } from "../git/answer.ts";
+import { plainConfig } from "../git/plain-config.ts";
 import { repositoryOf } from "../git/repository.ts";
 
 /** Where commands see the files of a worktree or a directory, and the repository with them. */
 
-/** Where a worktree's repository is inside the sandbox. */
+/** Where a sandbox has the Task's Git directory, and the objects that it borrows. */
 export const gitAt = "/run/sortie/git";
+const objectsAt = "/run/sortie/objects";
+/** Ignore patterns of the dependency folders that the Task was given. */
+export const excludesAt = "/run/sortie/exclude";
 
-/** Shows a Task's worktree at the path of the project's own checkout, which is not visible. */
-export const worktreeMounts = (worktree: string, record: WorktreeRecord): SandboxPlace => ({
-  tree: worktree,
+/** A tree of the service's with its Git directory, which is no part of the tree. */
+export type MountedTree = {
+  tree: string;
+  gitDir: string;
+  /** Whether commands may write the Git directory. Its settings and what it borrows are read-only in any case. */
+  writable: boolean;
+  record: Pick<WorktreeRecord, "toplevel" | "commonDir">;
+};
+
+/** Shows a tree at the path of the project's own checkout, which is not visible. */
+export const worktreeMounts = ({ tree, gitDir, writable, record }: MountedTree): SandboxPlace => ({
+  tree,
   at: record.toplevel,
   under: () => [],
-  over: () => [
-    { kind: "ro", from: record.commonDir, to: gitAt },
-    ...withoutSecrets(record.commonDir, gitAt),
-    ...(statsAt(join(record.commonDir, "modules"))?.isDirectory() === true
-      ? [{ kind: "empty", to: join(gitAt, "modules") } as const]
-      : []),
-    ...alternatesOf(record.commonDir),
-    {
-      kind: "text",
-      text: `gitdir: ${join(gitAt, record.gitDir.slice(record.commonDir.length + 1))}\n`,
-      to: join(record.toplevel, ".git"),
-    },
-  ],
+  over: () => {
+    const objects = join(record.commonDir, "objects");
+    return [
+      { kind: writable ? "rw" : "ro", from: gitDir, to: gitAt },
+      ...(writable ? ["config", "objects/info"] : []).map(
+        (name): Mount => ({ kind: "ro", from: join(gitDir, name), to: join(gitAt, name) }),
+      ),
+      { kind: "text", text: `${objectsAt}\n`, to: join(gitAt, "objects/info/alternates") },
+      { kind: "ro", from: objects, to: objectsAt },
+      ...alternatesOf(record.commonDir),
+      ...(statsAt(`${tree}.exclude`) === undefined
+        ? []
+        : [{ kind: "ro", from: `${tree}.exclude`, to: excludesAt } as const]),
+      { kind: "text", text: `gitdir: ${gitAt}\n`, to: join(record.toplevel, ".git") },
+    ];
+  },
 });
 
-/** Shows the user's own directory; its repository and nested ones are read-only. */
-export const directoryMounts = (directory: string): SandboxPlace => ({
+/** Where a sandbox has a folder for git's temporary files, where a Task works in place. */
+export const scratchAt = "/run/sortie/scratch";
+
+/**
+ * Shows the user's own directory; its repository and nested ones are read-only. `writable`: git may write the index and
+ * the objects of the repository, for a sandbox in which no command of an agent runs.
+ */
+export const directoryMounts = (directory: string, scratch?: string, writable = false): SandboxPlace => ({
   tree: directory,
   at: directory,
   under: () => {
@@ -44,14 +65,21 @@ export const directoryMounts = (directory: string): SandboxPlace => ({
   },
   over: () => {
     const found = repositoryOf(directory);
-    const nested = nestedGits(directory).map((path): Mount => ({ kind: "ro", from: path, to: path }));
+    const nested = [
+      ...(scratch === undefined ? [] : [{ kind: "rw", from: scratch, to: scratchAt } as const]),
+      ...nestedGits(directory).map((path): Mount => ({ kind: "ro", from: path, to: path })),
+    ];
     if (found === undefined) return nested;
-    const { toplevel, commonDir } = found;
+    const { toplevel, commonDir, gitDir } = found;
     const dotGit = join(toplevel, ".git");
     const outside = commonDir === dotGit ? [] : [commonDir];
     return [
       ...nested,
-      ...[dotGit, ...outside].map((path): Mount => ({ kind: "ro", from: path, to: path })),
+      ...[dotGit, ...outside].map((path): Mount => ({ kind: writable ? "rw" : "ro", from: path, to: path })),
+      ...(writable ? ["config", "hooks", "info", "objects/info", "modules", "worktrees"] : [])
+        .map((name) => join(commonDir, name))
+        .filter((path) => !gitDir.startsWith(`${path}/`) && statsAt(path) !== undefined)
+        .map((path): Mount => ({ kind: "ro", from: path, to: path })),
       ...withoutSecrets(commonDir, commonDir),
       ...modulesWithoutSecrets(commonDir),
       ...alternatesOf(commonDir),
@@ -133,37 +161,4 @@ const modulesWithoutSecrets = (commonDir: string): Mount[] => {
   };
   visit("modules", 0);
   return covered.length > maxCovered ? [{ kind: "empty", to: join(commonDir, "modules") }] : covered;
-};
-
-const keptSections = new Set(["core", "extensions"]);
-const keptKeys =
-  /^\s*(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|objectformat|refstorage|compatobjectformat|partialclone|worktreeconfig)\s*(=|$)/i;
-
-/** What is no file, or far too long for one, shows nothing. */
-const textOf = (file: string): string => {
-  try {
-    return textAt(file, most.config) ?? "";
-  } catch (error) {
-    if (error instanceof FileRefused) return "";
-    throw error;
-  }
-};
-
-/**
- * The part of a git config that is needed to read the repository, without remotes with tokens, headers, helpers and
- * programs.
- */
-export const plainConfig = (file: string): string => {
-  const text = textOf(file);
-  const lines: string[] = [];
-  let kept = false;
-  for (const line of text.split("\n")) {
-    const section = /^\s*\[\s*([A-Za-z0-9.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\]\s*$/.exec(line);
-    if (section !== null || /^\s*\[/.test(line)) {
-      const name = section?.[1]?.toLowerCase() ?? "";
-      kept = keptSections.has(name) && section?.[2] === undefined;
-      if (kept) lines.push(`[${name}]`);
-    } else if (kept && keptKeys.test(line) && !line.endsWith("\\")) lines.push(line);
-  }
-  return `${lines.join("\n")}\n`;
 };

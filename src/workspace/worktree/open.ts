@@ -1,26 +1,30 @@
-import { shellQuote } from "../../shell-quote.ts";
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Limits } from "../../protocol/limit.ts";
-import { commitTree, resetTo } from "../tree/commit.ts";
-import { diffOf } from "../tree/diff.ts";
+import { shellQuote } from "../../shell-quote.ts";
+import { resetTo } from "../tree/commit.ts";
+import type { TreeGit } from "../tree/tree-git.ts";
+import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
 import { idOf } from "../git/output.ts";
+import type { Commit } from "../object/commit.ts";
 import { createFiles, type Files } from "../file/files.ts";
 import { createDependencyProvider } from "../dependency/provide.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
-import { directoryOnly, inPlace } from "../in-place.ts";
+import { directoryOnly, inPlace, scratchOf } from "./in-place.ts";
 import { createOverlays } from "../dependency/overlay.ts";
-import { insideOf, type SandboxPlace as Mounted, stampOf } from "../../process/sandbox/place.ts";
-import { directoryMounts, worktreeMounts } from "./mount.ts";
-import type { Command, Processes, CommandResult } from "../../process/process.ts";
+import { insideOf, stampOf } from "../../process/sandbox/place.ts";
+import type { Processes } from "../../process/process.ts";
 import { type InspectOptions, inspectProject } from "../project.ts";
 import { takeSnapshot, type SnapshotResult } from "./snapshot.ts";
-import { expectRepository } from "./register.ts";
 import { createWorktreeRecords, type WorktreeRecord } from "../record.ts";
 import { findRepository, looseCommit } from "../git/repository.ts";
-import { branchOf, hasReftable, type WorktreeFolder } from "./create.ts";
+import { branchOf, expectRepository, type WorktreeFolder } from "./create.ts";
+import { commitFiles } from "./commit.ts";
+import { branchTip } from "../object/ref.ts";
+import { runInside } from "./inside.ts";
+import { directoryMounts } from "./mount.ts";
 import { openFolder } from "../file/folder.ts";
 import { WorkspaceLost } from "../error.ts";
 import type { Prepared, PrepareRequest, Program, Project, Workspace } from "../workspace.ts";
@@ -30,8 +34,19 @@ import type { Prepared, PrepareRequest, Program, Project, Workspace } from "../w
  * `sortie/<taskID>`, or the project itself.
  */
 
+/** The name of the sandbox for callers that are not the Task's run. */
+export const aside = "aside";
+
 /** A worktree with its record and git. */
-export type WorktreePlace = { taskID: string; record: WorktreeRecord; worktree: string; git: Git };
+export type WorktreePlace = {
+  taskID: string;
+  record: WorktreeRecord;
+  worktree: string;
+  /** git over the files, in the Task's sandbox. */
+  git: TreeGit;
+  /** git on the project's commits and blobs. */
+  objects: Git;
+};
 
 export const createWorktrees = (deps: {
   home: string;
@@ -48,7 +63,7 @@ export const createWorktrees = (deps: {
 }) => {
   const { home, gitOptions, inspectOptions, isProtected, records, folder, overlays, provider, processes, limits, log } =
     deps;
-  const { made, worktreeOf, gitIn, gitOf, moveBase, repair, checkOutBase } = folder;
+  const { made, worktreeOf, gitDirOf, gitIn, gitOf, objectsOf, mountsOf, moveBase, repair, checkOutBase } = folder;
   const places = new WeakMap<Workspace, WorktreePlace>();
   const placeOf = (workspace: Workspace): WorktreePlace => {
     const place = places.get(workspace);
@@ -59,34 +74,28 @@ export const createWorktrees = (deps: {
   const open = async (taskID: string, prepared: Prepared, tip?: string): Promise<Workspace> => {
     if (prepared.kind === "directory" || prepared.worktree === null || prepared.baseCommit === null)
       return works(taskID, prepared);
-    const record = records.of(taskID);
+    let record = records.of(taskID);
     if (record === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
     expectRepository(record);
     const there = existsSync(prepared.worktree);
     // A reader needs no files of a Task whose worktree has been removed: it reads commits.
-    if (!there && tip === undefined) return workspaceOf(taskID, prepared, record, true);
-    if (!existsSync(join(prepared.worktree, ".git")) && there && !hasReftable(record))
-      await repair(taskID, record, prepared.baseCommit);
-    else if (!existsSync(join(prepared.worktree, ".git"))) {
+    if (!there && tip === undefined) return workspaceOf(taskID, prepared, record, { gone: true });
+    if (there && (folder.isLinked(taskID, record) || !folder.isWhole(taskID, record)))
+      record = await repair(taskID, record, record.base || prepared.baseCommit);
+    else if (!there) {
       log.info({ taskID }, "worktree is gone; made again from its branch");
-      const kept = await gitOf(record).run(["rev-parse", "--verify", "-q", `refs/heads/${prepared.branch}`], {
-        ok: [0, 1],
-      });
-      await checkOutBase(
-        taskID,
-        record,
-        kept.stdout.toString("latin1").trim() || (tip ?? prepared.baseCommit),
-        prepared.baseCommit,
-      );
-      await give(taskID, record);
+      const kept = await branchTip(objectsOf(record), branchOf(taskID));
+      const own = { ...record, gitDir: gitDirOf(taskID) };
+      records.keep(taskID, own);
+      await checkOutBase(taskID, own, kept ?? tip ?? prepared.baseCommit, prepared.baseCommit);
+      await give(taskID, own);
     } else if (tip !== undefined && record.base !== undefined && record.base !== prepared.baseCommit) {
       log.warn({ taskID }, "the service died while the worktree was moved to another base; put back");
-      await moveBase(taskID, prepared.baseCommit, async () =>
-        resetTo(gitIn(prepared.worktree ?? "", worktreeOf(taskID), record), tip),
-      );
+      const git = gitIn(taskID, record);
+      await moveBase(taskID, prepared.baseCommit, () => resetTo(git, tip));
     }
-    if (tip !== undefined && !provider.isCurrent(taskID)) await give(taskID, record);
-    return workspaceOf(taskID, prepared, records.of(taskID) ?? record);
+    if (tip !== undefined && !provider.isCurrent(taskID)) await give(taskID, records.of(taskID) ?? record);
+    return workspaceOf(taskID, prepared, records.of(taskID) ?? record, { reads: tip === undefined });
   };
 
   const give = async (taskID: string, record: WorktreeRecord): Promise<void> => {
@@ -94,22 +103,27 @@ export const createWorktrees = (deps: {
     try {
       // Folders that an open sandbox uses as mount points must not be touched.
       await processes.closeSandboxes(taskID);
-      await provider.give(taskID, worktree, { project: gitOf(record), tree: gitIn(worktree, worktree, record) });
+      await provider.give(taskID, worktree, { project: gitOf(record), tree: gitIn(taskID, record, { apart: aside }) });
     } catch (error) {
       log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be given");
     }
   };
 
   const works = (taskID: string, prepared: Prepared): Workspace => {
-    const mounted = directoryMounts(prepared.root);
-    return inPlace(prepared, gitOptions, {
-      files: createFiles(prepared.root, isProtected),
-      run: (command) => runInside(taskID, prepared.root, command, mounted),
-      runProgram: (program, args, command) =>
-        runInside(taskID, prepared.root, { ...command, run: textOf(program, args) }, mounted),
-      startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
-      prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
-    });
+    const { root } = prepared;
+    const place = directoryMounts(root);
+    const inside = { taskID, root, place };
+    return inPlace(
+      { prepared, processes, scratch: scratchOf(home, taskID), taskID, git: gitOptions },
+      {
+        files: createFiles(root, isProtected),
+        run: (command) => runInside(processes, inside, command),
+        runProgram: (program, args, command) =>
+          runInside(processes, inside, { ...command, run: textOf(program, args) }),
+        startInteractive: (talk) => processes.startInteractive(taskID, root, talk, place),
+        prepareSandbox: () => processes.prepareSandbox(taskID, place),
+      },
+    );
   };
 
   /** A snapshot of the project's directory at the commit `head`. */
@@ -118,39 +132,25 @@ export const createWorktrees = (deps: {
     return takeSnapshot({ git: gitOf(record), record, taskID, head, scratch, limits });
   };
 
-  /**
-   * Runs a command whose `cwd` may be a link that leads out of the root, which is refused, or a path as the command
-   * sees it.
-   */
-  const runInside = (taskID: string, root: string, given: Command, place: Mounted): Promise<CommandResult> => {
-    const command = { ...given, cwd: insideOf({ tree: place.at, at: place.tree }, given.cwd) ?? given.cwd };
-    let real: string | undefined;
-    try {
-      real = realpathSync(command.cwd);
-    } catch {}
-    if (real === undefined || real === root || real.startsWith(`${root}/`))
-      return processes.run(taskID, command, place);
-    const output = `Expected a folder inside ${root}, got ${real}.`;
-    return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
-  };
-
   /** Bash that becomes the program. */
   const textOf = ({ name, path }: Program, args: readonly string[]): string =>
     `exec ${[processes.program(name) ?? path, ...args].map(shellQuote).join(" ")}`;
 
+  /**
+   * `gone`: the worktree has been removed, and only commits can be read. `reads`: the Task's run is not the caller, so
+   * that no sandbox may stay open.
+   */
   const workspaceOf = async (
     taskID: string,
     prepared: Prepared,
     record: WorktreeRecord,
-    gone = false,
+    { gone = false, reads = false }: { gone?: boolean; reads?: boolean } = {},
   ): Promise<Workspace> => {
     const { worktree, baseCommit } = prepared;
     if (worktree === null || baseCommit === null) throw new Error(`Expected a worktree for ${taskID}, got none.`);
-    const git = gitIn(prepared.root, worktree, record);
-    const top = gone ? gitOf(record) : gitIn(worktree, worktree, record);
     const base = { commit: baseCommit, tree: prepared.baseTree ?? "" };
     const dependencies = record.given?.folders ?? [];
-    const plain = worktreeMounts(worktree, record);
+    const plain = mountsOf(taskID, record);
     const mounted = gone
       ? plain
       : await overlays.around({
@@ -159,8 +159,27 @@ export const createWorktrees = (deps: {
           toplevel: record.toplevel,
           given: dependencies,
         });
+    const where = reads ? { place: plain, apart: aside } : { place: mounted };
+    const git = gitIn(taskID, record, { ...where, root: prepared.root });
+    const top = gitIn(taskID, record, where);
+    const objects = objectsOf(record);
     const without = dependencies.map(({ path }) => path);
+    const inside = { taskID, root: prepared.root, place: mounted };
     let files: Files | undefined;
+    const commit = (from: WorktreeRecord, message: string, last: Commit | undefined) =>
+      commitFiles({
+        git: top,
+        objects,
+        record: from,
+        worktree,
+        key: taskID,
+        branch: branchOf(taskID),
+        base,
+        last,
+        without,
+        author: folder.author,
+        message,
+      });
     const workspace: Workspace = {
       prepared,
       root: prepared.root,
@@ -172,35 +191,33 @@ export const createWorktrees = (deps: {
       },
       git,
       dependencies,
-      run: (command) => runInside(taskID, prepared.root, command, mounted),
-      runProgram: (program, args, command) =>
-        runInside(taskID, prepared.root, { ...command, run: textOf(program, args) }, mounted),
+      run: (command) => runInside(processes, inside, command),
+      runProgram: (program, args, command) => runInside(processes, inside, { ...command, run: textOf(program, args) }),
       startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
       async commit(message) {
-        const last = made.get(taskID);
-        const place = { git: top, worktree, dirs: record, branch: branchOf(taskID), base, message, without };
-        const commit = await commitTree({ ...place, last }).catch(async (error: unknown) => {
+        const next = await commit(record, message, made.get(taskID)).catch(async (error: unknown) => {
           expectRepository(record);
           if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
-          if (!(error instanceof GitError) || hasReftable(record)) throw error;
-          await repair(taskID, record, base.commit);
-          return commitTree({ ...place, last: undefined });
+          if (!(error instanceof GitError)) throw error;
+          log.warn({ taskID, error: error.message }, "what git keeps of the worktree is made again");
+          return commit(await repair(taskID, record, base.commit), message, undefined);
         });
-        if (commit === undefined) made.delete(taskID);
-        else made.set(taskID, commit);
-        return commit;
+        if (next === undefined) made.delete(taskID);
+        else made.set(taskID, next);
+        return next;
       },
-      reset: (commit) => resetTo(top, commit, without),
+      reset: (to) => resetTo(top, to, without),
       stamp: () => stampOf(mounted),
       async clearDependencies() {
         await processes.closeSandboxes(taskID);
         await provider.clear(taskID, worktree, top);
         await give(taskID, record);
       },
-      diff: (commit, from = base.commit) => diffOf(top, record.gitDir, from, gone ? (commit ?? base.commit) : commit),
+      diff: (to, from = base.commit) =>
+        to === null && !gone ? diffOfTree(top, from) : diffOfCommits(objects, from, to ?? base.commit),
     };
-    places.set(workspace, { taskID, record, worktree, git: top });
+    places.set(workspace, { taskID, record, worktree, git: top, objects });
     return workspace;
   };
 
@@ -227,7 +244,7 @@ export const createWorktrees = (deps: {
       prefix: git.prefix,
       projectGitDir: found.gitDir,
       commonDir: project.project,
-      gitDir: join(project.project, "worktrees", taskID),
+      gitDir: gitDirOf(taskID),
     };
     const before = records.of(taskID)?.given;
     records.keep(taskID, { ...record, ...(before === undefined ? {} : { given: before }) });
@@ -253,5 +270,5 @@ export const createWorktrees = (deps: {
     return workspaceOf(taskID, prepared, records.of(taskID) ?? record);
   };
 
-  return { open, prepare, give, workspaceOf, placeOf, snapshotOf, runInside };
+  return { open, prepare, give, workspaceOf, placeOf, snapshotOf };
 };

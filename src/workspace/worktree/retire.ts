@@ -3,15 +3,20 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
+import type { Processes } from "../../process/process.ts";
 import { removeOverlays } from "../dependency/overlay.ts";
 import type { Git } from "../git/git.ts";
 import { idOf } from "../git/output.ts";
+import { baseRefOf, branchRefOf, branchTip, removeRefs, setRef } from "../object/ref.ts";
+import { isOwn } from "../object/take-over.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
-import { commitTree } from "../tree/commit.ts";
+import { besides } from "./inside.ts";
+import { scratchOf } from "./in-place.ts";
 import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
 import { isIn, statusOf } from "../tree/status.ts";
 import { listIndexFiles } from "../tree/tracked-file.ts";
 import type { Retired } from "../workspace.ts";
+import { commitFiles } from "./commit.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
 
 /**
@@ -20,7 +25,7 @@ import { branchOf, type WorktreeFolder } from "./create.ts";
  * tree is never taken for a complete one.
  */
 
-const aside = ".gone";
+const gone = ".gone";
 
 const removalMark = ".doomed";
 
@@ -30,56 +35,57 @@ export const createRetention = (deps: {
   records: ReturnType<typeof createWorktreeRecords>;
   removeOverlays: (taskID: string) => void;
   removeCheckout: (taskID: string) => Promise<void>;
+  processes: Pick<Processes, "closeSandboxes">;
   log: Log;
 }) => {
   const { home, folder, records, log } = deps;
-  const { worktreeOf, gitOf, gitIn, landingFolder, made } = folder;
+  const { worktreeOf, gitDirOf, objectsOf, gitIn, landingFolder, made } = folder;
 
   const takeAway = async (taskID: string, record: WorktreeRecord | undefined): Promise<void> => {
     const tree = worktreeOf(taskID);
     if (existsSync(tree)) {
-      await rm(`${tree}${aside}`, { recursive: true, force: true });
-      renameSync(tree, `${tree}${aside}`);
+      await rm(`${tree}${gone}`, { recursive: true, force: true });
+      renameSync(tree, `${tree}${gone}`);
     }
     made.delete(taskID);
-    if (record !== undefined) await rm(record.gitDir, { recursive: true, force: true });
+    for (const gitDir of new Set([gitDirOf(taskID), record?.gitDir ?? gitDirOf(taskID)]))
+      await rm(gitDir, { recursive: true, force: true });
+    await rm(scratchOf(home, taskID), { recursive: true, force: true });
     await rm(landingFolder(taskID), { recursive: true, force: true });
     deps.removeOverlays(taskID);
     await deps.removeCheckout(taskID);
     await rm(`${tree}.exclude`, { force: true });
-    await rm(`${tree}${aside}`, { recursive: true, force: true });
+    await rm(`${tree}${gone}`, { recursive: true, force: true });
   };
 
   /**
    * Commits changes beyond `tip` to a branch `<branch>.rest`. Returns why the tree cannot be shown to be committed, or
    * undefined.
    */
-  const secure = async (taskID: string, record: WorktreeRecord, tip: string): Promise<string | undefined> => {
+  const secure = async (taskID: string, known: WorktreeRecord, tip: string): Promise<string | undefined> => {
     const worktree = worktreeOf(taskID);
-    if (!existsSync(join(worktree, ".git"))) await folder.repair(taskID, record, tip);
-    const git = gitIn(worktree, worktree, record);
+    const broken = folder.isLinked(taskID, known) || !existsSync(join(worktree, ".git"));
+    const record = broken ? await folder.repair(taskID, known, tip) : known;
+    const git = gitIn(taskID, record, { apart: "retire" });
+    const objects = objectsOf(record);
     const branch = branchOf(taskID);
+    const without = record.given?.folders.map(({ path }) => path) ?? [];
     await showHidden(git, await hiddenIn(worktree, join(record.gitDir, "index"), tip.length / 2));
     const status = await statusOf(git);
-    if (status.oid !== tip || status.head !== branch || status.changes.length > 0) {
-      const without = record.given?.folders.map(({ path }) => path) ?? [];
-      const place = { git, worktree, dirs: record, branch: `${branch}.rest`, last: undefined, without };
-      const base = { commit: tip, tree: await idOf(git, `${tip}^{tree}`) };
+    if (status.oid !== tip || status.changes.length > 0) {
+      const base = { commit: tip, tree: await idOf(objects, `${tip}^{tree}`) };
       const message = `Left in the worktree of ${taskID}\n\nChanged after the Task's last commit.\n`;
-      const rest = await commitTree({ ...place, base, message });
-      const changes = (await statusOf(git)).changes.filter((change) => !without.some((path) => isIn(path, change)));
-      const names = changes.slice(0, 5).map(({ path }) => path);
-      if (changes.length > 0) return `these paths cannot be committed: ${names.join(", ")}`;
-      if (rest === undefined) {
-        await git.run(["symbolic-ref", "HEAD", `refs/heads/${branch}`]);
-        await git.run(["update-ref", "-d", `refs/heads/${branch}.rest`]);
-      }
+      const place = { git, objects, record, worktree, key: taskID, base, without, message, author: folder.author };
+      await commitFiles({ ...place, branch: `${branch}.rest`, last: undefined });
+      const left = (await statusOf(git)).changes.filter((change) => !without.some((path) => isIn(path, change)));
+      const names = left.filter(({ path }) => !isOwn(path)).map(({ path }) => path);
+      if (names.length > 0) return `these paths cannot be committed: ${names.slice(0, 5).join(", ")}`;
     }
     // git does not look into submodules here: their content might exist nowhere else.
     const listed = await listIndexFiles(git, AbortSignal.timeout(120_000));
     const filled = listed.find(({ path, mode }) => mode === "160000" && fullFolder(join(worktree, path)));
     if (filled !== undefined) return `it has a submodule with files of its own at ${filled.path}`;
-    return keepBranch(gitOf(record), branch, tip);
+    return keepBranch(record, objects, branch, tip);
   };
 
   return {
@@ -89,14 +95,13 @@ export const createRetention = (deps: {
       const found = new Set<string>();
       for (const entry of readdirSync(home, { withFileTypes: true })) {
         const [taskID = "", kind] = entry.name.split(".");
-        if (entry.isDirectory() && entry.name.endsWith(aside))
+        if (entry.isDirectory() && entry.name.endsWith(gone))
           rmSync(join(home, entry.name), { recursive: true, force: true });
         else if (entry.isDirectory() && taskID === "try") removeOverlays(join(home, entry.name));
         else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(removalMark)) found.add(taskID);
-        else if (kind === "json" && !existsSync(worktreeOf(taskID))) {
-          const gitDir = records.of(taskID)?.gitDir;
-          if (gitDir !== undefined && existsSync(gitDir)) rmSync(gitDir, { recursive: true, force: true });
-        }
+        else if (kind === "json" && !existsSync(worktreeOf(taskID)))
+          for (const gitDir of [gitDirOf(taskID), records.of(taskID)?.gitDir])
+            if (gitDir !== undefined) rmSync(gitDir, { recursive: true, force: true });
       }
       return [...found].sort();
     },
@@ -125,13 +130,17 @@ export const createRetention = (deps: {
 
     async remove(taskID: string): Promise<void> {
       const record = records.of(taskID);
+      await deps.processes.closeSandboxes(taskID);
+      await deps.processes.closeSandboxes(besides(taskID));
       await takeAway(taskID, record);
       // The project itself may be gone or broken by now, and the branches with it.
-      if (record !== undefined && existsSync(record.projectGitDir))
-        for (const ref of [branchOf(taskID), `${branchOf(taskID)}.rest`])
-          await gitOf(record)
-            .run(["update-ref", "-d", `refs/heads/${ref}`])
-            .catch((error: unknown) => log.warn({ taskID, error: messageOf(error) }, "branch not removed"));
+      if (record !== undefined && existsSync(record.commonDir)) {
+        const branch = branchRefOf(branchOf(taskID));
+        const refs = [branch, `${branch}.rest`, baseRefOf(taskID), baseRefOf(`${taskID}.before`)];
+        await removeRefs({ git: objectsOf(record) }, refs, (ref, why) =>
+          log.warn({ taskID, ref, error: why }, "ref not removed"),
+        );
+      }
       records.forget(taskID);
       rmSync(join(home, `${taskID}${removalMark}`), { force: true });
     },
@@ -140,14 +149,18 @@ export const createRetention = (deps: {
 
 const fullFolder = (path: string): boolean => existsSync(path) && readdirSync(path).length > 0;
 
-/** Makes sure that the branch still reaches `tip` once the worktree and its HEAD are gone. Returns why it does not. */
-const keepBranch = async (git: Git, branch: string, tip: string): Promise<string | undefined> => {
-  const ref = `refs/heads/${branch}`;
-  const found = await git.run(["rev-parse", "--verify", "-q", ref], { ok: [0, 1] });
-  const at = found.stdout.toString("latin1").trim();
-  if (at === tip) return undefined;
-  if (at === "") {
-    await git.run(["update-ref", ref, tip]);
+/** Makes sure that the branch still reaches `tip` once the worktree is gone. Returns why it does not. */
+const keepBranch = async (
+  { commonDir, base }: WorktreeRecord,
+  git: Git,
+  branch: string,
+  tip: string,
+): Promise<string | undefined> => {
+  const at = await branchTip(git, branch);
+  // Without changes there is no branch, and the base has its own ref.
+  if (at === tip || (at === undefined && tip === base)) return undefined;
+  if (at === undefined) {
+    await setRef({ commonDir, git }, branchRefOf(branch), tip);
     return undefined;
   }
   const holds = await git.run(["merge-base", "--is-ancestor", tip, at], { ok: [0, 1] });

@@ -1,0 +1,63 @@
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { messageOf } from "../../error.ts";
+import type { Git } from "../git/git.ts";
+
+/**
+ * Refs of the service's own in the project's repository: the branches `sortie/…`, and `refs/sortie/base/…`, which keep
+ * what a Task is based on. Where refs are files they are written as git does it, by a lock and a rename, without a
+ * process.
+ */
+
+export const baseRefOf = (key: string): string => `refs/sortie/base/${key}`;
+
+export const branchRefOf = (branch: string): string => `refs/heads/${branch}`;
+
+type Refs = { commonDir: string; git: Git };
+
+/** How long a lock of another git's is waited for, in milliseconds. After that it is one that a killed git left. */
+const lockWaitMs = 2000;
+
+const isFiles = (commonDir: string): boolean => !existsSync(join(commonDir, "reftable"));
+
+/** Points the ref to the commit, whatever it pointed to. */
+export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: string): Promise<void> => {
+  const path = join(commonDir, ref);
+  // A new folder could stand in the way of a packed ref of its name, which git knows.
+  if (!isFiles(commonDir) || (!ref.startsWith("refs/sortie/") && !existsSync(dirname(path)))) {
+    await git.run(["update-ref", ref, commit]);
+    return;
+  }
+  mkdirSync(dirname(path), { recursive: true });
+  const lock = `${path}.lock`;
+  for (const until = Date.now() + lockWaitMs; ; await wait(10))
+    try {
+      writeFileSync(lock, `${commit}\n`, { flag: "wx" });
+      break;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+      if (Date.now() > until) rmSync(lock, { force: true });
+    }
+  renameSync(lock, path);
+};
+
+/** Removes refs that are there. One that cannot be removed is reported to `problem`. */
+export const removeRefs = async (
+  { git }: Pick<Refs, "git">,
+  refs: readonly string[],
+  problem: (ref: string, why: string) => void,
+): Promise<void> => {
+  for (const ref of refs)
+    try {
+      await git.run(["update-ref", "-d", ref]);
+    } catch (error) {
+      problem(ref, messageOf(error));
+    }
+};
+
+/** The commit of the branch of a Task or fork; undefined: no such branch. */
+export const branchTip = async (git: Git, branch: string): Promise<string | undefined> => {
+  const found = await git.run(["rev-parse", "--verify", "-q", branchRefOf(branch)], { ok: [0, 1] });
+  return found.stdout.toString("latin1").trim() || undefined;
+};

@@ -1,0 +1,171 @@
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { link, mkdir, readdir, rename, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { deflateSync } from "node:zlib";
+import { openRegular } from "../file/bounded-read.ts";
+import type { Git } from "../git/git.ts";
+import type { Author } from "../git/hardened.ts";
+import { GitError } from "../git/run.ts";
+import { splitNul } from "../git/output.ts";
+import type { Commit } from "./commit.ts";
+
+/**
+ * Takes the tree that a git in a sandbox made into the project's repository: a tree id and a pack, and nothing else of
+ * what that git says. The pack is unpacked beside the project's objects and checked, what changed is judged, and the
+ * commit is made here, from the service's own base and message. Only then do the objects become the project's.
+ */
+
+export type TakeOverRequest = {
+  /** git on the project's objects, which reads no work tree. */
+  git: Git;
+  /** Real path of the project's objects. */
+  objects: string;
+  /** Name of the folder beside them, unique to the tree. */
+  key: string;
+  base: { commit: string; tree: string };
+  tree: string;
+  /** The file with the pack; an agent may have written it. */
+  pack: string;
+  author: Author;
+  message: string;
+};
+
+export type TakenOver = Omit<Commit, "omitted"> & {
+  /** Checks that the project has all objects, and adds those again that a `git gc` took before a ref held them. */
+  confirm(): Promise<void>;
+};
+
+/** Bytes. A pack is what one Task changed, compressed. */
+const longestPack = 8 * 1024 ** 3;
+
+/** What a pack unpacks to may be far larger: bounds one allocation of git's, and how files are compared. */
+const bounded = { GIT_ALLOC_LIMIT: "1g" };
+const asBytes = ["-c", "core.bigFileThreshold=32m"];
+
+const patience = { timeoutMs: 10 * 60_000 };
+
+export const takeOver = async (request: TakeOverRequest): Promise<TakenOver> => {
+  const { git, objects, base, tree, author, message } = request;
+  // git takes folders of this name away, should this service not come to it.
+  const folder = join(objects, `tmp_objdir-sortie-${request.key}`);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { mode: 0o700 });
+  try {
+    const quoted = /[":\n]/.test(objects) ? JSON.stringify(objects) : objects;
+    const env = { ...bounded, GIT_OBJECT_DIRECTORY: folder, GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted };
+    {
+      using pack = openRegular(request.pack, longestPack);
+      const unpack = [...asBytes, "-c", "transfer.fsckObjects=true", "unpack-objects", "-q", "--strict"];
+      await git.run(unpack, { ...patience, env, input: pack.fd });
+    }
+    const args = [...asBytes, "diff-tree", "-r", "-M", "-z", "--raw", "--numstat", base.tree, tree];
+    const counts = judged(splitNul((await git.run(args, { ...patience, env })).stdout));
+    const commit = writeCommit(folder, { tree, parent: base.commit, author, message });
+    const names = await publish(folder, objects);
+    return {
+      commit,
+      tree,
+      parent: base.commit,
+      ...counts,
+      async confirm() {
+        for (let left = 10; left > 0 && (await missing(objects, names)); left -= 1) await publish(folder, objects);
+        rmSync(folder, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true });
+    throw error;
+  }
+};
+
+const fileModes = new Set(["100644", "100755", "120000"]);
+
+/** Counts what changed. Throws where an entry is none that the service lands, such as a repository within. */
+const judged = (parts: readonly string[]): { files: number; insertions: number; deletions: number } => {
+  const counts = { files: 0, insertions: 0, deletions: 0 };
+  for (let at = 0; at < parts.length; at += 1) {
+    const part = parts[at] ?? "";
+    if (part.startsWith(":")) {
+      const [before = "", after = "", , , status = ""] = part.slice(1).split(" ");
+      const renamed = /^[RC]/.test(status);
+      const path = parts[at + (renamed ? 2 : 1)] ?? "";
+      at += renamed ? 2 : 1;
+      if (after !== "000000" && !fileModes.has(after))
+        throw new GitError(`Expected files and links in the Task's tree, got mode ${after} at "${path}"`, null, "");
+      if (before === "160000")
+        throw new GitError(
+          `Expected the project's submodules to stay as they are, got a change at "${path}"`,
+          null,
+          "",
+        );
+      if (isOwn(path)) throw new GitError(`Expected no change below .sortie, got one at "${path}"`, null, "");
+      counts.files += 1;
+      continue;
+    }
+    const [added = "", deleted = "", name = ""] = part.split("\t");
+    // A rename has an empty name, and its two paths behind it.
+    if (name === "") at += 2;
+    counts.insertions += Number(added) || 0;
+    counts.deletions += Number(deleted) || 0;
+  }
+  return counts;
+};
+
+/** Whether a path is below `.sortie`, where the service's settings for the project lie; also where case does not count. */
+export const isOwn = (path: string): boolean => /^(?:.*\/)?\.sortie(?:\/|$)/i.test(path);
+
+/** Writes a commit object; returns its id. */
+const writeCommit = (
+  folder: string,
+  { tree, parent, author, message }: { tree: string; parent: string; author: Author; message: string },
+): string => {
+  const person = `${plain(author.name)} <${plain(author.email)}> ${Math.floor(Date.now() / 1000)} +0000`;
+  const text = `tree ${tree}\nparent ${parent}\nauthor ${person}\ncommitter ${person}\n\n${message.replaceAll("\0", "")}`;
+  const body = Buffer.from(text.endsWith("\n") ? text : `${text}\n`);
+  const bytes = Buffer.concat([Buffer.from(`commit ${body.length}\0`), body]);
+  const id = createHash(tree.length === 64 ? "sha256" : "sha1")
+    .update(bytes)
+    .digest("hex");
+  mkdirSync(join(folder, id.slice(0, 2)), { recursive: true });
+  const path = join(folder, id.slice(0, 2), id.slice(2));
+  if (!existsSync(path)) writeFileSync(path, deflateSync(bytes), { mode: 0o444 });
+  return id;
+};
+
+/** What git leaves out of names. */
+const plain = (name: string): string => name.replace(/[<>\n\0]/g, "").trim();
+
+/** Links the unpacked objects into the project's; returns their names, such as `ab/cdef…`. */
+const publish = async (folder: string, objects: string): Promise<string[]> => {
+  const names: string[] = [];
+  for (const part of await readdir(folder)) {
+    if (!/^[0-9a-f]{2}$/.test(part)) continue;
+    await mkdir(join(objects, part), { recursive: true });
+    const files = await readdir(join(folder, part));
+    await Promise.all(
+      files.map(async (file) => {
+        const name = join(part, file);
+        names.push(name);
+        await link(join(folder, name), join(objects, name)).catch(async (error: NodeJS.ErrnoException) => {
+          if (error.code === "EEXIST") return;
+          // A file system without hard links.
+          await rename(join(folder, name), join(objects, name));
+        });
+      }),
+    );
+  }
+  return names;
+};
+
+const missing = async (objects: string, names: readonly string[]): Promise<boolean> => {
+  for (const name of names)
+    if (
+      !(await stat(join(objects, name)).then(
+        () => true,
+        () => false,
+      ))
+    )
+      return true;
+  return false;
+};

@@ -1,0 +1,133 @@
+import { mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { copyBounded, most, readBounded, textAt } from "../file/bounded-read.ts";
+import { FileRefused } from "../file/folder.ts";
+import type { Author } from "../git/hardened.ts";
+import { plainConfig } from "../git/plain-config.ts";
+
+/**
+ * The Git directory of one tree of the service's (gitrepository-layout(5)), written by hand: it lies beside the tree and
+ * is no linked worktree of the project's repository, from which it borrows the objects alone. Its settings are the
+ * service's own text, so that nothing the project or an agent configures runs.
+ */
+
+export type TaskGitDirRequest = {
+  gitDir: string;
+  /** The Git directory of the project's repository. */
+  commonDir: string;
+  /** The commit to stand on, detached. */
+  head: string;
+  /** Who commits, where an agent does so itself. */
+  author: Author;
+};
+
+/** Loose refs beyond this number are not shown to agents. */
+const maxRefs = 500;
+
+/** Makes the directory anew; whatever was there is removed. No process that could write there may be running. */
+export const makeGitDir = ({ gitDir, commonDir, head, author }: TaskGitDirRequest): void => {
+  rmSync(gitDir, { recursive: true, force: true });
+  for (const name of ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"])
+    mkdirSync(join(gitDir, name), { recursive: true, mode: 0o700 });
+  writeFileSync(join(gitDir, "objects/info/alternates"), `${quotedPath(objectsOf(commonDir))}\n`);
+  writeFileSync(join(gitDir, "config"), configOf(commonDir, head, author));
+  for (const name of ["shallow", "info/exclude", "info/attributes"])
+    ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
+  ignoringRefused(() => writeFileSync(join(gitDir, "packed-refs"), refsOf(commonDir)));
+  writeFileSync(join(gitDir, "HEAD"), `${head}\n`);
+};
+
+/** The real path of the folder of a repository's objects. */
+export const objectsOf = (commonDir: string): string => realpathSync.native(join(commonDir, "objects"));
+
+/** A path as `objects/info/alternates` and the variables for alternates take it. */
+export const quotedPath = (path: string): string =>
+  /[":\n]/.test(path) ? `"${path.replace(/["\\]/g, "\\$&").replaceAll("\n", "\\n")}"` : path;
+
+/** Sets HEAD, whatever stands in its place: an agent may write this folder. */
+export const setHead = (gitDir: string, commit: string): void => {
+  const next = join(gitDir, "HEAD.sortie");
+  rmSync(next, { recursive: true, force: true });
+  writeFileSync(next, `${commit}\n`, { flag: "wx" });
+  try {
+    renameSync(next, join(gitDir, "HEAD"));
+  } catch {
+    // A folder in its place.
+    rmSync(join(gitDir, "HEAD"), { recursive: true, force: true });
+    renameSync(next, join(gitDir, "HEAD"));
+  }
+};
+
+/** Removes the locks of a git that was killed: nobody else's git works here. */
+export const removeLocks = (gitDir: string): void => {
+  for (const name of ["index.lock", "HEAD.lock", "packed-refs.lock"])
+    rmSync(join(gitDir, name), { recursive: true, force: true });
+};
+
+const ignoringRefused = (copy: () => unknown): void => {
+  try {
+    copy();
+  } catch (error) {
+    if (!(error instanceof FileRefused)) throw error;
+  }
+};
+
+const configOf = (commonDir: string, head: string, author: Author): string => {
+  const kept = plainConfig(join(commonDir, "config"))
+    .split("\n")
+    .filter((line) => !/^\s*(repositoryformatversion|bare|refstorage|worktreeconfig|objectformat)\b/i.test(line));
+  return [
+    ...kept,
+    "[core]",
+    "\trepositoryformatversion = 1",
+    "\tbare = false",
+    "[extensions]",
+    `\tobjectformat = ${head.length === 64 ? "sha256" : "sha1"}`,
+    "[user]",
+    `\tname = ${JSON.stringify(author.name)}`,
+    `\temail = ${JSON.stringify(author.email)}`,
+    "[gc]",
+    "\tauto = 0",
+    "",
+  ].join("\n");
+};
+
+/** The project's branches and tags in the format of `packed-refs`, so that agents can name them. */
+const refsOf = (commonDir: string): string => {
+  const refs = new Map<string, string>();
+  for (const line of (readBounded(join(commonDir, "packed-refs"), most.refs)?.toString("utf8") ?? "").split("\n")) {
+    const [id = "", name] = line.split(" ");
+    if (name !== undefined && isId.test(id)) refs.set(name, id);
+  }
+  for (const folder of ["refs/heads", "refs/tags", "refs/remotes"]) looseRefs(commonDir, folder, refs);
+  return [...refs]
+    .filter(([name]) => !name.startsWith("refs/sortie/") && !name.startsWith("refs/heads/sortie/"))
+    .map(([name, id]) => `${id} ${name}\n`)
+    .join("");
+};
+
+const isId = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
+
+const looseRefs = (commonDir: string, top: string, refs: Map<string, string>): void => {
+  const queue = [top];
+  let seen = 0;
+  for (let at = 0; at < queue.length; at += 1) {
+    const folder = queue[at] ?? top;
+    let entries;
+    try {
+      entries = readdirSync(join(commonDir, folder), { withFileTypes: true });
+    } catch {
+      continue;
+    }
+    for (const entry of entries) {
+      const name = `${folder}/${entry.name}`;
+      if (name === "refs/heads/sortie") continue;
+      if (entry.isDirectory()) queue.push(name);
+      else if (entry.isFile() && !entry.name.endsWith(".lock")) {
+        if ((seen += 1) > maxRefs) return;
+        const id = textAt(join(commonDir, name), most.pointer)?.trim() ?? "";
+        if (isId.test(id)) refs.set(name, id);
+      }
+    }
+  }
+};

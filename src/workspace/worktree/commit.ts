@@ -1,0 +1,43 @@
+import { objectsOf, setHead } from "../tree/git-dir.ts";
+import type { Git } from "../git/git.ts";
+import type { Author } from "../git/hardened.ts";
+import { refOf } from "../git/repository.ts";
+import type { Commit } from "../object/commit.ts";
+import { branchRefOf, setRef } from "../object/ref.ts";
+import { takeOver } from "../object/take-over.ts";
+import type { WorktreeRecord } from "../record.ts";
+import { writeTree, type WriteTreeRequest } from "../tree/commit.ts";
+
+/** Makes the files of a tree one commit on their base, in the project's repository, on a branch of the service's. */
+
+export type CommitRequest = Omit<WriteTreeRequest, "gitDir"> & {
+  record: WorktreeRecord;
+  /** git on the project's objects. */
+  objects: Git;
+  /** Identifies the tree. */
+  key: string;
+  branch: string;
+  author: Author;
+  message: string;
+};
+
+/** undefined: the tree equals the base's. */
+export const commitFiles = async (request: CommitRequest): Promise<Commit | undefined> => {
+  const { record, objects, key, branch, base, author, message } = request;
+  const { gitDir, commonDir } = record;
+  const written = await writeTree({ ...request, gitDir });
+  if (!written.changed) {
+    if (written.last !== undefined) return { ...written.last, omitted: written.omitted };
+    // What was committed before was taken back.
+    const at = refOf(commonDir, branchRefOf(branch));
+    if (at !== null && at !== base.commit) await setRef({ commonDir, git: objects }, branchRefOf(branch), base.commit);
+    return undefined;
+  }
+  using pack = written.pack;
+  const taken = { git: objects, objects: objectsOf(commonDir), key, base, author, message };
+  const { confirm, ...commit } = await takeOver({ ...taken, tree: written.tree, pack: pack.own });
+  await setRef({ commonDir, git: objects }, branchRefOf(branch), commit.commit);
+  await confirm();
+  setHead(gitDir, commit.commit);
+  return { ...commit, omitted: written.omitted };
+};

@@ -1,0 +1,101 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Processes } from "../../process/process.ts";
+import { createGit, type CreateGitOptions } from "../git/git.ts";
+import { defaultAuthor, defaultPath } from "../git/hardened.ts";
+import { type Repository, repositoryOf } from "../git/repository.ts";
+import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
+import { createTreeGit, type TreeGit } from "../tree/tree-git.ts";
+import { besides, runInside } from "./inside.ts";
+import { directoryMounts, scratchAt } from "./mount.ts";
+import type { Prepared, Project, Workspace } from "../workspace.ts";
+
+/** A workspace in the project's own files, where nothing is committed, reset or landed. */
+
+export type InPlaceRequest = {
+  taskID: string;
+  prepared: Prepared;
+  processes: Processes;
+  /** A folder of the Task's for git's temporary files. */
+  scratch: string;
+  git: CreateGitOptions;
+};
+
+/** The folder for temporary files of git where a Task works in place; `home`: the folder of worktrees. */
+export const scratchOf = (home: string, taskID: string): string => join(home, "..", "scratch", taskID);
+
+export const inPlace = (
+  request: InPlaceRequest,
+  commands: Pick<Workspace, "files" | "run" | "runProgram" | "startInteractive" | "prepareSandbox">,
+): Workspace => {
+  const { prepared } = request;
+  const found = repositoryOf(prepared.root);
+  const git = found === undefined ? undefined : gitAt(request, found);
+  const refuse = (what: string) => () =>
+    Promise.reject(new Error(`Expected a worktree to ${what}, got ${prepared.root}, where the Task works in place.`));
+  return {
+    prepared,
+    root: prepared.root,
+    rootInSandbox: prepared.root,
+    git,
+    dependencies: [],
+    ...commands,
+    commit: refuse("commit"),
+    reset: refuse("reset"),
+    stamp: () => "",
+    clearDependencies: refuse("clear"),
+    diff: async (commit, from) => {
+      if (git === undefined || prepared.baseCommit === null) return "";
+      return commit === null
+        ? diffOfTree(git, from ?? prepared.baseCommit)
+        : diffOfCommits(git, from ?? prepared.baseCommit, commit);
+    },
+  };
+};
+
+/**
+ * git in the user's files. In tier 1 it has sandboxes of its own, and only where it changes the user's Git directory one
+ * that can: no command of an agent runs there.
+ */
+const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, found: Repository): TreeGit => {
+  const { root } = prepared;
+  const { toplevel, gitDir } = found;
+  const confined = processes.tier === 1;
+  const placeOf = (writes: boolean) => {
+    mkdirSync(scratch, { recursive: true, mode: 0o700 });
+    return { taskID: besides(taskID), root, place: directoryMounts(root, scratch, confined && writes) };
+  };
+  return createTreeGit({
+    root,
+    toplevel,
+    // The Git directory that was found, whatever a command leaves in the place of `.git`.
+    gitDir,
+    objects: join(found.commonDir, "objects"),
+    scratch: {
+      get own() {
+        mkdirSync(scratch, { recursive: true, mode: 0o700 });
+        return scratch;
+      },
+      seen: confined ? scratchAt : scratch,
+    },
+    excludes: undefined,
+    refresh: false,
+    // In a sandbox the settings are without programs.
+    ...(confined ? {} : { keys: createGit(root, { ...git, toplevel, gitDir }).blanked }),
+    run: (command, writes) =>
+      runInside(processes, placeOf(writes), confined ? { ...command, apart: writes ? "git-write" : "git" } : command),
+    path: git.path ?? defaultPath,
+    author: git.author ?? defaultAuthor,
+    ...(git.onSpawn === undefined ? {} : { onSpawn: git.onSpawn }),
+  });
+};
+
+export const directoryOnly = (project: Project, tree: string | null): Prepared => ({
+  kind: "directory",
+  root: project.directory,
+  worktree: null,
+  branch: null,
+  baseCommit: project.git?.head ?? null,
+  baseTree: tree,
+  targetRef: null,
+});

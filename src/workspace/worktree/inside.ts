@@ -1,0 +1,76 @@
+import { realpathSync } from "node:fs";
+import { defaultAuthor, type Author } from "../git/hardened.ts";
+import type { Command, CommandResult, Processes } from "../../process/process.ts";
+import { insideOf, type SandboxPlace } from "../../process/sandbox/place.ts";
+import { createTreeGit, type TreeGit } from "../tree/tree-git.ts";
+import { removeLocks } from "../tree/git-dir.ts";
+import { excludesAt, gitAt } from "./mount.ts";
+
+/** Runs commands and git inside a Task's files, in its sandbox. */
+
+/**
+ * Runs a command whose `cwd` may be a link that leads out of the root, which is refused, or a path as the command sees
+ * it.
+ */
+export const runInside = (
+  processes: Pick<Processes, "run">,
+  { taskID, root, place }: { taskID: string; root: string; place: SandboxPlace },
+  given: Command,
+): Promise<CommandResult> => {
+  const command = { ...given, cwd: insideOf({ tree: place.at, at: place.tree }, given.cwd) ?? given.cwd };
+  let real: string | undefined;
+  try {
+    real = realpathSync(command.cwd);
+  } catch {}
+  if (real === undefined || real === root || real.startsWith(`${root}/`)) return processes.run(taskID, command, place);
+  const output = `Expected a folder inside ${root}, got ${real}.`;
+  return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
+};
+
+export type TreeGitRequest = {
+  processes: Pick<Processes, "run" | "tier">;
+  /** Whose processes and sandboxes they are. */
+  taskID: string;
+  /** Where git runs, at the tree's top or below. */
+  root: string;
+  tree: string;
+  gitDir: string;
+  place: SandboxPlace;
+  /** A sandbox of its own, closed behind it, where no run of the Task keeps one open. */
+  apart: string | undefined;
+  /** Whether the Task was given dependency folders. */
+  excluded: boolean;
+  path: string;
+  author: Author | undefined;
+  onSpawn: ((args: readonly string[]) => void) | undefined;
+};
+
+/**
+ * Whose sandboxes those are that callers other than the Task's run open: the end of a run closes those of its Task, in
+ * the middle of what others read.
+ */
+export const besides = (taskID: string): string => `${taskID}~`;
+
+/** git over a tree of the service's, in the Task's sandbox. */
+export const treeGitOf = (request: TreeGitRequest): TreeGit => {
+  const { processes, taskID, root, tree, gitDir, place, apart, excluded, path, author = defaultAuthor } = request;
+  const confined = processes.tier === 1;
+  const seen = confined ? gitAt : gitDir;
+  return createTreeGit({
+    root,
+    toplevel: confined ? place.at : tree,
+    gitDir: seen,
+    objects: `${seen}/objects`,
+    scratch: { own: gitDir, seen },
+    excludes: excluded ? (confined ? excludesAt : `${tree}.exclude`) : undefined,
+    refresh: true,
+    removeLocks: () => removeLocks(gitDir),
+    run: (command) =>
+      apart === undefined
+        ? runInside(processes, { taskID, root: tree, place }, command)
+        : runInside(processes, { taskID: besides(taskID), root: tree, place }, { ...command, apart }),
+    path,
+    author,
+    ...(request.onSpawn === undefined ? {} : { onSpawn: request.onSpawn }),
+  });
+};
