@@ -41,6 +41,18 @@ export interface Processes {
   /** Closes the sandboxes of a Task whose run ends, with everything in them. */
   closeSandboxes(taskID: string): Promise<void>;
 
+  /** Puts a process of the service's own, beside the commands, on record as one of the Task's. It has to lead a group. */
+  track(taskID: string): Tracker;
+
+  /**
+   * Kills what runs for a Task now, commands and the service's own processes, and leaves its sandboxes open. For a run
+   * that was cancelled; who waits for them gets their end as an abort.
+   */
+  interrupt(taskID: string): void;
+
+  /** Whether something that runs for the Task has made no progress for seconds: it needs none of the machine. */
+  isStalled(taskID: string): boolean;
+
   /**
    * Ends every process of a Task, including those that left their group, and closes its sandboxes. Resolves to the ids
    * of the processes that were still alive.
@@ -56,6 +68,16 @@ export interface Processes {
   /** Ends everything that runs, because the service stops. Waits at most five seconds for commands. */
   stop(): Promise<void>;
 }
+
+export type Tracker = {
+  /** Variables that identify the process, also to a later service. */
+  env: Readonly<Record<string, string>>;
+  /**
+   * Dispose the result once the process is gone. `idleMs`: kills it when it makes no progress for so long. `undisturbed`:
+   * `interrupt` leaves it, because what it writes is not the service's.
+   */
+  begin(pid: number, options: { idleMs: number; undisturbed: boolean }): Disposable & { wasIdle(): boolean };
+};
 
 export type Command = {
   /** Run by `bash -c`. */
@@ -74,6 +96,8 @@ export type Command = {
   onStdout?: (chunk: Buffer) => void;
   /** Standard error likewise. */
   onStderr?: (chunk: Buffer) => void;
+  /** Ends it when none of its processes has used the processor or moved a byte for so many milliseconds. */
+  idleMs?: number;
   /** Overrides the network setting of the sandbox. */
   network?: boolean;
   /** Runs in a separate sandbox of this name, next to the Task's own. It is closed when its last command ends. */
@@ -91,6 +115,8 @@ export type CommandResult = {
   dropped: number;
   /** "not-started": nothing was run; `output` says why. */
   ended: "exit" | "timeout" | "aborted" | "not-started";
+  /** Whether "timeout" is for want of progress (`Command.idleMs`). */
+  idle?: true;
   durationMs: number;
 };
 

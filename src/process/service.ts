@@ -4,10 +4,11 @@ import { delimiter, join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { startInteractive } from "./command/interactive.ts";
-import { killMarked, wait } from "./command/kill.ts";
+import { killGroup, killMarked, wait } from "./command/kill.ts";
 import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts";
+import { stalledMs, watchProgress } from "./command/progress.ts";
 import { type LiveCommand, runCommand } from "./command/run.ts";
-import type { Command, Processes, CommandResult, InteractiveCommand, InteractiveProcess } from "./process.ts";
+import type { Command, Processes, CommandResult, InteractiveCommand, InteractiveProcess, Tracker } from "./process.ts";
 import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
 import { createSandboxPool } from "./runner/pool.ts";
@@ -19,6 +20,12 @@ import { processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox
  * Composes the process room: every command in its own process group, on record from spawn to death, in the service's
  * sandbox.
  */
+
+type Child = { pid: number; taskID: string; undisturbed: boolean; idleMs: () => number };
+
+/** A Task's own, or of those that work beside it (`task_x~`) or as its forks (`task_x-name`). */
+const isOf = (taskID: string, other: string): boolean =>
+  other === taskID || other.startsWith(`${taskID}~`) || other.startsWith(`${taskID}-`);
 
 export type ProcessOptions = {
   /** For the records of process groups; one folder per data folder. */
@@ -71,6 +78,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const bash = findBash(baseEnv["PATH"] ?? "");
 
   const live = new Set<LiveCommand>();
+  /** Processes of the service's own that work for Tasks. */
+  const children = new Set<Child>();
   /** Tasks that ran commands since their last `killAll`; no other Task can have left processes. */
   const used = new Set<string>();
   let serial = 0;
@@ -165,8 +174,39 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     });
   };
 
+  const interrupt = (taskID: string): void => {
+    for (const entry of live) if (isOf(taskID, entry.taskID)) entry.stop();
+    for (const child of children) if (isOf(taskID, child.taskID) && !child.undisturbed) killGroup(child.pid);
+  };
+
+  const track = (taskID: string): Tracker => {
+    return {
+      env: { SERVICE_RUN_ID: `${markOf(taskID)}own` },
+      begin(pid, { idleMs, undisturbed }) {
+        used.add(taskID);
+        let idle = false;
+        const watch = watchProgress({ group: () => pid }, idleMs, () => {
+          idle = true;
+          killGroup(pid);
+        });
+        const child = { pid, taskID, undisturbed, idleMs: watch.idleMs };
+        children.add(child);
+        record.add(pid, taskID);
+        return {
+          wasIdle: () => idle,
+          [Symbol.dispose]() {
+            watch[Symbol.dispose]();
+            children.delete(child);
+            record.remove(pid);
+          },
+        };
+      },
+    };
+  };
+
   const killAll = async (taskID: string): Promise<number[]> => {
     if (!used.has(taskID)) return [];
+    for (const { pid } of [...children].filter((child) => child.taskID === taskID)) killGroup(pid);
     const groups = [...live].filter((entry) => entry.taskID === taskID);
     for (const entry of groups) entry.stop();
     await Promise.all(groups.map(({ gone }) => gone));
@@ -194,6 +234,12 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     program: (name) => sandbox.programs[name],
     pathInSandbox: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
     closeSandboxes: (taskID) => boxes.shut(taskID),
+    track,
+    interrupt,
+    isStalled(taskID) {
+      const own = [...live, ...children].filter((each) => each.taskID === taskID);
+      return own.length > 0 && own.every((each) => (each.idleMs?.() ?? 0) > stalledMs);
+    },
     killAll,
     async endLeftovers() {
       const killed = await endRecordedGroups(folder, record.name, log);
@@ -208,6 +254,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     async stop() {
       const tasks = new Set([...live].map(({ taskID }) => taskID));
       await Promise.race([Promise.all([...tasks].map(killAll)), wait(5000)]);
+      for (const { pid, undisturbed } of children) if (!undisturbed) killGroup(pid);
+      // What writes the user's repository is let to its end, and takes milliseconds.
+      for (const until = Date.now() + 5000; children.size > 0 && Date.now() < until; ) await wait(5);
+      for (const { pid } of children) killGroup(pid);
       await boxes.shutAll();
       spawner.close();
       record.close();

@@ -58,6 +58,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     ...(options.path === undefined ? {} : { path: options.path }),
     ...(options.author === undefined ? {} : { author: options.author }),
     ...(options.onSpawn === undefined ? {} : { onSpawn: options.onSpawn }),
+    tracker: processes.track("service"),
   };
   const inspectOptions = { dataDir, projectRoots, git: gitOptions };
   const turns = createKeyedMutex();
@@ -151,7 +152,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         taskID,
         record,
         worktree,
-        git: gitOf(record),
+        git: gitOf(taskID, record),
         commit,
         base,
         ref,
@@ -167,7 +168,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const { taskID, record, worktree } = placeOf(workspace);
       const indexStamp = stamps.get(plan.commit);
       stamps.delete(plan.commit);
-      const place = { taskID, record, worktree, git: gitOf(record), kept: landingFolder(taskID) };
+      const place = { taskID, record, worktree, git: gitOf(taskID, record), kept: landingFolder(taskID) };
       return applyLanding({ ...place, plan, indexStamp, step: onStep, lockWaitMs });
     },
     async rebase(workspace, commit, message) {
@@ -219,7 +220,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const owned = taskOfFork(taskID) === taskID || record === undefined;
       const judged = await judge();
       // A fork that was never merged: its content stays on its own branch.
-      const tip = judged === undefined || owned ? judged : await branchTip(objectsOf(record), branchOf(taskID));
+      const tip = judged === undefined || owned ? judged : await branchTip(objectsOf(taskID, record), branchOf(taskID));
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);

@@ -73,9 +73,10 @@ export interface Workspace {
   /**
    * Makes the tree on disk one commit on the base, on the Task's branch, whatever agents did with branches meanwhile.
    * undefined: the tree equals the base. Repairs the worktree's git directory where an agent broke it. Throws
-   * `WorkspaceLost` where the worktree or its repository is gone. Worktrees only.
+   * `WorkspaceLost` where the worktree or its repository is gone. `idleMs`: how long git may make no progress; 30 s.
+   * Worktrees only.
    */
-  commit(message: string): Promise<Commit | undefined>;
+  commit(message: string, idleMs?: number): Promise<Commit | undefined>;
   /** Restores the files of a commit: untracked files are removed, ignored files stay. Worktrees only. */
   reset(commit: string): Promise<void>;
   /** Identifies the folder on disk: changes when the worktree was created again. "" in place. */

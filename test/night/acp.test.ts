@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import type { Frame } from "../../src/protocol/event/frame.ts";
 import { processesOf } from "../crash/process.ts";
-import { git, makeProject, readText, temporary } from "../harness/project.ts";
+import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
 import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../harness/service.ts";
 
@@ -79,5 +79,9 @@ test("it writes, runs, answers; its work is checked and lands; nothing of it is 
     ["edit", "ok"],
     ["execute", "ok"],
   ]);
-  expect(processesOf(service.dataDir)).toEqual([]);
+  // Its sandbox closes behind the end of the run.
+  await until(
+    () => Promise.resolve(processesOf(service.dataDir)),
+    (left) => left.length === 0,
+  );
 });

@@ -64,11 +64,11 @@ describe("snapshot", () => {
     expect(scene.sh("cat b.txt d.txt intended; wc -l < src/a.txt; git status --porcelain", workspace.root)).toBe(
       "staged\nmore\nhidden\nt\n21\n",
     );
-    // Only the Task's own ref names it: gc keeps it, and takes it with the ref.
+    // Only the Task's own refs name it: gc keeps it, and takes it with the refs.
     scene.sh("git reflog expire --expire=now --all; git gc -q --prune=now");
     expect(scene.sh(`git cat-file -t ${baseCommit}`)).toBe("commit\n");
     expect(scene.sh(`git for-each-ref --contains ${baseCommit} --format='%(refname)'`)).toBe(
-      "refs/sortie/base/task_1\n",
+      "refs/heads/sortie/task_1\nrefs/sortie/base/task_1\n",
     );
     expect(fsck(scene)).toBe("");
   });

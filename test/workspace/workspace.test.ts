@@ -113,7 +113,7 @@ describe("inspect", () => {
 });
 
 describe("prepare", () => {
-  test("makes a worktree with a Git directory of its own by two processes; the project gets one ref", async () => {
+  test("makes a worktree with a Git directory of its own by two processes; the project gets two refs", async () => {
     seed();
     await workspaces.inspect(scene.root);
     scene.spawned.length = 0;
@@ -132,7 +132,7 @@ describe("prepare", () => {
     expect(scene.spawned.map((args) => args[0])).toEqual(["status", "read-tree"]);
     expect(scene.sh("git worktree list --porcelain").match(/^worktree /gm)).toHaveLength(1);
     expect(scene.sh("git for-each-ref --format='%(refname) %(objectname)' refs/sortie refs/heads/sortie")).toBe(
-      `refs/sortie/base/task_1 ${head}\n`,
+      `refs/heads/sortie/task_1 ${head}\nrefs/sortie/base/task_1 ${head}\n`,
     );
     expect(scene.sh("git status --porcelain; git rev-parse --show-toplevel", root)).toBe(`${root}\n`);
     expect(scene.sh("git worktree prune -v")).toBe("");

@@ -50,7 +50,7 @@ const name = "SERVICE_RUN_ID=";
 const nameBytes = Buffer.from(name);
 
 /** The mark of a process; undefined if it has none or we may not read it. */
-const markOf = (pid: string): string | undefined => {
+export const markOf = (pid: string): string | undefined => {
   try {
     const environ = readFileSync(`/proc/${pid}/environ`);
     for (let at = environ.indexOf(nameBytes); at !== -1; at = environ.indexOf(nameBytes, at + 1)) {

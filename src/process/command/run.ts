@@ -2,6 +2,7 @@ import { StringDecoder } from "node:string_decoder";
 import type { Log } from "../../log.ts";
 import type { Start } from "../runner/frame.ts";
 import { killGroup, killMarked, wait } from "./kill.ts";
+import { watchProgress } from "./progress.ts";
 import type { GroupRecord } from "./group-record.ts";
 import type { Command, CommandResult } from "../process.ts";
 import type { RunnerClient } from "../runner/client.ts";
@@ -20,6 +21,8 @@ export type LiveCommand = {
   kill: (() => void) | undefined;
   stop: () => void;
   gone: Promise<unknown>;
+  /** Milliseconds without progress; undefined where nobody asked to watch it. */
+  idleMs: (() => number) | undefined;
 };
 
 export type Request = {
@@ -45,12 +48,14 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
   const decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
   let ended: CommandResult["ended"] = "exit";
   let exitCode: number | null = null;
+  let idle = false;
   const result = (): CommandResult => ({
     exitCode: ended === "exit" ? exitCode : null,
     output: output.text(),
     stdout: stdout.text(),
     dropped: output.dropped(),
     ended,
+    ...(idle ? { idle: true as const } : {}),
     durationMs: performance.now() - begun,
   });
   if (command.signal.aborted) {
@@ -72,7 +77,16 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
     kill: undefined,
     stop: () => stop("aborted"),
     gone: Promise.resolve(),
+    idleMs: undefined,
   };
+  const watch =
+    command.idleMs === undefined
+      ? undefined
+      : watchProgress({ mark }, command.idleMs, () => {
+          idle = true;
+          stop("timeout");
+        });
+  entry.idleMs = watch?.idleMs;
   const stop = (why: CommandResult["ended"]) => {
     if (ended === "exit") ended = why;
     // If it has not started yet, it is ended as soon as it has.
@@ -88,6 +102,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
     let drain: NodeJS.Timeout | undefined;
     const isOpen = () => live.has(entry);
     const finish = () => {
+      watch?.[Symbol.dispose]();
       clearTimeout(timer);
       clearTimeout(drain);
       command.signal.removeEventListener("abort", abort);

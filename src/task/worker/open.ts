@@ -78,7 +78,20 @@ export const openRun = async (
       heldTurn = undefined;
       holdsTurn = undefined;
     },
-    slot: (until = signal) => deps.slots.take(rank, until),
+    async slot(until = signal) {
+      const slot = await deps.slots.take(rank, until);
+      // What gets nowhere loads no machine, and others wait for the place.
+      const timer = setInterval(() => {
+        if (deps.processes.isStalled(stream)) slot[Symbol.dispose]();
+      }, 1000);
+      timer.unref();
+      return {
+        [Symbol.dispose]() {
+          clearInterval(timer);
+          slot[Symbol.dispose]();
+        },
+      };
+    },
     background: createBackground(claim.fence.epoch),
   };
 
@@ -86,6 +99,8 @@ export const openRun = async (
   scope.defer(async () => {
     await Promise.all([stream, ...forks()].map((key) => deps.processes.closeSandboxes(key)));
   });
+  // Whoever is cancelled may be waiting for a git that waits for ever.
+  signal.addEventListener("abort", () => deps.processes.interrupt(stream), { once: true });
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());

@@ -11,7 +11,9 @@ export const commitTree = async (run: Run): Promise<void> => {
   const { baseCommit, baseTree } = workspace.prepared;
   if (baseCommit === null || baseTree === null) throw new Error("Expected a worktree with a base commit to commit in.");
   using _slot = await run.slot();
-  const commit = await workspace.commit(messageFor(run));
+  // Who cancels waits for the end: what git cannot get at is not waited for.
+  const idleMs = run.state().cancel === null ? undefined : 2000;
+  const commit = await workspace.commit(messageFor(run), idleMs);
   const unchanged = {
     commit: baseCommit,
     tree: baseTree,

@@ -76,7 +76,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         makeGitDir({ gitDir, commonDir: record.commonDir, head: commit, author: folder.author });
         writeFileSync(join(tree, ".git"), `gitdir: ${gitDir}\n`);
       }
-      await folder.gitAround(tree, gitDir).run(["read-tree", "--reset", "-u", commit]);
+      await folder.gitAround(taskID, tree, gitDir).run(["read-tree", "--reset", "-u", commit]);
       mkdirSync(root, { recursive: true, mode: 0o700 });
       filled.set(taskID, commit);
     }
@@ -139,7 +139,8 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         const { stdout } = await git.run(["ls-files", "-z", "--others", "--directory"]);
         kept = splitNul(stdout).map((path) => path.replace(/\/$/, ""));
       },
-      before: (base) => readBaseFiles({ git: folder.objectsOf(record), base, commit, prefix: record.prefix, root }),
+      before: (base) =>
+        readBaseFiles({ git: folder.objectsOf(taskID, record), base, commit, prefix: record.prefix, root }),
       async open(name, overrides = []) {
         const folder = layersAt(name);
         removeOverlays(folder);

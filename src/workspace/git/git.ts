@@ -1,4 +1,5 @@
 import { dirname } from "node:path";
+import type { Tracker } from "../../process/process.ts";
 import { blankedKeys, type GitDirs, locateGit } from "./git-dir.ts";
 import {
   type Author,
@@ -37,6 +38,8 @@ export type CreateGitOptions = {
   discover?: boolean;
   /** Milliseconds, for calls without a time-out of their own; 30 s. */
   timeoutMs?: number;
+  /** Puts its processes on record, and ends them with their Task. */
+  tracker?: Tracker;
   /** Called for every process; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
 };
@@ -61,11 +64,16 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
   const patience = options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs };
   const raw = (args: readonly string[], run: GitOptions, more: Record<string, string>) => {
     options.onSpawn?.(args);
-    return runGit(root, [...flags, ...withoutPrograms(args)], {
-      ...patience,
-      ...run,
-      env: { ...env, ...more, ...run.env },
-    });
+    return runGit(
+      root,
+      [...flags, ...withoutPrograms(args)],
+      {
+        ...patience,
+        ...run,
+        env: { ...env, ...more, ...run.env },
+      },
+      options.tracker,
+    );
   };
   let dirs: GitDirs | undefined;
   const blanked = (): Promise<readonly string[]> => {

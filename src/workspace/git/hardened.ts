@@ -15,6 +15,9 @@ export const outputBound = 64 * 1024 * 1024;
 
 export const defaultTimeoutMs = 30_000;
 
+/** Patience is by progress: a large repository takes its time, and what waits for a FIFO gets nowhere. */
+export const defaultIdleMs = 30_000;
+
 export const environment = {
   HOME: "/nonexistent",
   LC_ALL: "C",

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { killGroup } from "../../process/command/kill.ts";
-import { defaultTimeoutMs, outputBound } from "./hardened.ts";
+import type { Tracker } from "../../process/process.ts";
+import { defaultIdleMs, defaultTimeoutMs, outputBound } from "./hardened.ts";
 
 /** One git process on this machine. */
 
@@ -16,6 +17,10 @@ export type GitOptions = {
   env?: Record<string, string>;
   signal?: AbortSignal;
   timeoutMs?: number;
+  /** Milliseconds without progress after which it is ended; 30 s. */
+  idleMs?: number;
+  /** Lets it go on where its Task is cancelled: what it writes is the user's, and a lock of it would stay. */
+  undisturbed?: boolean;
   /** Whether it changes the user's own Git directory, which is read-only for it otherwise. Only where a Task works in place. */
   writes?: boolean;
   /** Receives the output in parts, with no limit on its length; `stdout` is then empty. */
@@ -33,6 +38,9 @@ export class GitError extends Error {
   }
 }
 
+export const idleError = (shown: string, idleMs: number, stderr: string): GitError =>
+  new GitError(`${shown} made no progress for ${idleMs} ms: something in the files keeps it waiting`, null, stderr);
+
 /** How an error names a call: the subcommand, without flags. */
 export const shownOf = (args: readonly string[]): string =>
   `git ${args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c") ?? ""}`;
@@ -45,9 +53,11 @@ export const exitError = (shown: string, code: number, stderr: string): GitError
 export const runGit = (
   cwd: string,
   args: readonly string[],
-  { input, ok = [0], env = {}, signal, timeoutMs = defaultTimeoutMs, onOutput }: GitOptions,
+  options: GitOptions,
+  tracker?: Tracker,
 ): Promise<GitResult> =>
   new Promise((resolve, reject) => {
+    const { input, ok = [0], env = {}, signal, timeoutMs = defaultTimeoutMs, onOutput } = options;
     const shown = shownOf(args);
     if (signal?.aborted === true) {
       reject(new GitError(`${shown} was not started: aborted`, null, ""));
@@ -55,10 +65,12 @@ export const runGit = (
     }
     const child = spawn("git", args, {
       cwd,
-      env,
+      env: { ...env, ...tracker?.env },
       detached: true,
       stdio: [input === undefined ? "ignore" : typeof input === "number" ? input : "pipe", "pipe", "pipe"],
     });
+    const { idleMs = defaultIdleMs, undisturbed = false } = options;
+    const tracked = child.pid === undefined ? undefined : tracker?.begin(child.pid, { idleMs, undisturbed });
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     let bytes = 0;
@@ -79,6 +91,7 @@ export const runGit = (
     const abort = () => stop("was aborted");
     signal?.addEventListener("abort", abort, { once: true });
     const end = () => {
+      tracked?.[Symbol.dispose]();
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
     };
@@ -90,6 +103,7 @@ export const runGit = (
       end();
       const text = Buffer.concat(stderr).toString("utf8");
       if (stopped !== undefined) reject(new GitError(`${shown} ${stopped}`, null, text));
+      else if (tracked?.wasIdle() === true) reject(idleError(shown, idleMs, text));
       else if (code === null)
         reject(new GitError(`${shown} was ended by ${killed} (${constants.signals[killed ?? "SIGKILL"]})`, null, text));
       else if (ok.includes(code)) resolve({ exitCode: code, stdout: Buffer.concat(stdout), stderr: text });

@@ -77,7 +77,8 @@ const takeBranch = async ({ taskID, record, plan, git, lockWaitMs }: LandRequest
   const deadline = performance.now() + lockWaitMs;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
     try {
-      await git.run(["update-ref", "-m", `sortie: land ${taskID}`, plan.ref, plan.commit, plan.from]);
+      const update = ["update-ref", "-m", `sortie: land ${taskID}`, plan.ref, plan.commit, plan.from];
+      await git.run(update, { undisturbed: true });
       return true;
     } catch (error) {
       const now = await branchAt(git, record, plan.ref);

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { messageOf } from "../../error.ts";
 import type { Git } from "../git/git.ts";
+import { refOf } from "../git/repository.ts";
 
 /**
  * Refs of the service's own in the project's repository: the branches `sortie/…`, and `refs/sortie/base/…`, which keep
@@ -24,12 +25,13 @@ const isFiles = (commonDir: string): boolean => !existsSync(join(commonDir, "ref
 /** Points the ref to the commit, whatever it pointed to. */
 export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: string): Promise<void> => {
   const path = join(commonDir, ref);
-  // A new folder could stand in the way of a packed ref of its name, which git knows.
-  if (!isFiles(commonDir) || (!ref.startsWith("refs/sortie/") && !existsSync(dirname(path)))) {
+  // A new folder must not stand beside a ref of its name.
+  const folder = dirname(path);
+  if (!isFiles(commonDir) || (!existsSync(folder) && refOf(commonDir, dirname(ref)) !== null)) {
     await git.run(["update-ref", ref, commit]);
     return;
   }
-  mkdirSync(dirname(path), { recursive: true });
+  mkdirSync(folder, { recursive: true });
   const lock = `${path}.lock`;
   for (const until = Date.now() + lockWaitMs; ; await wait(10))
     try {

@@ -7,13 +7,14 @@ import type { Git } from "../git/git.ts";
 import {
   type Author,
   blanking,
+  defaultIdleMs,
   defaultTimeoutMs,
   environmentOf,
   outputBound,
   settings,
   withoutPrograms,
 } from "../git/hardened.ts";
-import { exitError, GitError, type GitOptions, type GitResult, shownOf } from "../git/run.ts";
+import { exitError, GitError, idleError, type GitOptions, type GitResult, shownOf } from "../git/run.ts";
 
 /**
  * Git over files that an agent shapes. It runs as a command of the Task, in the same sandbox and with the same rights,
@@ -107,6 +108,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
 
   const job = async (shown: string, text: string, options_: Omit<GitOptions, "input">): Promise<GitResult> => {
     const { ok = [0], env = {}, signal, timeoutMs = defaultTimeoutMs, onOutput, writes = false } = options_;
+    const { idleMs = defaultIdleMs } = options_;
     const stopped = new AbortController();
     const parts: Buffer[] = [];
     let bytes = 0;
@@ -120,6 +122,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
         cwd: root,
         env: { ...base, ...blanking(keys), ...env },
         timeoutMs,
+        idleMs,
         keepBytes,
         signal: signal === undefined ? stopped.signal : AbortSignal.any([signal, stopped.signal]),
         onStdout(chunk) {
@@ -138,6 +141,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
     );
     if (tooMuch) throw new GitError(`${shown} wrote more than ${outputBound} bytes`, null, stderr);
     if (result.ended === "not-started") throw new GitError(`${shown} was not started: ${result.output}`, null, "");
+    if (result.idle === true) throw idleError(shown, idleMs, stderr);
     if (result.ended === "timeout") throw new GitError(`${shown} took longer than ${timeoutMs} ms`, null, stderr);
     if (result.ended === "aborted") throw new GitError(`${shown} was aborted`, null, stderr);
     if (result.exitCode === null) throw new GitError(`${shown} was ended by a signal`, null, stderr);
@@ -173,3 +177,10 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
     },
   };
 };
+
+/** The same, ended sooner where it makes no progress. */
+export const withPatience = (git: TreeGit, idleMs: number): TreeGit => ({
+  ...git,
+  run: (args, options) => git.run(args, { ...options, idleMs }),
+  script: (shown, text, options) => git.script(shown, text, { ...options, idleMs }),
+});

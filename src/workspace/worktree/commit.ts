@@ -29,8 +29,8 @@ export const commitFiles = async (request: CommitRequest): Promise<Commit | unde
   if (!written.changed) {
     if (written.last !== undefined) return { ...written.last, omitted: written.omitted };
     // What was committed before was taken back.
-    const at = refOf(commonDir, branchRefOf(branch));
-    if (at !== null && at !== base.commit) await setRef({ commonDir, git: objects }, branchRefOf(branch), base.commit);
+    if (refOf(commonDir, branchRefOf(branch)) !== base.commit)
+      await setRef({ commonDir, git: objects }, branchRefOf(branch), base.commit);
     return undefined;
   }
   using pack = written.pack;

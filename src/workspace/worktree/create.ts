@@ -8,7 +8,7 @@ import { WorkspaceLost } from "../error.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
 import { defaultAuthor, defaultPath } from "../git/hardened.ts";
 import type { Commit } from "../object/commit.ts";
-import { baseRefOf, setRef } from "../object/ref.ts";
+import { baseRefOf, branchRefOf, setRef } from "../object/ref.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import { makeGitDir } from "../tree/git-dir.ts";
 import type { TreeGit } from "../tree/tree-git.ts";
@@ -38,18 +38,19 @@ export const createWorktreeFolder = (options: {
 
   /** A long time-out: large files, slow disks and many files are no failure. */
   const patient = { ...options.git, timeoutMs: 10 * 60_000 };
+  const of = (taskID: string) => ({ ...patient, tracker: processes.track(taskID) });
 
   /** git in the project's own files. */
-  const gitOf = (record: WorktreeRecord): Git =>
-    createGit(record.toplevel, { ...patient, toplevel: record.toplevel, gitDir: record.projectGitDir });
+  const gitOf = (taskID: string, record: WorktreeRecord): Git =>
+    createGit(record.toplevel, { ...of(taskID), toplevel: record.toplevel, gitDir: record.projectGitDir });
 
   /** A folder without files: what works on commits and blobs by their ids reads no attributes of anybody. */
   const nothing = join(home, "..", "empty");
 
   /** git on the project's objects and refs, which sees no files. */
-  const objectsOf = ({ commonDir }: Pick<WorktreeRecord, "commonDir">): Git => {
+  const objectsOf = (taskID: string, { commonDir }: Pick<WorktreeRecord, "commonDir">): Git => {
     mkdirSync(nothing, { recursive: true, mode: 0o500 });
-    return createGit(nothing, { ...patient, toplevel: nothing, gitDir: commonDir });
+    return createGit(nothing, { ...of(taskID), toplevel: nothing, gitDir: commonDir });
   };
 
   const mountsOf = (taskID: string, record: WorktreeRecord): SandboxPlace =>
@@ -79,7 +80,8 @@ export const createWorktreeFolder = (options: {
   const recordBase = async (taskID: string, base: string): Promise<void> => {
     const record = records.of(taskID);
     if (record === undefined) return;
-    if (base !== "") await setRef({ commonDir: record.commonDir, git: objectsOf(record) }, baseRefOf(taskID), base);
+    if (base !== "")
+      await setRef({ commonDir: record.commonDir, git: objectsOf(taskID, record) }, baseRefOf(taskID), base);
     records.keep(taskID, { ...record, base });
   };
 
@@ -88,7 +90,11 @@ export const createWorktreeFolder = (options: {
     made.delete(taskID);
     const record = records.of(taskID);
     if (record !== undefined)
-      await setRef({ commonDir: record.commonDir, git: objectsOf(record) }, baseRefOf(`${taskID}.before`), commit);
+      await setRef(
+        { commonDir: record.commonDir, git: objectsOf(taskID, record) },
+        baseRefOf(`${taskID}.before`),
+        commit,
+      );
   };
 
   /**
@@ -112,7 +118,8 @@ export const createWorktreeFolder = (options: {
   };
 
   /** git beside a tree in which nobody works, on this machine: it fills an empty folder, or reads no file of it. */
-  const gitAround = (tree: string, gitDir: string): Git => createGit(tree, { ...patient, toplevel: tree, gitDir });
+  const gitAround = (taskID: string, tree: string, gitDir: string): Git =>
+    createGit(tree, { ...of(taskID), toplevel: tree, gitDir });
 
   /**
    * Creates the tree's Git directory again, after an agent broke it or where an earlier version linked it to the project.
@@ -125,7 +132,7 @@ export const createWorktreeFolder = (options: {
     if (record.gitDir !== own.gitDir) rmSync(record.gitDir, { recursive: true, force: true });
     makeGitDir({ gitDir: own.gitDir, commonDir: record.commonDir, head: commit, author });
     point(taskID);
-    await gitAround(worktreeOf(taskID), own.gitDir).run(["read-tree", commit]);
+    await gitAround(taskID, worktreeOf(taskID), own.gitDir).run(["read-tree", commit]);
     records.keep(taskID, own);
     if (own.base !== undefined) await recordBase(taskID, own.base);
     return records.of(taskID) ?? own;
@@ -149,7 +156,7 @@ export const createWorktreeFolder = (options: {
     mkdirSync(tree, { recursive: true, mode: 0o700 });
     makeGitDir({ gitDir: record.gitDir, commonDir: record.commonDir, head: commit, author });
     point(taskID);
-    await gitAround(tree, record.gitDir).run(["read-tree", "--reset", "-u", commit]);
+    await gitAround(taskID, tree, record.gitDir).run(["read-tree", "--reset", "-u", commit]);
   };
 
   /** Puts the files that an earlier run left to the commit; ignored ones stay. false: git cannot work there. */
@@ -172,7 +179,9 @@ export const createWorktreeFolder = (options: {
     moveBase(taskID, base, async () => {
       await processes.closeSandboxes(taskID);
       // Held before anything is made of it: a snapshot is on no branch.
-      await setRef({ commonDir: record.commonDir, git: objectsOf(record) }, baseRefOf(taskID), base);
+      const refs = { commonDir: record.commonDir, git: objectsOf(taskID, record) };
+      await setRef(refs, baseRefOf(taskID), base);
+      await setRef(refs, branchRefOf(branchOf(taskID)), commit);
       if (!(await refill(taskID, record, commit))) await fill(taskID, record, commit);
     });
 

@@ -5,7 +5,7 @@ import type { Log } from "../../log.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { resetTo } from "../tree/commit.ts";
-import type { TreeGit } from "../tree/tree-git.ts";
+import { type TreeGit, withPatience } from "../tree/tree-git.ts";
 import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
 import { idOf } from "../git/output.ts";
 import type { Commit } from "../object/commit.ts";
@@ -84,7 +84,7 @@ export const createWorktrees = (deps: {
       record = await repair(taskID, record, record.base || prepared.baseCommit);
     else if (!there) {
       log.info({ taskID }, "worktree is gone; made again from its branch");
-      const kept = await branchTip(objectsOf(record), branchOf(taskID));
+      const kept = await branchTip(objectsOf(taskID, record), branchOf(taskID));
       const own = { ...record, gitDir: gitDirOf(taskID) };
       records.keep(taskID, own);
       await checkOutBase(taskID, own, kept ?? tip ?? prepared.baseCommit, prepared.baseCommit);
@@ -103,7 +103,10 @@ export const createWorktrees = (deps: {
     try {
       // Folders that an open sandbox uses as mount points must not be touched.
       await processes.closeSandboxes(taskID);
-      await provider.give(taskID, worktree, { project: gitOf(record), tree: gitIn(taskID, record, { apart: aside }) });
+      await provider.give(taskID, worktree, {
+        project: gitOf(taskID, record),
+        tree: gitIn(taskID, record, { apart: aside }),
+      });
     } catch (error) {
       log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be given");
     }
@@ -129,7 +132,7 @@ export const createWorktrees = (deps: {
   /** A snapshot of the project's directory at the commit `head`. */
   const snapshotOf = async (taskID: string, record: WorktreeRecord, head: string): Promise<SnapshotResult> => {
     const scratch = join(home, `${taskID}.index`);
-    return takeSnapshot({ git: gitOf(record), record, taskID, head, scratch, limits });
+    return takeSnapshot({ git: gitOf(taskID, record), record, taskID, head, scratch, limits });
   };
 
   /** Bash that becomes the program. */
@@ -162,13 +165,13 @@ export const createWorktrees = (deps: {
     const where = reads ? { place: plain, apart: aside } : { place: mounted };
     const git = gitIn(taskID, record, { ...where, root: prepared.root });
     const top = gitIn(taskID, record, where);
-    const objects = objectsOf(record);
+    const objects = objectsOf(taskID, record);
     const without = dependencies.map(({ path }) => path);
     const inside = { taskID, root: prepared.root, place: mounted };
     let files: Files | undefined;
-    const commit = (from: WorktreeRecord, message: string, last: Commit | undefined) =>
+    const commit = (from: WorktreeRecord, message: string, last: Commit | undefined, idleMs: number | undefined) =>
       commitFiles({
-        git: top,
+        git: idleMs === undefined ? top : withPatience(top, idleMs),
         objects,
         record: from,
         worktree,
@@ -195,13 +198,14 @@ export const createWorktrees = (deps: {
       runProgram: (program, args, command) => runInside(processes, inside, { ...command, run: textOf(program, args) }),
       startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
-      async commit(message) {
-        const next = await commit(record, message, made.get(taskID)).catch(async (error: unknown) => {
+      async commit(message, idleMs) {
+        const next = await commit(record, message, made.get(taskID), idleMs).catch(async (error: unknown) => {
           expectRepository(record);
           if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
-          if (!(error instanceof GitError)) throw error;
+          // Ended by us, or by its limits: what git keeps is no worse for it.
+          if (!(error instanceof GitError) || error.exitCode === null) throw error;
           log.warn({ taskID, error: error.message }, "what git keeps of the worktree is made again");
-          return commit(await repair(taskID, record, base.commit), message, undefined);
+          return commit(await repair(taskID, record, base.commit), message, undefined, idleMs);
         });
         if (next === undefined) made.delete(taskID);
         else made.set(taskID, next);
@@ -261,7 +265,8 @@ export const createWorktrees = (deps: {
       worktree,
       branch: branchOf(taskID),
       baseCommit: taken.commit,
-      baseTree: taken.tree ?? (taken.head === git.head ? tree : await idOf(gitOf(record), `${taken.head}^{tree}`)),
+      baseTree:
+        taken.tree ?? (taken.head === git.head ? tree : await idOf(gitOf(taskID, record), `${taken.head}^{tree}`)),
       targetRef: how === "commit" ? git.branch : null,
       ...(taken.tree === undefined && taken.omitted.length === 0
         ? {}

@@ -67,7 +67,7 @@ export const createRetention = (deps: {
     const broken = folder.isLinked(taskID, known) || !existsSync(join(worktree, ".git"));
     const record = broken ? await folder.repair(taskID, known, tip) : known;
     const git = gitIn(taskID, record, { apart: "retire" });
-    const objects = objectsOf(record);
+    const objects = objectsOf(taskID, record);
     const branch = branchOf(taskID);
     const without = record.given?.folders.map(({ path }) => path) ?? [];
     await showHidden(git, await hiddenIn(worktree, join(record.gitDir, "index"), tip.length / 2));
@@ -137,7 +137,7 @@ export const createRetention = (deps: {
       if (record !== undefined && existsSync(record.commonDir)) {
         const branch = branchRefOf(branchOf(taskID));
         const refs = [branch, `${branch}.rest`, baseRefOf(taskID), baseRefOf(`${taskID}.before`)];
-        await removeRefs({ git: objectsOf(record) }, refs, (ref, why) =>
+        await removeRefs({ git: objectsOf(taskID, record) }, refs, (ref, why) =>
           log.warn({ taskID, ref, error: why }, "ref not removed"),
         );
       }

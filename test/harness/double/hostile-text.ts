@@ -141,7 +141,7 @@ export const makeLab = async (limits: Record<string, number> = {}, tier?: 3) => 
 export const refsOf = (directory: string): string =>
   git(directory, "for-each-ref", "--format=%(refname) %(objectname)")
     .split("\n")
-    .filter((line) => !line.startsWith("refs/heads/sortie/"))
+    .filter((line) => !/^refs\/(heads\/)?sortie\//.test(line))
     .join("\n");
 
 /** Throws unless the repository is sound and nothing is half done in it. `status` is what git may say is changed. */

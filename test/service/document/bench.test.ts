@@ -66,6 +66,12 @@ describe("npm run bench", () => {
         "board of a Task with 150 events",
         "catalog of 50 squads, first",
         "catalog of 50 squads, again",
+        "wake to the Mission's first model request",
+        "a Task's end to its Mission's next model request",
+        "a list of 200 with 50 Missions",
+        "a status with 50 Missions",
+        "webhook: a Task's end to the receiver",
+        "a step: read, beside a webhook",
       ]);
       // The columns are of one width, so a figure is where its title is, at the right.
       const right = head.indexOf("sortie") + "sortie".length;
