@@ -72,6 +72,8 @@ const makePlace = (root: string, extra: Record<string, string> = {}): Place => {
   });
   // The project's own path is the Task's tree where a command has files of its own, and the user's checkout elsewhere.
   const marks = join(project, "marks");
+  // Not committed: the Task begins from a snapshot, which no branch of the user's holds.
+  writeFileSync(join(project, "mine.txt"), "mine\n");
   const config = join(root, "config.jsonc");
   writeFileSync(
     config,
@@ -123,6 +125,13 @@ const marksOf = (place: Place, taskID: string): string[] => {
   return existsSync(file) ? readText(file).trimEnd().split("\n") : [];
 };
 
+/** The user's repository is sound, and what its user may do at any time takes nothing from the Task. */
+const tidy = ({ project }: Place): void => {
+  expect(git(project, "fsck", "--full", "--strict", "--no-dangling")).toBe("");
+  git(project, "reflog", "expire", "--expire=now", "--all");
+  git(project, "gc", "--quiet", "--prune=now");
+};
+
 /** Everything that must hold in the end, whatever happened on the way. */
 const verify = async (url: string, taskID: string, place: Place): Promise<void> => {
   const status = await settledStatus(url, taskID);
@@ -138,8 +147,8 @@ const verify = async (url: string, taskID: string, place: Place): Promise<void> 
   expect(git(place.project, "log", "-1", "--format=%B")).toContain(`Task: ${taskID}`);
   expect(git(place.project, "rev-parse", "HEAD")).toBe(status.git.landedCommit);
   expect(git(place.project, "rev-parse", "HEAD^{tree}")).toBe(status.git.checkedTree);
-  expect(git(place.project, "status", "--porcelain")).toBe("");
-  git(place.project, "fsck", "--strict");
+  expect(git(place.project, "status", "--porcelain")).toBe("?? mine.txt");
+  tidy(place);
   expect(existsSync(join(place.project, ".git", "index.lock"))).toBe(false);
 
   const events = await eventsOf(url, taskID);
@@ -184,8 +193,10 @@ const framesKilledAt = async (version: number, { extra = {}, unanswered = false 
     const answer = create(service.url, place);
     ({ taskID } = unanswered ? await answer.catch(() => ({ taskID: undefined })) : await answer);
     if (version === 1) await service.kill("SIGKILL");
-    if (version > 0) await service.gone;
-    else {
+    if (version > 0) {
+      await service.gone;
+      tidy(place);
+    } else {
       await verify(service.url, taskID ?? "", place);
       return await eventsOf(service.url, taskID ?? "");
     }
