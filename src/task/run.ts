@@ -82,6 +82,8 @@ export type Run = RunDeps & {
   workspace: () => Promise<Workspace>;
   /** Resolves when no workspace is being created, so that none appears after the run's end. Never rejects. */
   workspaceMade: () => Promise<void>;
+  /** Closes the sandboxes of the Task and its forks, with everything in them; the next command opens one again. */
+  closeSandboxes: () => Promise<void>;
   /** Drops the workspace, so that the next use opens it again. */
   forgetWorkspace: () => void;
   /** The files that the Task's checks run on. */

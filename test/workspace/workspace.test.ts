@@ -411,6 +411,30 @@ describe("commit", () => {
     expect((await workspace.commit("work"))?.commit).toBe(commit?.commit);
   });
 
+  test.each([
+    ["by a command", "mkdir -p .sortie; echo '{}' > .sortie/permissions.jsonc; echo x > x"],
+    ["added", "mkdir -p .sortie; echo '{}' > .sortie/permissions.jsonc; git add .; echo x > x"],
+    ["committed", "mkdir -p .sortie; echo '{}' > .sortie/permissions.jsonc; git add .; git commit -qm s; echo x > x"],
+    ["changed", "echo '{}' > src/.sortie/rules; echo x > x"],
+    ["removed", "git rm -q -r src/.sortie; echo x > x"],
+    ["moved from", "git mv src/.sortie/rules x"],
+    [
+      "moved to",
+      "mkdir .SORTIE; cp src/.sortie/rules x; git mv src/a.txt .SORTIE/a.txt; git reset -q; cp .SORTIE/a.txt src/",
+    ],
+    ["a link in its place", "rm -r src/.sortie; ln -s .. src/.sortie; echo x > x"],
+  ])("what an agent changes below .sortie enters no commit: %s", async (_name, script) => {
+    seed();
+    scene.sh("mkdir src/.sortie; echo r > src/.sortie/rules; git add .; git commit -qm rules");
+    const workspace = await prepare(workspaces, scene.root);
+    scene.sh(`git config user.name Agent; ${script}`, workspace.root);
+    const commit = await workspace.commit("work");
+    // The control: what else it changed is there.
+    expect(scene.sh(`git diff --name-status main ${commit?.commit}`)).toBe("A\tx\n");
+    expect(commit?.omitted.map(({ reason }) => reason)).toContain("settings of the service, which no Task changes");
+    expect(commit?.omitted.every(({ path }) => /\.sortie/i.test(path))).toBe(true);
+  });
+
   test("files become folders and folders files", async () => {
     seed();
     const workspace = await prepare(workspaces, scene.root);

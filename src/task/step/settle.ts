@@ -24,6 +24,8 @@ export const settle = async (run: Run, end: End): Promise<void> => {
     if (end.lifecycleStatus === "failed" && !run.state().touched) return;
     decided = run.state();
   }
+  // Whoever hears of the end finds nothing of the Task running.
+  await run.closeSandboxes();
   const events = [...ended(decided), settledEvent(end, lastWordOf(run.chat), run.now().toISOString())];
   await run.record(events, { decidedAt: decided.version, due: null });
 };

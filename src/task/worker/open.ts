@@ -53,6 +53,10 @@ export const openRun = async (
   let opened: Promise<Workspace> | undefined;
   let holdsTurn: Promise<void> | undefined;
   let heldTurn: Disposable | undefined;
+  const forks = () => state.sessions.flatMap(({ fork }) => (fork === null ? [] : [forkKey(stream, fork.name)]));
+  const closeSandboxes = async () => {
+    await Promise.all([stream, ...forks()].map((key) => deps.processes.closeSandboxes(key)));
+  };
   const run: Run = {
     ...deps,
     stream,
@@ -65,6 +69,7 @@ export const openRun = async (
     workspaceMade: async () => {
       await opened?.catch(() => {});
     },
+    closeSandboxes,
     forgetWorkspace() {
       opened = undefined;
     },
@@ -95,10 +100,7 @@ export const openRun = async (
     background: createBackground(claim.fence.epoch),
   };
 
-  const forks = () => state.sessions.flatMap(({ fork }) => (fork === null ? [] : [forkKey(stream, fork.name)]));
-  scope.defer(async () => {
-    await Promise.all([stream, ...forks()].map((key) => deps.processes.closeSandboxes(key)));
-  });
+  scope.defer(closeSandboxes);
   // Whoever is cancelled may be waiting for a git that waits for ever.
   signal.addEventListener("abort", () => deps.processes.interrupt(stream), { once: true });
   scope.use(run.checkout);

@@ -27,8 +27,6 @@ export type WriteTreeRequest = {
   last: Commit | undefined;
   /** Folders that never enter a commit. */
   without?: readonly string[];
-  /** Whether changes below `.sortie` enter it. */
-  settings?: boolean;
 };
 
 export type WrittenTree =
@@ -105,11 +103,7 @@ const packed = async (
 };
 
 /** Which changes enter the commit, which cannot, and which must leave the index again. */
-const sort = (
-  worktree: string,
-  changes: readonly Change[],
-  { without = [], settings = false }: Pick<WriteTreeRequest, "without" | "settings">,
-) => {
+const sort = (worktree: string, changes: readonly Change[], { without = [] }: Pick<WriteTreeRequest, "without">) => {
   const keep: Change[] = [];
   const unstage: Change[] = [];
   const omitted: Commit["omitted"] = [];
@@ -121,16 +115,15 @@ const sort = (
       continue;
     }
     const name = change.path.slice(change.path.lastIndexOf("/") + 1);
-    const reason =
-      !settings && isOwn(change.path)
-        ? "settings of the service, which no Task changes"
-        : change.link
-          ? change.headMode === "160000"
-            ? "a submodule, whose commit we do not move"
-            : "a nested Git repository"
-          : change.untracked && change.path.endsWith("/")
-            ? "a nested Git repository"
-            : specialOf(`${worktree}/${change.path}`);
+    const reason = isOwn(change.path)
+      ? "settings of the service, which no Task changes"
+      : change.link
+        ? change.headMode === "160000"
+          ? "a submodule, whose commit we do not move"
+          : "a nested Git repository"
+        : change.untracked && change.path.endsWith("/")
+          ? "a nested Git repository"
+          : specialOf(`${worktree}/${change.path}`);
     if (change.untracked && name.startsWith(tempPrefix)) removeTemporary(worktree, change.path);
     else if (reason === undefined) keep.push(change);
     else {

@@ -65,10 +65,13 @@ export const directoryMounts = (directory: string, scratch?: string, writable = 
   },
   over: () => {
     const found = repositoryOf(directory);
-    const nested = [
+    const nested: Mount[] = [
       ...(scratch === undefined ? [] : [{ kind: "rw", from: scratch, to: scratchAt } as const]),
       ...nestedGits(directory).map((path): Mount => ({ kind: "ro", from: path, to: path })),
     ];
+    const settings = join(directory, ".sortie");
+    // What squads and rules there are for the project is the user's to say.
+    if (statsAt(settings)?.isDirectory() === true) nested.push({ kind: "ro", from: settings, to: settings });
     if (found === undefined) return nested;
     const { toplevel, commonDir, gitDir } = found;
     const dotGit = join(toplevel, ".git");
