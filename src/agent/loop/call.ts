@@ -151,7 +151,7 @@ const invalidInput = (input: unknown): string | undefined =>
 
 const finished = (
   turn: Pick<AgentSession, "sessionID">,
-  call: Call,
+  call: Pick<Call, "callID" | "tool">,
   result: Omit<EventData["tool.finished"], "callID" | "sessionID" | "tool">,
 ): DomainEvent => ({
   type: "tool.finished",
@@ -159,7 +159,7 @@ const finished = (
 });
 
 /** The result of a call that a dead run left open and that must not be repeated. */
-export const interruptedCall = (sessionID: string, call: Call, state: string): DomainEvent =>
+export const interruptedCall = (sessionID: string, call: Pick<Call, "callID" | "tool">, state: string): DomainEvent =>
   finished({ sessionID }, call, {
     outcome: "interrupted",
     output: `Interrupted: the run stopped while this call was under way. It may have run partly or wholly, and was not repeated. ${state}`,

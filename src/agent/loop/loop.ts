@@ -2,6 +2,7 @@ import { isFull } from "../../domain/conversation/compaction.ts";
 import { type DomainEvent, isMission } from "../../domain/event.ts";
 import { budgetWarnings } from "../../domain/session/budget.ts";
 import { newID } from "../../id.ts";
+import { createStuckGuard } from "../../engine/stuck.ts";
 import type { ModelFailure, ModelReply } from "../../model/model.ts";
 import { keepInput, keepText } from "../../store/blob/text.ts";
 import { withinTime } from "../deadline.ts";
@@ -25,7 +26,13 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
   const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
   /** The provider rejected the conversation as too long, and it has been compacted since. */
   let shortened = false;
+  const notStuck = createStuckGuard({
+    version: () => turn.state().version,
+    record: turn.record,
+    sleep: (ms) => turn.sleep(ms, signal),
+  });
   while (turn.wanted()) {
+    await notStuck("turn");
     const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
     if (warnings.length > 0) await turn.record(warnings);
     if (isFull(turn.chat, overhead, turn.model.window) && (await shorten(false))) continue;

@@ -33,6 +33,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       }
       case "run.stopped":
         return yellow(`Paused: ${line(event.data.reason)}; goes on when the service is back`);
+      case "run.stuck":
+        return yellow(`No progress at the step "${line(event.data.step, 40)}"; tried again`);
       case "workspace.prepared": {
         const { kind, branch, baseCommit, root } = event.data;
         return kind === "worktree"

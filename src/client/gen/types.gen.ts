@@ -1330,6 +1330,26 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'run.stuck';
+    data: {
+        step: string;
+        /**
+         * Of the state that the step was chosen for
+         */
+        version: number;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'message.received';
     data: {
         messageID: string;

@@ -13,13 +13,14 @@ import { isRead, isWaiting, noRepetition } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 9;
+export const taskRevision = 10;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
   "task.updated",
   "run.started",
   "run.stopped",
+  "run.stuck",
   "workspace.prepared",
   "dependencies.given",
   "setup.started",
@@ -125,6 +126,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       return call?.label === undefined ? after : { ...after, ...commandEvidence(after, event, call.label) };
     }
     case "note.written":
+    case "run.stuck":
       return state;
     case "artifact.recorded":
       return {
@@ -161,7 +163,9 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "session.ended": {
       const { sessionID, joined, ...how } = event.data;
       const end = { ...how, ...(joined === undefined ? {} : { joined }), at: event.at };
-      const after = { ...state, ...inSession(state, sessionID, () => ({ end })) };
+      // No call outlives its session: before `closingCalls` a log could hold one that nobody would ever end.
+      const open = state.open.filter((call) => call.sessionID !== sessionID);
+      const after = { ...state, open, ...inSession(state, sessionID, () => ({ end })) };
       return (joined?.files ?? 0) === 0
         ? after
         : { ...after, touched: true, edits: state.edits + 1, ...reopenSlices(after) };

@@ -22,6 +22,8 @@ export const describeEvent = (event: Recorded): string => {
         : `Taken up; ended ${event.data.killed.length} process groups of an earlier run`;
     case "run.stopped":
       return `Paused: ${event.data.reason}`;
+    case "run.stuck":
+      return `No progress at the step "${event.data.step}"; tried again`;
     case "workspace.prepared":
       return event.data.kind === "worktree"
         ? `Working on ${event.data.branch} from ${event.data.baseCommit?.slice(0, 10)}`

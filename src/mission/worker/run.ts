@@ -1,3 +1,4 @@
+import { setTimeout as wait } from "node:timers/promises";
 import { interruptedCall, runCalls } from "../../agent/loop/call.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
 import type { AgentSession } from "../../agent/session.ts";
@@ -8,6 +9,7 @@ import { nextStep } from "../../domain/mission/next.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
 import { openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/due.ts";
+import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import { noUsage } from "../../model/model.ts";
@@ -41,6 +43,11 @@ const crashLoop = 3;
 
 const move = async (run: MissionRun): Promise<void> => {
   let begun = false;
+  const notStuck = createStuckGuard({
+    version: () => run.state().version,
+    record: run.record,
+    sleep: (ms) => wait(ms, undefined, { signal: run.signal }),
+  });
   for (;;) {
     run.signal.throwIfAborted();
     await recordTaskEnds(run);
@@ -54,6 +61,7 @@ const move = async (run: MissionRun): Promise<void> => {
       await run.record([{ type: "run.started", data: { worker, epoch: fence.epoch, sandbox, killed: [] } }]);
       continue;
     }
+    if (!ending.has(step.kind)) await notStuck(step.kind);
     switch (step.kind) {
       case "sleep":
         if (step.until === null || (await rest(run, new Date(step.until)))) return;
@@ -101,6 +109,9 @@ const move = async (run: MissionRun): Promise<void> => {
     }
   }
 };
+
+/** Steps that wait for something outside of the run. */
+const ending: ReadonlySet<string> = new Set(["sleep", "wait", "ask"]);
 
 /** The Mission is deferred for a quota and its due time was early. */
 const isEarly = (run: MissionRun): boolean => {
@@ -150,7 +161,7 @@ const recover = async (run: MissionRun): Promise<void> => {
       run
         .state()
         .open.map(({ callID, tool }) =>
-          interruptedCall(run.stream, { callID, tool, input: null }, "The service died while it ran."),
+          interruptedCall(run.stream, { callID, tool }, "The service died while it ran."),
         ),
     );
     return;

@@ -59,6 +59,11 @@ export const eventData = {
   }),
   /** The service was stopped in an orderly way, as opposed to a crash. */
   "run.stopped": z.object({ reason: z.string() }),
+  /** A step was taken again although nothing new was on record. It is tried again after a wait, four times at most. */
+  "run.stuck": z.object({
+    step: z.string(),
+    version: z.number().describe("Of the state that the step was chosen for"),
+  }),
   ...talkEvents,
   ...workEvents,
   /** A file kept besides the result: its bytes are the blob `sha256`. */

@@ -9,6 +9,7 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
 import { missionWake } from "../wake-mission.ts";
 import type { Run, RunDeps } from "../run.ts";
+import { closingCalls } from "../session/closed-call.ts";
 import { createConversations, openConversation } from "../session/conversation.ts";
 import { failNow } from "../step/settle.ts";
 import { createRunCheckout } from "../workspace/check-files.ts";
@@ -39,7 +40,7 @@ export const openRun = async (
   const chat = await openConversation(store, stream, state);
   const chats = createConversations(store, () => state, chat);
 
-  const record = commitThroughClaim(store, claim, {
+  const commit = commitThroughClaim(store, claim, {
     version: () => state.version,
     absorb(event) {
       state = evolve(state, event);
@@ -48,6 +49,8 @@ export const openRun = async (
     wakes: (events) => missionWake(state, events, deps.now()),
     recorded: deps.recorded,
   });
+
+  const record: typeof commit = (events, options) => commit(closingCalls(state, events), options);
 
   const { rank } = dueNow(deps.now(), state.priority);
   let opened: Promise<Workspace> | undefined;

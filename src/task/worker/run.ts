@@ -1,4 +1,7 @@
+import { setTimeout as wait } from "node:timers/promises";
 import type { StreamID } from "../../domain/event.ts";
+import type { Step } from "../../domain/task/step.ts";
+import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
@@ -14,7 +17,7 @@ import { reopenWorkspace } from "../workspace/open.ts";
 import { accept, review, revise } from "../step/review.ts";
 import { failNow, settle } from "../step/settle.ts";
 import { commitTree } from "../workspace/commit.ts";
-import { wait } from "../step/wait.ts";
+import { wait as waitForAnswer } from "../step/wait.ts";
 
 /**
  * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. There is no other way
@@ -32,9 +35,15 @@ export const createRunTask =
 
 const move = async (run: Run): Promise<void> => {
   const runner = await createSessionRunner(run);
+  const notStuck = createStuckGuard({
+    version: () => run.state().version,
+    record: run.record,
+    sleep: (ms) => wait(ms, undefined, { signal: run.signal }),
+  });
   for (;;) {
     run.signal.throwIfAborted();
     const step = runner.nextStep();
+    if (!ending.has(step.kind)) await notStuck(step.kind);
     // Steps that read the files or end the Task must not run next to background commands.
     if (step.kind !== "turn" && step.kind !== "recover") await run.background.end();
     switch (step.kind) {
@@ -50,7 +59,7 @@ const move = async (run: Run): Promise<void> => {
         await baseline(run, step.checks);
         break;
       case "ask":
-        if (await wait(run, step.until)) return;
+        if (await waitForAnswer(run, step.until)) return;
         break;
       case "turn":
         run.leaveLandingTurn();
@@ -92,6 +101,9 @@ const move = async (run: Run): Promise<void> => {
     }
   }
 };
+
+/** Steps that end the run, or wait for something outside of it, without a fact. */
+const ending: ReadonlySet<Step["kind"]> = new Set(["done", "wait", "ask"]);
 
 /**
  * An unforeseen error fails this Task only. Errors that are worth a retry are thrown, and the engine tries again later.
