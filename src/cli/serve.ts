@@ -31,8 +31,12 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
     process.stderr.write(`sortie: ${error.message}\n`);
     process.exit(error.exitCode);
   });
+  // The fault is in one Task or request; ending the process would end all others. An exception that nobody caught still does.
+  process.on("unhandledRejection", (error) => service.unhandled(error));
   process.on("SIGINT", stop);
   process.on("SIGTERM", stop);
+
+  if (config.env["npm_lifecycle_event"] !== undefined) endWithParent(stop);
 
   const { model, sandbox } = service;
   const { bold, dim } = screen.colors;
@@ -52,6 +56,17 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
     ].join("\n"),
   );
   if (open && service.url.startsWith("http")) await openInDesktop(service.url);
+};
+
+/** `npm start` hands signals on, but one that npm does not outlive is never handed on. */
+const endWithParent = (stop: () => void): void => {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    stop();
+  }, 1000);
+  timer.unref();
 };
 
 const covers = {

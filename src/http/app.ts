@@ -95,6 +95,8 @@ export type Health = {
   sandbox: { tier: number; name: string; network: boolean };
   model: { ref: string; source: string };
   store: { kind: "sqlite" | "postgres"; ok: boolean };
+  /** Rejections since the start that nobody handled. */
+  faults: number;
 };
 
 export type Models = {

@@ -11,6 +11,10 @@ export const health = z
     sandbox: z.object({ tier: z.number().int(), name: z.string(), network: z.boolean() }),
     model: z.object({ ref: z.string(), source: z.string() }),
     store: z.object({ kind: z.enum(["sqlite", "postgres"]), ok: z.boolean() }),
+    faults: z
+      .number()
+      .int()
+      .describe("Errors since the start that nobody expected where they came; the log has each with its stack"),
   })
   .meta({ id: "Health" });
 

@@ -9,7 +9,7 @@ import { protectedBy } from "../domain/permission/rule.ts";
 import { dueNow } from "../engine/due.ts";
 import { createLocalEngine } from "../engine/in-process.ts";
 import { createSlots } from "../engine/slot.ts";
-import { StartError } from "../error.ts";
+import { messageOf, StartError } from "../error.ts";
 import { createApp } from "../http/app.ts";
 import { createMetrics } from "../http/metrics.ts";
 import { listen } from "../http/listen.ts";
@@ -57,6 +57,8 @@ export type Service = {
   missions: Missions;
   /** Resolves when the service finds that its data cannot be trusted and has to end. */
   failure: Promise<StartError>;
+  /** A promise was rejected and nobody handled it: logged, counted, and from now on the service says it is unhealthy. */
+  unhandled(error: unknown): void;
   /** Stops in order: refuses requests, ends event streams, stops runs and their processes, closes the store. */
   close(): Promise<void>;
 };
@@ -244,6 +246,7 @@ export const createService = async (
     });
 
     let draining = false;
+    let faults = 0;
     const app = createApp({
       tasks,
       missions,
@@ -263,11 +266,12 @@ export const createService = async (
         );
         const { tier, name, network } = sandbox;
         return {
-          healthy: ok,
+          healthy: ok && faults === 0,
           version,
           sandbox: { tier, name, network },
           model: registry.active(),
           store: { kind: store.kind, ok },
+          faults,
         };
       },
       models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
@@ -305,6 +309,11 @@ export const createService = async (
       tasks,
       missions,
       failure: watchIntegrity(store, log),
+      unhandled(error) {
+        faults += 1;
+        const stack = error instanceof Error ? error.stack : undefined;
+        log.error({ error: messageOf(error), stack, faults }, "an error that nobody handled; the service goes on");
+      },
       async close() {
         draining = true;
         tasks.stop();

@@ -3445,6 +3445,10 @@ export type Health = {
         kind: 'sqlite' | 'postgres';
         ok: boolean;
     };
+    /**
+     * Errors since the start that nobody expected where they came; the log has each with its stack
+     */
+    faults: number;
 };
 
 export type Models = {

@@ -195,6 +195,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       sandbox: { tier: 3, name: "process-group", network: true },
       model: { ref: "builtin/rules-1", source: "built in" },
       store: { kind: "sqlite", ok: true },
+      faults: 0,
     }),
     models: () => ({ failover: [], active: { ref: "builtin/rules-1", source: "built in" }, providers: [] }),
     testModel: async (ref = "mock/large") => ({
