@@ -64,7 +64,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const turns = createKeyedMutex();
   const records = createWorktreeRecords(home);
   const folder = createWorktreeFolder({ home, git: gitOptions, records, processes, log });
-  const { made, landingFolder, gitOf, objectsOf, recordBase, moveBase } = folder;
+  const { landingFolder, gitOf, objectsOf, recordBase, moveBase } = folder;
   const path = options.path ?? defaultPath;
   const overlays = createOverlays({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};

@@ -25,7 +25,7 @@ const workOf = (pid: string): string => {
 
 export type Watch = Disposable & {
   /** Milliseconds since the last progress that was seen. */
-  idleMs(): number;
+  idleMs: () => number;
 };
 
 /**

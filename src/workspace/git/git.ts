@@ -18,8 +18,8 @@ import { type GitOptions, type GitResult, runGit } from "./run.ts";
  * their ids. Over files that an agent shapes runs `tree/tree-git.ts`.
  */
 
-export { type Author, defaultAuthor } from "./hardened.ts";
-export { GitError, type GitOptions, type GitResult, runGit } from "./run.ts";
+export type { Author } from "./hardened.ts";
+export { GitError, type GitOptions, type GitResult } from "./run.ts";
 
 export interface Git {
   readonly root: string;
@@ -45,7 +45,7 @@ export type CreateGitOptions = {
 };
 
 /** git on this machine. `blanked`: the repository's settings that name programs, which every call leaves empty. */
-export type MachineGit = Git & { blanked(): Promise<readonly string[]> };
+export type MachineGit = Git & { blanked: () => Promise<readonly string[]> };
 
 export const createGit = (root: string, options: CreateGitOptions = {}): MachineGit => {
   const { toplevel = root, gitDir, path = defaultPath, author = defaultAuthor, discover = false } = options;

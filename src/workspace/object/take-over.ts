@@ -33,7 +33,7 @@ export type TakeOverRequest = {
 
 export type TakenOver = Omit<Commit, "omitted"> & {
   /** Checks that the project has all objects, and adds those again that a `git gc` took before a ref held them. */
-  confirm(): Promise<void>;
+  confirm: () => Promise<void>;
 };
 
 /** Bytes. A pack is what one Task changed, compressed. */
