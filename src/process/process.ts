@@ -76,7 +76,13 @@ export type Tracker = {
    * Dispose the result once the process is gone. `idleMs`: kills it when it makes no progress for so long. `undisturbed`:
    * `interrupt` leaves it, because what it writes is not the service's.
    */
-  begin(pid: number, options: { idleMs: number; undisturbed: boolean }): Disposable & { wasIdle(): boolean };
+  begin(
+    pid: number,
+    options: { idleMs: number; undisturbed: boolean },
+  ): Disposable & {
+    /** Why it was killed by the service; undefined: it was not. */
+    killed: () => "idle" | "interrupted" | undefined;
+  };
 };
 
 export type Command = {

@@ -21,7 +21,18 @@ import { processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox
  * sandbox.
  */
 
-type Child = { pid: number; taskID: string; undisturbed: boolean; idleMs: () => number };
+type Child = {
+  pid: number;
+  taskID: string;
+  undisturbed: boolean;
+  idleMs: () => number;
+  killed: "idle" | "interrupted" | undefined;
+};
+
+const kill = (child: Child, why: "idle" | "interrupted"): void => {
+  child.killed ??= why;
+  killGroup(child.pid);
+};
 
 /** A Task's own, or of those that work beside it (`task_x~`) or as its forks (`task_x-name`). */
 const isOf = (taskID: string, other: string): boolean =>
@@ -176,7 +187,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
 
   const interrupt = (taskID: string): void => {
     for (const entry of live) if (isOf(taskID, entry.taskID)) entry.stop();
-    for (const child of children) if (isOf(taskID, child.taskID) && !child.undisturbed) killGroup(child.pid);
+    for (const child of children) if (isOf(taskID, child.taskID) && !child.undisturbed) kill(child, "interrupted");
   };
 
   const track = (taskID: string): Tracker => {
@@ -184,16 +195,12 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       env: { SERVICE_RUN_ID: `${markOf(taskID)}own` },
       begin(pid, { idleMs, undisturbed }) {
         used.add(taskID);
-        let idle = false;
-        const watch = watchProgress({ group: () => pid }, idleMs, () => {
-          idle = true;
-          killGroup(pid);
-        });
-        const child = { pid, taskID, undisturbed, idleMs: watch.idleMs };
+        const watch = watchProgress({ group: () => pid }, idleMs, () => kill(child, "idle"));
+        const child: Child = { pid, taskID, undisturbed, idleMs: watch.idleMs, killed: undefined };
         children.add(child);
         record.add(pid, taskID);
         return {
-          wasIdle: () => idle,
+          killed: () => child.killed,
           [Symbol.dispose]() {
             watch[Symbol.dispose]();
             children.delete(child);
@@ -206,7 +213,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
 
   const killAll = async (taskID: string): Promise<number[]> => {
     if (!used.has(taskID)) return [];
-    for (const { pid } of [...children].filter((child) => child.taskID === taskID)) killGroup(pid);
+    for (const child of children) if (child.taskID === taskID) kill(child, "interrupted");
     const groups = [...live].filter((entry) => entry.taskID === taskID);
     for (const entry of groups) entry.stop();
     await Promise.all(groups.map(({ gone }) => gone));
@@ -254,10 +261,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     async stop() {
       const tasks = new Set([...live].map(({ taskID }) => taskID));
       await Promise.race([Promise.all([...tasks].map(killAll)), wait(5000)]);
-      for (const { pid, undisturbed } of children) if (!undisturbed) killGroup(pid);
+      for (const child of children) if (!child.undisturbed) kill(child, "interrupted");
       // What writes the user's repository is let to its end, and takes milliseconds.
       for (const until = Date.now() + 5000; children.size > 0 && Date.now() < until; ) await wait(5);
-      for (const { pid } of children) killGroup(pid);
+      for (const child of children) kill(child, "interrupted");
       await boxes.shutAll();
       spawner.close();
       record.close();

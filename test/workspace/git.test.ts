@@ -226,3 +226,29 @@ describe("T7 a project that would run its own programs", () => {
     expect(ran.length).toBeGreaterThanOrEqual(11);
   });
 });
+
+describe("a git that dies", () => {
+  /** A git that is killed at each odd call, as the kernel does for want of memory. */
+  const dying = () => {
+    const bin = join(base, "bin");
+    mkdirSync(bin);
+    const real = spawnSync("which", ["git"], { encoding: "utf8" }).stdout.trim();
+    const script = `#!/bin/sh\nif [ -e '${base}/died' ]; then rm '${base}/died'; exec ${real} "$@"; fi\ntouch '${base}/died'; kill -9 $$\n`;
+    writeFileSync(join(bin, "git"), script, { mode: 0o755 });
+    return createGit(root, { path: `${bin}:/usr/bin:/bin` });
+  };
+
+  test("is run again where it only reads, or compares before it sets", async () => {
+    plain("commit", "-q", "--allow-empty", "-m", "first");
+    const git = dying();
+    const { stdout } = await git.run(["rev-parse", "HEAD"]);
+    expect(stdout.toString()).toMatch(/^[0-9a-f]{40}\n$/);
+    await git.run(["update-ref", "refs/heads/other", stdout.toString().trim(), "0".repeat(40)]);
+    expect(plain("rev-parse", "other").status).toBe(0);
+  });
+
+  test("control: what may have been done by half is not", async () => {
+    plain("commit", "-q", "--allow-empty", "-m", "first");
+    await expect(dying().run(["reset", "--hard", "HEAD"])).rejects.toThrow("was ended by SIGKILL");
+  });
+});

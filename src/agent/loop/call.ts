@@ -102,8 +102,8 @@ const attempt = async (
   const workspace = await turn.workspace();
   const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
-  // Tools that only write to the log need no slot, and delegated work takes its own slots.
-  const free = tool.effect === "log" ? nothing : turn.slot(cut);
+  // Who reads or writes to the log loads no machine, and delegated work takes slots of its own.
+  const free = tool.effect === "log" || tool.effect === "none" ? nothing : turn.slot(cut);
   using slot = await Promise.resolve(free).catch((error: unknown) => {
     turn.signal.throwIfAborted();
     if (!cut.aborted) throw error;

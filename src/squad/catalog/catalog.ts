@@ -70,7 +70,18 @@ export const createCatalog = ({ dataDir, external, product = packageRoot }: Cata
 
   let builtin: Promise<ScopeScan> | undefined;
   /** Part of the product, so read only once. */
-  const builtins = () => (builtin ??= scanOf("builtin", undefined));
+  /** Read once, when it could be read: too many open files pass. */
+  const builtins = async (): Promise<ScopeScan> => {
+    const read = (builtin ??= scanOf("builtin", undefined));
+    const { issues } = await read.catch(() => empty);
+    if (issues.length > 0 || (await isEmpty(read))) builtin = undefined;
+    return read;
+  };
+  const isEmpty = (read: Promise<ScopeScan>): Promise<boolean> =>
+    read.then(
+      ({ found }) => found.length === 0,
+      () => true,
+    );
   const externals = external.map(findExternal);
 
   const read: Catalog["read"] = async (scope, id, directory) => {

@@ -11,7 +11,7 @@ import {
   settings,
   withoutPrograms,
 } from "./hardened.ts";
-import { type GitOptions, type GitResult, runGit } from "./run.ts";
+import { againIfDied, type GitOptions, type GitResult, runGit } from "./run.ts";
 
 /**
  * Hardened git on this machine (shared/design/security.md C7): for the user's own files, and for commits and blobs by
@@ -83,7 +83,13 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
   return {
     root,
     blanked,
-    run: async (args, run = {}) => raw(args, run, blanking(await blanked())),
+    async run(args, run = {}) {
+      const blank = blanking(await blanked());
+      // What was written of a descriptor or passed on is not there a second time.
+      return run.onOutput !== undefined || typeof run.input === "number"
+        ? raw(args, run, blank)
+        : againIfDied(args, () => raw(args, run, blank));
+    },
   };
 };
 

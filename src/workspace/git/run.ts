@@ -41,6 +41,47 @@ export class GitError extends Error {
 export const idleError = (shown: string, idleMs: number, stderr: string): GitError =>
   new GitError(`${shown} made no progress for ${idleMs} ms: something in the files keeps it waiting`, null, stderr);
 
+/** Somebody else ended it: a person, or the kernel for want of memory. */
+export class GitDied extends GitError {}
+
+/**
+ * Calls that may be made again when git died in the middle of them: they only read, or write what has its own name, or
+ * compare before they set.
+ */
+const repeatable = new Set([
+  "cat-file",
+  "check-attr",
+  "check-ignore",
+  "commit-tree",
+  "diff",
+  "diff-index",
+  "diff-tree",
+  "hash-object",
+  "log",
+  "ls-files",
+  "ls-tree",
+  "merge-base",
+  "merge-tree",
+  "pack-objects",
+  "rev-parse",
+  "show",
+  "status",
+  "unpack-objects",
+  "update-ref",
+  "write-tree",
+]);
+
+/** Calls again, once, where git died and that is safe. */
+export const againIfDied = async <T>(args: readonly string[], call: () => Promise<T>): Promise<T> => {
+  try {
+    return await call();
+  } catch (error) {
+    const subcommand = args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c") ?? "";
+    if (!(error instanceof GitDied) || !repeatable.has(subcommand)) throw error;
+    return await call();
+  }
+};
+
 /** How an error names a call: the subcommand, without flags. */
 export const shownOf = (args: readonly string[]): string =>
   `git ${args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c") ?? ""}`;
@@ -103,9 +144,10 @@ export const runGit = (
       end();
       const text = Buffer.concat(stderr).toString("utf8");
       if (stopped !== undefined) reject(new GitError(`${shown} ${stopped}`, null, text));
-      else if (tracked?.wasIdle() === true) reject(idleError(shown, idleMs, text));
+      else if (tracked?.killed() === "idle") reject(idleError(shown, idleMs, text));
+      else if (tracked?.killed() === "interrupted") reject(new GitError(`${shown} was aborted`, null, text));
       else if (code === null)
-        reject(new GitError(`${shown} was ended by ${killed} (${constants.signals[killed ?? "SIGKILL"]})`, null, text));
+        reject(new GitDied(`${shown} was ended by ${killed} (${constants.signals[killed ?? "SIGKILL"]})`, null, text));
       else if (ok.includes(code)) resolve({ exitCode: code, stdout: Buffer.concat(stdout), stderr: text });
       else reject(exitError(shown, code, text));
     });

@@ -14,7 +14,16 @@ import {
   settings,
   withoutPrograms,
 } from "../git/hardened.ts";
-import { exitError, GitError, idleError, type GitOptions, type GitResult, shownOf } from "../git/run.ts";
+import {
+  againIfDied,
+  exitError,
+  GitDied,
+  GitError,
+  idleError,
+  type GitOptions,
+  type GitResult,
+  shownOf,
+} from "../git/run.ts";
 
 /**
  * Git over files that an agent shapes. It runs as a command of the Task, in the same sandbox and with the same rights,
@@ -144,7 +153,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
     if (result.idle === true) throw idleError(shown, idleMs, stderr);
     if (result.ended === "timeout") throw new GitError(`${shown} took longer than ${timeoutMs} ms`, null, stderr);
     if (result.ended === "aborted") throw new GitError(`${shown} was aborted`, null, stderr);
-    if (result.exitCode === null) throw new GitError(`${shown} was ended by a signal`, null, stderr);
+    if (result.exitCode === null) throw new GitDied(`${shown} was ended by a signal`, null, stderr);
     if (!ok.includes(result.exitCode)) throw exitError(shown, result.exitCode, stderr);
     return { exitCode: result.exitCode, stdout: Buffer.concat(parts), stderr };
   };
@@ -173,7 +182,8 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
         throw new Error("Expected the input as bytes: no descriptor leads into a sandbox.");
       using file = input === undefined ? undefined : written(input);
       const from = file === undefined ? "" : ` <${shellQuote(file.path)}`;
-      return await retrying(shownOf(args), `exec ${line(args)}${from}`, more);
+      const call = () => retrying(shownOf(args), `exec ${line(args)}${from}`, more);
+      return await (more.onOutput === undefined ? againIfDied(args, call) : call());
     },
   };
 };

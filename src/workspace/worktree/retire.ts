@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
@@ -124,7 +124,10 @@ export const createRetention = (deps: {
     },
 
     /** The Task is about to be deleted: after a crash, a mark without a Task means that `remove` has to be called. */
-    markForRemoval: (taskID: string): void => writeFileSync(join(home, `${taskID}${removalMark}`), "", { mode: 0o600 }),
+    markForRemoval(taskID: string): void {
+      mkdirSync(home, { recursive: true, mode: 0o700 });
+      writeFileSync(join(home, `${taskID}${removalMark}`), "", { mode: 0o600 });
+    },
     isMarkedForRemoval: (taskID: string): boolean => existsSync(join(home, `${taskID}${removalMark}`)),
     unmarkForRemoval: (taskID: string): void => rmSync(join(home, `${taskID}${removalMark}`), { force: true }),
 
