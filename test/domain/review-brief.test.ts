@@ -31,7 +31,7 @@ const request = '<data from="the request">\n```txt file=a.txt\none\ntwo\n```\n</
 const diff = (second: string) =>
   `<data from="the diff">\ndiff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-old\n+${second}\n</data>`;
 const judged = (goals: Goal[], shown = diff("two")) => {
-  const { parts } = review(briefOf(goals, { request, diff: shown })).input as {
+  const { parts } = review(briefOf(goals, { request, later: [], rounds: [], diff: shown })).input as {
     parts: { part: number; verdict: string }[];
   };
   return parts.map(({ part, verdict }) => `${part} ${verdict}`);
@@ -41,6 +41,8 @@ describe("a brief", () => {
   test("is read back as it was given, stale evidence left out", () => {
     const text = briefOf([goal(["one", "two"], ["change 1 file", "OLD command `x` exit 0"]), goal([], [])], {
       request,
+      later: [],
+      rounds: [],
       diff: diff("two"),
     });
     expect(readBrief(text)).toEqual({
@@ -56,6 +58,20 @@ describe("a brief", () => {
 });
 
 describe("the rules as a reviewer", () => {
+  test("know the blocks of later messages, of which the last counts", () => {
+    const block = (content: string) =>
+      `<data from="a message from user">\n\`\`\`txt file=b.txt\n${content}\n\`\`\`\n</data>`;
+    const shown = `<data from="the diff">\ndiff --git a/b.txt b/b.txt\n--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+new\n</data>`;
+    const verdictOf = (later: string[]) =>
+      (
+        review(briefOf([goal([asItsBlock("b.txt")], ["change 1 file"])], { request, later, rounds: [], diff: shown }))
+          .input as { parts: { verdict: string }[] }
+      ).parts[0]?.verdict;
+    expect(verdictOf([block("old"), block("new")])).toBe("accepted");
+    expect(verdictOf([block("new"), block("old")])).toBe("rejected");
+    expect(verdictOf([])).toBe("inconclusive");
+  });
+
   test("accept a block that the diff shows line by line, and reject another one", () => {
     const slices = [goal([asItsBlock("a.txt")], ["change 1 file"])];
     expect(judged(slices)).toEqual(["1 accepted"]);

@@ -14,20 +14,33 @@ export type JudgedPart = {
 
 const headings = {
   request: "# What was asked for",
+  later: "# What was said later, in order; later words win over earlier ones",
+  rounds: "# Earlier rounds of this review, and what the author answered",
   part: "# Part ",
   evidence: "Evidence that the service recorded:",
   diff: "# The diff",
 };
 const old = " (before later changes)";
 
-/** Writes the brief. `request` and `diff` are inserted unchanged: the caller marks them as foreign text. */
+/** What a review is about; texts are inserted unchanged: the caller marks them as foreign. */
+export type BriefTexts = {
+  request: string;
+  /** Messages of people and of the Mission after the request, and answers to questions. */
+  later: readonly string[];
+  rounds: readonly { findings: string; answer: string }[];
+  diff: string;
+};
+
+/** Writes the brief. */
 export const briefOf = (
   goals: readonly Pick<Goal, "contract" | "evidence">[],
-  { request, diff }: { request: string; diff: string },
+  { request, later, rounds, diff }: BriefTexts,
 ): string =>
   [
     headings.request,
     request,
+    ...(later.length === 0 ? [] : [headings.later, ...later]),
+    ...(rounds.length === 0 ? [] : [headings.rounds, ...rounds.flatMap(({ findings, answer }) => [findings, answer])]),
     ...goals.map(partOf),
     headings.diff,
     diff,
@@ -42,7 +55,7 @@ const partOf = (
 ): string =>
   [
     `${headings.part}${index + 1}: ${title}`,
-    objective,
+    ...(objective === "" ? [] : [objective]),
     ...(acceptance.length === 0 ? ["Its criterion is the request itself."] : acceptance.map((one) => `- ${one}`)),
     headings.evidence,
     ...(evidence.length === 0 ? ["- none"] : []),

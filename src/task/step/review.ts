@@ -1,7 +1,6 @@
-import { briefOf } from "../../domain/evidence/review-brief.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
-import { goalsOf, isAcceptable, unacceptedSlices } from "../../domain/evidence/slice.ts";
+import { isAcceptable, unacceptedSlices } from "../../domain/evidence/slice.ts";
 import { findSession } from "../../domain/session/session.ts";
 import type { CheckRun, Slice } from "../../domain/state/task.ts";
 import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
@@ -9,11 +8,11 @@ import { newID } from "../../id.ts";
 import type { ReviewCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
-import { markForeign, truncateMiddle } from "../../tool/result.ts";
 import { subjectOf } from "./check.ts";
 import type { SessionRunner } from "../session/runner.ts";
 import { isReviewer } from "../../domain/agent.ts";
 import type { Run } from "../run.ts";
+import { reviewBrief } from "./review-brief.ts";
 import { messageFromService } from "./message.ts";
 
 /**
@@ -160,34 +159,8 @@ const begin = async (run: Run, runner: SessionRunner, { slices: sliceIDs, checks
     callID: null,
     sliceIDs: [...sliceIDs],
     ...(checks.length === 0 ? {} : { checkIDs: checks.map(({ id }) => id) }),
-    brief: await keepText(run.store.blobs, await given(run, sliceIDs, checks)),
+    brief: await keepText(run.store.blobs, await reviewBrief(run, sliceIDs, checks)),
   };
   await run.record([{ type: "session.started", data }]);
   return sessionID;
-};
-
-/** Limits in characters. */
-const longestRequest = 16_000;
-const longestDiff = 60_000;
-
-const given = async (run: Run, sliceIDs: readonly string[], checks: readonly ReviewCheck[]): Promise<string> => {
-  const state = run.state();
-  const workspace = await run.workspace();
-  const unchanged = state.workspace?.kind === "worktree" && state.tree === null;
-  const diff = unchanged ? "" : await workspace.diff(state.tree?.commit ?? null);
-  const request = await loadText(run.store.blobs, state.request);
-  const goals = goalsOf(state);
-  // These checks are about the whole result, so they get all evidence.
-  const evidence = [...new Map(goals.flatMap((goal) => goal.evidence).map((seen) => [seen.id, seen])).values()];
-  const criteria = checks.map(({ name, criteria: acceptance }) => ({
-    contract: { revision: 1, title: name, objective: "The whole result is judged by this.", acceptance: [acceptance] },
-    evidence,
-  }));
-  return briefOf([...sliceIDs.flatMap((id) => goals.filter(({ sliceID }) => sliceID === id)), ...criteria], {
-    request: markForeign("the request", truncateMiddle(request, "the rest is not shown", longestRequest)),
-    diff:
-      diff === ""
-        ? "Nothing was changed that Git can show."
-        : markForeign("the diff", truncateMiddle(diff, "ask for less in one Task", longestDiff)),
-  });
 };

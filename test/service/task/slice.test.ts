@@ -178,6 +178,30 @@ describe("a review", () => {
     ]);
   });
 
+  test("reads what was said after the request, and what the author answered to an earlier round", async () => {
+    const briefs: string[] = [];
+    const { taskID, directory } = await begin("later", {
+      orchestrator: (turn) => {
+        if (turn === 0 || turn === 2 || turn === 4) return { calls: [write("b.txt", `${turn}\n`)] };
+        return { text: turn === 3 ? "I kept the zero on purpose." : "Done." };
+      },
+      reviewer: (_turn, request) => {
+        briefs.push(newestOf(request));
+        return judge(request, briefs.length === 1 ? "rejected" : "accepted", "Why a zero?");
+      },
+    });
+    expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    await post(service.url, `/task/${taskID}/message`, directory, { text: "Now without a zero.", source: "user" });
+    expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    const [first = "", second = "", third = ""] = briefs;
+    expect(first).not.toContain("# What was said later");
+    expect(second).toMatch(/# Earlier rounds[\s\S]*Why a zero\?[\s\S]*I kept the zero on purpose\./);
+    expect(third).toMatch(/# What was said later, in order; later words win[\s\S]*Now without a zero\./);
+    // Nothing is said twice.
+    expect(third.split("Now without a zero.")).toHaveLength(2);
+    expect(third.indexOf("Do it [later]")).toBeLessThan(third.indexOf("Now without a zero."));
+  });
+
   test("that never accepts fails the Task with what it said; the project is untouched", async () => {
     const { taskID, directory } = await begin("never", {
       orchestrator: (turn) => (turn % 2 === 0 ? { calls: [write("b.txt", `${turn}\n`)] } : { text: "Done." }),
