@@ -46,7 +46,7 @@ const orders: Record<string, string> = {
   domain: "event agent attachment state permission session evidence task mission conversation view",
   store:
     "webhook-queue store unavailable lock claimed-stream redacted-store blob feed sql batch sqlite postgres open disk-space",
-  process: "sandbox process runner command service",
+  process: "seccomp sandbox process runner command service",
   workspace: "file git object tree workspace error record project dependency worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",

@@ -76,5 +76,9 @@ const covers = {
 };
 
 /** What the sandbox protects and what it does not. */
-const sandboxLine = ({ tier, name, network, note }: Service["sandbox"]): string =>
-  `${name}, tier ${tier}: ${covers[name]}, ${network ? "with" : "without"} network${note === undefined ? "" : `\n         Not tier 1: ${note}`}`;
+const sandboxLine = ({ tier, name, network, note, unfiltered }: Service["sandbox"]): string =>
+  [
+    `${name}, tier ${tier}: ${covers[name]}, ${network ? "with" : "without"} network`,
+    ...(note === undefined ? [] : [`         Not tier 1: ${note}`]),
+    ...(unfiltered === undefined ? [] : [`         System calls are not filtered: ${unfiltered}`]),
+  ].join("\n");

@@ -174,7 +174,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       command: () => ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command],
     });
     const [file = "", ...args] = argv === undefined ? [start.file, ...start.args] : (place?.around?.(argv) ?? argv);
-    return startInteractive({ ...start, file, args }, seen, signal, {
+    return startInteractive({ ...start, file, args, filter: sandbox.filter }, seen, signal, {
       started: (pid) => record.add(pid, taskID),
       async ended(pid) {
         await killMarked((found) => found === mark);

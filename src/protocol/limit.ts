@@ -40,6 +40,8 @@ export const defaultLimits = {
   commandFileBytes: 8 * 1024 ** 3,
   /** Address space, of which programs such as Node reserve far more than they use. */
   commandMemoryBytes: 0,
+  /** What /tmp and /dev/shm of a sandbox may hold in tier 1, each: it is memory. 0 = half of the machine's. */
+  commandTmpBytes: 2 * 1024 ** 3,
   commandSeconds: 120,
   commandMaxSeconds: 600,
   /** Commands of one Task that may run in the background at the same time. */

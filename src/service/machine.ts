@@ -15,6 +15,7 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
     home: config.env["HOME"] ?? homedir(),
     env: config.env,
     dataDir: config.dataDir,
+    tmpBytes: config.limits.commandTmpBytes,
     programs: { rg: rgPath },
   });
 

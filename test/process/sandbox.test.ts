@@ -202,6 +202,22 @@ describe.runIf(first?.tier === 1)("the files of a Task, in tier 1", () => {
     expect((await run("task_a", "cat /tmp/mine")).output).toBe("a\n");
   });
 
+  test("/tmp and /dev/shm are bounded, the rest of /dev takes no files; without a bound they hold more", async () => {
+    const folder = temporary();
+    onTestFinished(() => folder[Symbol.dispose]());
+    const machine = { path, home: "/root", paths: [], dataDir: join(folder.path, "data") };
+    const script = [
+      ...["/tmp", "/dev/shm"].map((at) => `head -c 3000000 /dev/zero 2>/dev/null > ${at}/big; wc -c < ${at}/big`),
+      "(: > /dev/x) 2>/dev/null && echo more",
+      `echo x > /dev/null && head -c 1 /dev/urandom | wc -c && python3 -c 'import os; os.openpty(); print("terminal")'`,
+    ].join("\n");
+    const bwrap = findProgram("bwrap", path) ?? "";
+    const bounded = runner(scene(bubblewrapSandbox({ ...machine, tmpBytes: 1024 ** 2 }, false, bwrap)));
+    expect((await bounded("task_a", script)).stdout).toBe("1048576\n1048576\n1\nterminal\n");
+    const free = runner(scene(bubblewrapSandbox({ ...machine, tmpBytes: 1024 ** 5 }, false, bwrap, ["devices"])));
+    expect((await free("task_a", script)).stdout).toBe("3000000\n3000000\nmore\n1\nterminal\n");
+  });
+
   test("an external agent has the network when it may, where commands have none", async () => {
     const at = scene(tier1);
     const tree = join(at.folder, "tree");
@@ -378,6 +394,37 @@ describe.each(here)("commands, in tier $tier", (sandbox) => {
     const free = await runner(scene(sandbox, { limits: none }))("task_a", script);
     expect(free.stdout).toMatch(/^\d+\n3000000\n$/);
   });
+
+  test.runIf(existsSync("/proc/self/oom_score_adj"))(
+    "where memory runs out they are ended before the service, which keeps its own place",
+    async () => {
+      const score = (of = "self") => Number(readFileSync(`/proc/${of}/oom_score_adj`, "utf8"));
+      const own = score();
+      const at = scene(sandbox);
+      const script = "cat /proc/$$/oom_score_adj; sh -c 'cat /proc/$$/oom_score_adj'";
+      const wanted = Math.min(1000, own + 500);
+      expect((await runner(at)("task_a", script)).stdout).toBe(`${wanted}\n${wanted}\n`);
+      const tree = join(at.folder, "task_a");
+      const talking = await at.processes.startInteractive(
+        "task_a",
+        tree,
+        { run: script, env: {}, home: undefined, network: true, signal },
+        { tree, at: tree, under: () => [], over: () => [] },
+      );
+      let text = "";
+      talking.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
+      await talking.gone;
+      expect(text).toBe(`${wanted}\n${wanted}\n`);
+      expect(score()).toBe(own);
+      // Process 1 of the sandbox is what holds its memory: it cannot take the service's place either.
+      if (sandbox.tier === 1)
+        expect((await runner(at)("task_a", "echo 0 > /proc/self/oom_score_adj")).output).toMatch(/Read-only|denied/);
+      const runners = execFileSync("pgrep", ["-P", String(process.pid), "-f", "process/runner/main"], {
+        encoding: "utf8",
+      });
+      for (const pid of runners.trim().split("\n")) expect(score(pid)).toBe(own);
+    },
+  );
 
   test("variables that the operator names", async () => {
     const keepEnv = { PATH: path, GOPROXY: "https://proxy.example", OTHER: "x" };

@@ -1,3 +1,5 @@
+import { type CallName, callNumbers } from "../../src/process/seccomp/call.ts";
+
 /**
  * Ways out of a sandbox, as commands. Each prints ESCAPED when it worked. `{…}` are paths of the test's: HOST a file of
  * this machine with a secret, DATA the data folder, OTHER another Task's worktree, CHECKOUT a file that only the user's
@@ -8,6 +10,12 @@ const read = (path: string) => `cat '${path}' 2>/dev/null | grep -q . && echo ES
 /** Opened for writing, and not written. */
 const write = (path: string) => `( : >> '${path}' ) 2>/dev/null && echo ESCAPED`;
 const ok = (command: string) => `( ${command} ) >/dev/null 2>&1 && echo ESCAPED`;
+
+/** A system call by name; `before` is Perl that makes its arguments. */
+const call = (name: CallName, before: string, args: string, worked = ">= 0") =>
+  ok(
+    `nr=${callNumbers[name][0]}; [ "$(uname -m)" = aarch64 ] && nr=${callNumbers[name][1]}; export nr; perl -e '${before} exit(syscall($ENV{nr}, ${args}) ${worked} ? 0 : 1)'`,
+  );
 
 export const escapes: Record<string, string> = {
   // Files of this machine.
@@ -102,6 +110,21 @@ export const escapes: Record<string, string> = {
   "load a module": ok("modprobe dummy || insmod /dev/null"),
   "a fresh /proc": ok("mount -t proc proc /proc"),
   "the clock": ok("date -s @$(date +%s)"),
+  "a key of the kernel": call(
+    "add_key",
+    '($type, $name, $value) = ("user", "sortie-escape", "x");',
+    "$type, $name, $value, 1, -2",
+    "> 0",
+  ),
+  "a key of the session": call("keyctl", "", "0, -3, 0", "> 0"),
+  "the virtual machine's host": ok("perl -MSocket -e 'socket(S, 40, SOCK_STREAM, 0) or exit 1'"),
+  "the kernel's ciphers": ok("perl -MSocket -e 'socket(S, 38, SOCK_SEQPACKET, 0) or exit 1'"),
+  "the kernel's firewall": ok("perl -MSocket -e 'socket(S, 16, SOCK_RAW, 12) or exit 1'"),
+  "requests to the kernel in a ring": call("io_uring_setup", '$ring = "\\0" x 120;', "4, $ring"),
+  "page faults that a program serves": call("userfaultfd", "", "1"),
+  "a namespace in a process of its own": call("clone", "", "0x10000011, 0, 0, 0, 0"),
+  "a set-user-id file that stays": ok("echo x > set-id; chmod 4755 set-id; [ -u set-id ]"),
+  "a file on the tmpfs of devices": ok("touch /dev/.sortie-escape && rm /dev/.sortie-escape"),
   "raw sockets": ok('python3 -c "import socket;socket.socket(socket.AF_PACKET,socket.SOCK_RAW)"'),
   // Git.
   "write the config": ok("git config core.fsmonitor 'touch {HOST}.pwned'"),
@@ -130,6 +153,8 @@ export const harmful = new Set([
   "a fresh /proc",
   "any setting in /proc",
   "load a module",
+  "a namespace in a process of its own",
+  "a file on the tmpfs of devices",
   "the clock",
   "a device",
   "a control group",

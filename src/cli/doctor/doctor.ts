@@ -232,14 +232,21 @@ const postgres = async (connectionString: string): Promise<Known> => {
   }
 };
 
+const unfilteredLine = (why: string): string =>
+  `System calls are not filtered: ${why}. Run a kernel with CONFIG_SECCOMP_FILTER on x64 or arm64.`;
+
 /** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
 const sandbox = async (config: Config): Promise<Finding> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
     const { sandboxOf } = await import("../../service/machine.ts");
     const found = await sandboxOf({ ...config, dataDir: scratch });
-    const text = `${found.name}, tier ${found.tier}, network ${found.network ? "on" : "off"}`;
-    return found.note === undefined ? ok("Sandbox", text) : note("Sandbox", text, `For tier 1: ${found.note}.`);
+    const filtered = found.filter === undefined ? "" : ", system calls filtered";
+    const text = `${found.name}, tier ${found.tier}, network ${found.network ? "on" : "off"}${filtered}`;
+    if (found.note !== undefined) return note("Sandbox", text, `For tier 1: ${found.note}.`);
+    return found.unfiltered === undefined
+      ? ok("Sandbox", text)
+      : note("Sandbox", text, unfilteredLine(found.unfiltered));
   } catch (error) {
     return bad("Sandbox", "a start would be refused", messageOf(error));
   } finally {

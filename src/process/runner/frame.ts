@@ -39,6 +39,8 @@ export type Open = {
   env: Record<string, string>;
   /** Folder for the pipes, as seen outside. */
   folder: string;
+  /** The filter of system calls that the command line expects. */
+  filter?: string;
 };
 
 export type SandboxNews = { box: string; pid?: number; gone?: true };

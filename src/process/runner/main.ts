@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
+import { spawnForTask } from "../sandbox/spawn.ts";
 import { couldNotStart, type OpenSandbox, openSandbox } from "./sandbox.ts";
 import { type SandboxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frame.ts";
 
@@ -27,12 +28,19 @@ const tell = (news: SandboxNews) => send(frames.box, 0, JSON.stringify(news));
 
 const open = (request: Open): void => {
   const name = request.box;
-  const box = openSandbox(request, (why) => {
+  let box: OpenSandbox | undefined;
+  const gone = (why: string | undefined) => {
     if (boxes.get(name) === box) boxes.delete(name);
     if (why !== undefined) stillborn.set(name, why);
     if (stillborn.size > maxStillborn) stillborn.delete(stillborn.keys().next().value ?? "");
     tell({ box: name, gone: true });
-  });
+  };
+  try {
+    box = openSandbox(request, gone);
+  } catch (error) {
+    gone(String(error));
+    return;
+  }
   boxes.set(name, box);
   if (box.pid !== undefined) tell({ box: name, pid: box.pid });
 };
@@ -70,7 +78,7 @@ const start = (id: number, { file, args, cwd, env }: Start): void => {
   try {
     // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, whatever became
     // of its output and its group: a cheap way to know whether something was left behind.
-    child = spawn(file, args, { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe", "pipe"] });
+    child = spawnForTask(file, args, { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe", "pipe"] });
   } catch (error) {
     send(frames.failed, id, String(error));
     return;

@@ -86,7 +86,9 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     const stamp = stampOf(place);
     const box: Open = { taskID, apart, name, place, network, stamp, used: performance.now(), pid: undefined, gone };
     open.set(key, box);
-    spawner.open({ box: name, file, args, env: options.env(taskID), folder: own }, (news) => {
+    const { filter } = sandbox;
+    const request = { box: name, file, args, env: options.env(taskID), folder: own };
+    spawner.open(filter === undefined ? request : { ...request, filter }, (news) => {
       if (news.pid !== undefined) {
         box.pid = news.pid;
         options.opened(news.pid, taskID);

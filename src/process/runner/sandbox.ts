@@ -1,4 +1,5 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { spawnForTask } from "../sandbox/spawn.ts";
 import type { Open, Start } from "./frame.ts";
 import { commandScript } from "./init-script.ts";
 import { makePipes, openPipes, type Pipes, slotCount } from "./pipe.ts";
@@ -55,10 +56,15 @@ const askMs = 50;
 
 /** `gone`: it has ended; `why` is what it said where it never became ready. */
 export const openSandbox = (
-  { file, args, env, folder }: Open,
+  { file, args, env, folder, filter }: Open,
   gone: (why: string | undefined) => void,
 ): OpenSandbox => {
-  const child: ChildProcess = spawn(file, args, { detached: true, env, stdio: ["pipe", "pipe", "pipe"] });
+  const child: ChildProcess = spawnForTask(
+    file,
+    args,
+    { detached: true, env, stdio: ["pipe", "pipe", "pipe"] },
+    filter,
+  );
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];
   const free: number[] = [];

@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "./place.ts";
+import { filterDescriptor } from "./spawn.ts";
 import { topLink } from "./system-mount.ts";
 
 /** The arguments of bubblewrap. Each is there because leaving it out was seen to open a way out (test T6). */
@@ -12,6 +13,10 @@ export type Wrap = {
   /** Folder for the files of this one sandbox. */
   folder: string;
   network: boolean;
+  /** Whether a filter of system calls is given as `filterDescriptor`. */
+  filtered: boolean;
+  /** What /tmp and /dev/shm may hold, each, in bytes; 0: half of the machine's memory, as the kernel has it. */
+  tmpBytes: number;
   /** Mounted last, also over the tree. */
   extra?: readonly Mount[];
   /** Runs in it as process 1. */
@@ -54,11 +59,13 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
         return ["--tmpfs", mount.to, "--remount-ro", mount.to];
     }
   };
+  const size = wrap.tmpBytes === 0 ? [] : ["--size", String(wrap.tmpBytes)];
   const kept = Object.entries(guards).flatMap(([name, args]) => (without.includes(name) ? [] : args));
   return [
     wrap.bwrap,
     ...kept,
     ...(wrap.network || without.includes("network") ? [] : ["--unshare-net"]),
+    ...(wrap.filtered ? ["--seccomp", String(filterDescriptor)] : []),
     "--proc",
     "/proc",
     // Even without capabilities, root owns the kernel's settings in /proc and could write them.
@@ -66,6 +73,14 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
     ...hidden(),
     "--dev",
     "/dev",
+    ...size,
+    "--perms",
+    "1777",
+    "--tmpfs",
+    "/dev/shm",
+    // In memory as well, without a bound, and of use for its devices only.
+    ...(without.includes("devices") ? [] : ["--remount-ro", "/dev"]),
+    ...size,
     "--tmpfs",
     "/tmp",
     "--dir",

@@ -1,5 +1,8 @@
-import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { totalmem } from "node:os";
 import { delimiter, join } from "node:path";
+import { compileFilter } from "../seccomp/bpf.ts";
+import { profile } from "../seccomp/profile.ts";
 import { bubblewrapArguments } from "./bubblewrap.ts";
 import { copyEtc } from "./etc-copy.ts";
 import type { Mount, SandboxPlace } from "./place.ts";
@@ -10,7 +13,7 @@ import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
  * The three ways to isolate commands from this machine. One is chosen at the start by trying it, and never changed
  * while the service runs: a command whose sandbox cannot be opened fails.
  *
- * 1. bubblewrap: own files, processes and network; nothing outlives it.
+ * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it.
  * 2. pid-namespace: own processes; nothing outlives it.
  * 3. process-group: no isolation; processes that leave their group are searched for.
  */
@@ -26,6 +29,8 @@ export type SandboxRequest = {
   cwd: string;
   network?: boolean;
   extra?: readonly Mount[];
+  /** Without the filter of system calls, which hides from the self-test whether the rest holds by itself. */
+  unfiltered?: boolean;
 };
 
 export type Sandbox = {
@@ -38,6 +43,10 @@ export type Sandbox = {
   env: Readonly<Record<string, string>>;
   /** Programs of the service by name, where commands find them. */
   programs: Readonly<Record<string, string>>;
+  /** A file to open for the command line as its `filterDescriptor`: the filter of system calls, in tier 1. */
+  filter: string | undefined;
+  /** Why tier 1 is without a filter; undefined in other tiers, too. */
+  unfiltered: string | undefined;
   /** The command line that opens a sandbox; undefined in tier 3. */
   wrap: ((request: SandboxRequest) => string[]) | undefined;
 };
@@ -48,6 +57,8 @@ export type Machine = MachineEnvironment & {
   dataDir: string;
   /** Further read-only folders. */
   paths: readonly string[];
+  /** What /tmp and /dev/shm may hold in tier 1, each, in bytes; 0: half of the machine's memory. 0 by default. */
+  tmpBytes?: number;
   /** Programs of the service that run over a Task's files like its commands: absolute paths by name. */
   programs?: Readonly<Record<string, string>>;
 };
@@ -59,6 +70,8 @@ export const processGroupSandbox: Sandbox = {
   note: undefined,
   env: {},
   programs: {},
+  filter: undefined,
+  unfiltered: undefined,
   wrap: undefined,
 };
 
@@ -80,12 +93,13 @@ export const bubblewrapSandbox = (
   bwrap: string,
   without: readonly string[] = [],
 ): Sandbox => {
-  const { path, home, paths, dataDir, programs = {} } = options;
+  const { path, home, paths, dataDir, programs = {}, tmpBytes = 0 } = options;
   const hidden = [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
   const moved = movedTools(options);
   const own = systemMounts({ path, home, paths, hidden: [...new Set(hidden)], moved });
   const system = [...copyEtc(join(dataDir, "sandbox", "etc"), own), ...own];
   const first = bashCopy(path, dataDir);
+  const filter = without.includes("filter") ? undefined : filterFile(dataDir);
   return {
     tier: 1,
     name: "bubblewrap",
@@ -93,7 +107,9 @@ export const bubblewrapSandbox = (
     note: undefined,
     env: toolEnv(options, network),
     programs: Object.fromEntries(Object.keys(programs).map((name) => [name, programAt(name)])),
-    wrap: ({ place, folder, command, cwd, network: asked = network, extra = [] }) =>
+    filter,
+    unfiltered: filter === undefined ? `there is no profile for ${process.arch}, only for x64 and arm64` : undefined,
+    wrap: ({ place, folder, command, cwd, network: asked = network, extra = [], unfiltered = false }) =>
       bubblewrapArguments(
         {
           bwrap,
@@ -101,6 +117,9 @@ export const bubblewrapSandbox = (
           system,
           folder,
           network: asked,
+          filtered: filter !== undefined && !unfiltered,
+          // More than the kernel's own bound would raise it.
+          tmpBytes: tmpBytes >= totalmem() / 2 ? 0 : tmpBytes,
           cwd,
           extra: [
             ...extra,
@@ -130,6 +149,15 @@ const bashCopy = (path: string, dataDir: string): string => {
   return copy;
 };
 
+/** undefined: there is no profile for this machine. */
+const filterFile = (dataDir: string): string | undefined => {
+  const filter = compileFilter(profile, process.arch);
+  if (filter === undefined) return undefined;
+  const file = join(dataDir, "sandbox", "filter");
+  writeFileSync(file, filter, { mode: 0o600 });
+  return file;
+};
+
 export const namespaceSandbox = (path: string, network: boolean, programs: Sandbox["programs"] = {}): Sandbox => {
   const unshare = findProgram("unshare", path) ?? "unshare";
   const bash = findProgram("bash", path) ?? "/bin/bash";
@@ -144,6 +172,8 @@ export const namespaceSandbox = (path: string, network: boolean, programs: Sandb
     note: undefined,
     env: {},
     programs,
+    filter: undefined,
+    unfiltered: undefined,
     wrap: ({ command, folder, network: asked = network }) => [
       ...withParent,
       unshare,

@@ -1,31 +1,55 @@
-import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SandboxPlace } from "./place.ts";
 import type { Sandbox } from "./sandbox.ts";
+import { spawnForTask } from "./spawn.ts";
 
 /** The self-test of a sandbox: a tier is used only after its isolation was checked from the inside. */
 
 type Tried = { ok: true } | { ok: false; why: string };
 
+const patienceMs = 10_000;
+const maxChars = 1024 * 1024;
+
+/** `error`: empty when it exits with 0. `filter`: as for `spawnForTask`. */
 export const execute = (
   argv: readonly string[],
   env: Record<string, string>,
+  filter?: string,
 ): Promise<{ output: string; error: string }> =>
   new Promise((resolve) => {
     const [file = "", ...args] = argv;
-    execFile(file, args, { env, timeout: 10_000, maxBuffer: 1024 * 1024 }, (error, stdout, stderr) =>
-      resolve({ output: stdout, error: error === null ? "" : stderr.trim() || error.message }),
+    const child = spawnForTask(file, args, { env, timeout: patienceMs, stdio: ["ignore", "pipe", "pipe"] }, filter);
+    const said = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"] as const)
+      child[name]?.on("data", (chunk: Buffer) => {
+        said[name] = (said[name] + chunk.toString("utf8")).slice(0, maxChars);
+      });
+    const done = (error: string) => resolve({ output: said.stdout, error });
+    child.once("error", ({ message }) => done(message));
+    child.once("close", (code, signal) =>
+      done(code === 0 ? "" : said.stderr.trim() || `${file} ended with ${signal ?? code}`),
     );
   });
 
+/** `unfiltered`: why the filter of system calls does not work here, where the rest does. */
+type Findings = Tried & { found: string[]; unfiltered?: string };
+
 /**
  * Tries from the inside what should be impossible there; each finding is one word. It covers what the guards of
- * `bubblewrap.ts` are for, so that a missing or ineffective guard is found at the start.
+ * `bubblewrap.ts` are for, so that a missing or ineffective guard is found at the start. The filter of system calls is
+ * tried last and by itself: it would refuse some of this, too.
  */
-export const selfTest = async (sandbox: Sandbox, path: string): Promise<Tried & { found: string[] }> => {
+export const selfTest = async (sandbox: Sandbox, path: string): Promise<Findings> => {
   if (sandbox.wrap === undefined) return { ok: true, found: [] };
+  const tried = await tryInside(sandbox, path, true);
+  if (!tried.ok || sandbox.filter === undefined) return tried;
+  const filtered = await tryInside(sandbox, path, false);
+  return filtered.ok ? tried : { ...tried, unfiltered: filtered.why };
+};
+
+const tryInside = async (sandbox: Sandbox, path: string, unfiltered: boolean): Promise<Tried & { found: string[] }> => {
   const folder = mkdtempSync("/var/tmp/sortie-probe-");
   const secret = join(folder, "secret");
   const canary = randomUUID();
@@ -35,13 +59,16 @@ export const selfTest = async (sandbox: Sandbox, path: string): Promise<Tried & 
     for (const path of [tree, own]) mkdirSync(path);
     writeFileSync(secret, canary);
     const place: SandboxPlace = { tree, at: tree, under: () => [], over: () => [] };
-    const argv = sandbox.wrap({
+    const script = unfiltered ? probe(sandbox, secret, process.pid) : filterProbe;
+    const argv = sandbox.wrap?.({
       place,
       folder: own,
       cwd: tree,
-      command: () => ["-c", `cd '${tree}' || exit\n${probe(sandbox, secret, process.pid)}`],
+      unfiltered,
+      command: () => ["-c", `cd '${tree}' || exit\n${script}`],
     });
-    const { output, error } = await execute(argv, { PATH: path, LC_ALL: "C" });
+    const filter = unfiltered ? undefined : sandbox.filter;
+    const { output, error } = await execute(argv ?? [], { PATH: path, LC_ALL: "C" }, filter);
     const lines = output.trim().split("\n");
     if (lines.at(-1) !== "done") return { ok: false, why: error || "it ended early", found: [] };
     const found = lines.slice(0, -1);
@@ -50,6 +77,10 @@ export const selfTest = async (sandbox: Sandbox, path: string): Promise<Tried & 
     rmSync(folder, { recursive: true, force: true });
   }
 };
+
+/** A program, so that what starts one passes the filter, too. */
+const filterProbe = `while read -r name value; do case $name$value in Seccomp:[!2]*) echo system-calls ;; esac; done </proc/self/status
+cat /proc/self/comm >/dev/null && echo done`;
 
 const probe = ({ tier, network }: Sandbox, secret: string, service: number): string =>
   [
@@ -70,6 +101,7 @@ const probe = ({ tier, network }: Sandbox, secret: string, service: number): str
           `while read -r name value; do case $name$value in CapEff:*[1-9a-f]*|CapPrm:*[1-9a-f]*|CapBnd:*[1-9a-f]*|CapInh:*[1-9a-f]*) echo capabilities; break ;; esac; done </proc/self/status`,
           `while read -r name value; do case $name$value in NoNewPrivs:0) echo privileges ;; esac; done </proc/self/status`,
           `unshare --user true 2>/dev/null && echo no-more-users`,
+          `(: >/dev/.sortie-probe) 2>/dev/null && echo devices`,
           `(: >./writes) 2>/dev/null || echo tree-not-writable`,
           `(: >/tmp/writes) 2>/dev/null || echo tmp-not-writable`,
         ]

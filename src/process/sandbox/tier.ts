@@ -54,7 +54,11 @@ const tryBubblewrap = async (
     };
   const sandbox = bubblewrapSandbox(options, network, bwrap);
   const tried = await selfTest(sandbox, options.path);
-  if (tried.ok) return { sandbox };
+  if (tried.ok && tried.unfiltered === undefined) return { sandbox };
+  if (tried.ok) {
+    const unfiltered = oneLine(tried.unfiltered ?? "");
+    return { sandbox: { ...bubblewrapSandbox(options, network, bwrap, ["filter"]), unfiltered } };
+  }
   if (/namespace|uid map|setting up|Operation not permitted|No permissions|Permission denied/i.test(tried.why))
     return { why: `bwrap cannot make a sandbox here (${oneLine(tried.why)}). ${needUsers}` };
   return { why: `the self-test of bubblewrap failed (${oneLine(tried.why)}). Install bubblewrap 0.8 or newer again` };

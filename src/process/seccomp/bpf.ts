@@ -1,0 +1,109 @@
+import { type CallName, callNumbers, newestCall } from "./call.ts";
+import { type Condition, errors, type Rule } from "./profile.ts";
+
+/**
+ * Compiles a profile to the program that the kernel runs before every system call of a sandbox: classic BPF over
+ * `struct seccomp_data`, as `bwrap --seccomp` reads it. A call of another architecture than the service's, such as an
+ * i386 program's, ends its process. Calls that are newer than the profile, and those of x32, do not exist.
+ */
+
+/** AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64, with the column of each in `callNumbers`. */
+const architectures = {
+  x64: { audit: 0xc000_003e, column: 0 },
+  arm64: { audit: 0xc000_00b7, column: 1 },
+} as const;
+
+const allow = 0x7fff_0000;
+const killProcess = 0x8000_0000;
+const refuse = (answer: keyof typeof errors): number => 0x0005_0000 | errors[answer];
+
+/** `nr`, and the lower half of an argument, in the bytes of `struct seccomp_data` on a little-endian machine. */
+const callOffset = 0;
+const archOffset = 4;
+const argOffset = (arg: number): number => 16 + 8 * arg;
+
+const op = { load: 0x20, and: 0x54, equal: 0x15, above: 0x25, anyBit: 0x45, answer: 0x06 } as const;
+
+/** A jump: over so many instructions, or to the end of the conditions or of the rule. */
+type Target = number | "holds" | "fails";
+type Instruction = { code: number; k: number; yes?: Target; no?: Target };
+
+const ofCondition = (condition: Condition): Instruction[] => {
+  const load = { code: op.load, k: argOffset(condition.arg) };
+  if ("has" in condition) return [load, { code: op.anyBit, k: condition.has, yes: "holds", no: "fails" }];
+  const { mask } = condition;
+  const head = mask === undefined ? [load] : [load, { code: op.and, k: mask }];
+  const positive = "is" in condition;
+  const values = positive ? condition.is : condition.not;
+  return [
+    ...head,
+    ...values.map((k, at): Instruction => {
+      const last = at === values.length - 1;
+      return positive
+        ? { code: op.equal, k, yes: "holds", no: last ? "fails" : 0 }
+        : { code: op.equal, k, yes: "fails", no: last ? "holds" : 0 };
+    }),
+  ];
+};
+
+/** Ends with the rule's answer; falls through where a condition does not hold. */
+const ofRule = ({ answer, when = [] }: Rule): Instruction[] => {
+  const conditions = when.map(ofCondition);
+  const length = conditions.reduce((sum, each) => sum + each.length, 0);
+  let at = 0;
+  const placed = conditions.flatMap((instructions) => {
+    const end = at + instructions.length;
+    return instructions.map((instruction): Instruction => {
+      at += 1;
+      const over = (target: Target = 0) =>
+        target === "holds" ? end - at : target === "fails" ? length + 1 - at : target;
+      return { ...instruction, yes: over(instruction.yes), no: over(instruction.no) };
+    });
+  });
+  return [...placed, { code: op.answer, k: refuse(answer) }];
+};
+
+const encode = (program: readonly Instruction[]): Buffer => {
+  const bytes = Buffer.alloc(program.length * 8);
+  for (const [at, { code, k, yes = 0, no = 0 }] of program.entries()) {
+    if (typeof yes === "string" || typeof no === "string")
+      throw new Error(`Expected a jump of a number, got ${yes}, ${no}`);
+    bytes.writeUInt16LE(code, at * 8);
+    bytes.writeUInt8(yes, at * 8 + 2);
+    bytes.writeUInt8(no, at * 8 + 3);
+    bytes.writeUInt32LE(k, at * 8 + 4);
+  }
+  return bytes;
+};
+
+/** undefined: no profile for this architecture (as `process.arch` names it). */
+export const compileFilter = (rules: readonly Rule[], arch: string): Buffer | undefined => {
+  if (arch !== "x64" && arch !== "arm64") return undefined;
+  const { audit, column } = architectures[arch];
+  const numberOf = (call: CallName): number | null => callNumbers[call][column];
+  /** In the order of the calls' first rules. */
+  const byCall = new Map<number, Rule[]>();
+  for (const rule of rules)
+    for (const call of rule.calls) {
+      const number = numberOf(call);
+      if (number !== null) byCall.set(number, [...(byCall.get(number) ?? []), rule]);
+    }
+  return encode([
+    { code: op.load, k: archOffset },
+    { code: op.equal, k: audit, yes: 1, no: 0 },
+    { code: op.answer, k: killProcess },
+    { code: op.load, k: callOffset },
+    // A tracer sets -1 to skip a call; its own answer stands. x32 calls are above all others, too.
+    { code: op.above, k: newestCall, yes: 0, no: 3 },
+    { code: op.equal, k: 0xffff_ffff, yes: 0, no: 1 },
+    { code: op.answer, k: allow },
+    { code: op.answer, k: refuse("ENOSYS") },
+    ...[...byCall].flatMap(([number, own]) => {
+      const body = own.flatMap(ofRule);
+      const isPlain = own.some(({ when }) => when === undefined);
+      const block = isPlain ? body : [...body, { code: op.answer, k: allow }];
+      return [{ code: op.equal, k: number, yes: 0, no: block.length }, ...block];
+    }),
+    { code: op.answer, k: allow },
+  ]);
+};
