@@ -622,6 +622,29 @@ describe("doctor", () => {
     expect(existsSync(join(scratch.path, "new"))).toBe(false);
   });
 
+  test("a kernel that takes no filter of system calls is said; with one it says that they are filtered", async () => {
+    const args = ["doctor", "--port", "0", "--data-dir", join(scratch.path, "new")];
+    const here = await launch(args).ended;
+    if (!lineWith(here.out, "Sandbox").includes("tier 1")) return;
+    expect(lineWith(here.out, "Sandbox")).toMatch(
+      /ok +Sandbox +bubblewrap, tier 1, network off, system calls filtered$/,
+    );
+    const folder = join(scratch.path, "unfiltered");
+    mkdirSync(folder);
+    const refuse =
+      'for each; do if [ "$each" = --seccomp ]; then echo "bwrap: prctl(PR_SET_SECCOMP): no" >&2; exit 1; fi; done';
+    const real = (env.PATH ?? "")
+      .split(":")
+      .map((each) => join(each, "bwrap"))
+      .find((file) => existsSync(file));
+    writeFileSync(join(folder, "bwrap"), `#!/bin/bash\n${refuse}\nexec ${real} "$@"\n`, { mode: 0o755 });
+    const { code, out } = await launch(args, { extra: { PATH: `${folder}:${env.PATH}` } }).ended;
+    expect(code, out).toBe(0);
+    expect(out).toMatch(
+      /note +Sandbox +bubblewrap, tier 1, network off\n +System calls are not filtered: bwrap: prctl\(PR_SET_SECCOMP\): no\. Run a kernel/,
+    );
+  });
+
   test("a clock behind what is on record, or beside the database's, is bad", () => {
     const now = new Date("2026-01-01T00:00:00Z");
     const state = (ahead: number, both: boolean) =>
