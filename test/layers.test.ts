@@ -29,6 +29,7 @@ const others: Record<string, readonly string[]> = {
 const exceptions: Record<string, readonly string[]> = {
   "cli/main.ts": ["config"],
   "cli/serve.ts": ["config", "log", "service"],
+  "cli/systemd.ts": ["log"],
   "cli/demo": ["config", "log", "service"],
   "cli/doctor": ["config", "log", "model", "service"],
   "cli/model.ts": ["config", "log", "model"],
@@ -61,7 +62,7 @@ const orders: Record<string, string> = {
   http: "response guard request stream handler page mcp router openapi metrics app listen",
   config: "file config caller",
   service: "machine secret service",
-  cli: "terminal connection resolve-id context verify task mission webhook squad model heap serve demo doctor completion main",
+  cli: "terminal connection resolve-id context verify task mission webhook squad model heap systemd serve demo doctor completion main",
   "web/src":
     "api format settings search live component project home shell task mission squad webhook service router main",
 };

@@ -2,6 +2,7 @@ import { type Flags, isLoopback, loadConfig } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { createService, type Service } from "../service/service.ts";
 import { boundHeap } from "./heap.ts";
+import { createServiceManager } from "./systemd.ts";
 import { openInDesktop } from "./terminal/open.ts";
 import type { Screen } from "./terminal/screen.ts";
 
@@ -11,13 +12,16 @@ const stopMs = 10_000;
 /** `sortie serve`: runs the service in this process. Resolves once it listens; signals end the process. */
 export const serve = async (flags: Flags, screen: Screen, self: string, open: boolean): Promise<void> => {
   const config = loadConfig({ startedIn: process.cwd(), ...flags });
-  const service = await createService(config, createLog(config.logLevel));
+  const log = createLog(config.logLevel);
+  const service = await createService(config, log);
   boundHeap();
+  const manager = createServiceManager(config.env, log);
   // Installed before the address is printed, because whoever reads it may stop the service at once.
   let stopping = false;
   const stop = (): void => {
     if (stopping) process.exit(1);
     stopping = true;
+    manager.stopping();
     setTimeout(() => process.exit(1), stopMs).unref();
     void service.close().then(
       () => process.exit(0),
@@ -35,6 +39,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
   process.on("unhandledRejection", (error) => service.unhandled(error));
   process.on("SIGINT", stop);
   process.on("SIGTERM", stop);
+  manager.ready(`listening on ${service.url}`);
 
   if (config.env["npm_lifecycle_event"] !== undefined) endWithParent(stop);
 

@@ -41,9 +41,18 @@ test.runIf(verifies)("the unit is one that systemd reads without a word", () => 
   expect(verify(unit)).toBe("");
   expect(verify(unit.replace("KillMode=mixed", "KillMode=mixd"))).toContain("kill mode");
   // What bounds the commands together, and what they may not leave behind.
-  for (const setting of ["MemoryMax=75%", "TasksMax=16384", "RestrictSUIDSGID=yes", "KeyringMode=private"]) {
+  for (const setting of [
+    "MemoryMax=75%",
+    "TasksMax=16384",
+    "RestrictSUIDSGID=yes",
+    "KeyringMode=private",
+    "Type=notify",
+    "NotifyAccess=all",
+    "WatchdogSec=60",
+    "WatchdogSignal=SIGKILL",
+  ]) {
     expect(unit.split("\n")).toContain(setting);
-    expect(verify(unit.replace(setting, setting.replace(/=.*/, "=perhaps")))).not.toBe("");
+    expect(verify(unit.replace(`\n${setting}\n`, `\n${setting.replace(/=.*/, "=perhaps")}\n`))).not.toBe("");
   }
   // What bubblewrap needs is not taken away.
   expect(unit).not.toMatch(/^(RestrictNamespaces|ProtectKernelTunables|ProtectKernelLogs|ProtectProc|PrivateUsers)=/m);

@@ -1,0 +1,61 @@
+import { spawn } from "node:child_process";
+import type { Log } from "../log.ts";
+
+/**
+ * Tells systemd how the service stands (sd_notify(3)), where it is run by a unit with `Type=notify`. Node has no datagram
+ * sockets of Unix, so each message is sent by `systemd-notify`, a program of systemd's own.
+ */
+
+export interface ServiceManager {
+  /** The service listens. From here on the watchdog is answered, by a timer of this loop: one that is stuck is not. */
+  ready(status: string): void;
+  stopping(): void;
+}
+
+export const createServiceManager = (env: Readonly<Record<string, string | undefined>>, log: Log): ServiceManager => {
+  const { NOTIFY_SOCKET: socket, PATH: path = "/usr/bin:/bin" } = env;
+  /** Whether a message is under way: systemd confirms each, and may itself be slow. */
+  let sending = false;
+
+  const send = (...state: string[]): void => {
+    if (socket === undefined) return;
+    sending = true;
+    const child = spawn("systemd-notify", ["--", ...state], {
+      env: { PATH: path, NOTIFY_SOCKET: socket },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    let said = "";
+    child.stderr.on("data", (chunk: Buffer) => (said = (said + chunk.toString("utf8")).slice(0, 1000)));
+    const failed = (why: string) =>
+      log.warn(
+        { state: state[0], why },
+        "systemd was not told: install systemd-notify, or take Type=notify and WatchdogSec= out of the unit",
+      );
+    child.once("error", ({ message }) => {
+      sending = false;
+      failed(message);
+    });
+    child.once("close", (code) => {
+      sending = false;
+      if (code !== 0 && code !== null) failed(said.trim() || `it ended with ${code}`);
+    });
+  };
+
+  return {
+    ready(status) {
+      send("READY=1", `STATUS=${status}`);
+      const interval = watchdogMs(env);
+      if (socket === undefined || interval === undefined) return;
+      setInterval(() => {
+        if (!sending) send("WATCHDOG=1");
+      }, interval / 2).unref();
+    },
+    stopping: () => send("STOPPING=1"),
+  };
+};
+
+/** Milliseconds within which systemd wants to hear from this process; undefined: it does not watch it. */
+const watchdogMs = ({ WATCHDOG_USEC: interval, WATCHDOG_PID: pid }: Record<string, string | undefined>) => {
+  if (interval === undefined || !/^[1-9]\d{0,14}$/.test(interval)) return undefined;
+  return pid === undefined || Number(pid) === process.pid ? Number(interval) / 1000 : undefined;
+};
