@@ -2,10 +2,11 @@
 // and `npm run check`, on whatever Node the machine has (>= 18), so it needs no dependency. Fast when nothing is missing.
 //   node scripts/setup.mjs [--no-build]
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isCurrent } from "./build.mjs";
+import { shrinkwrap } from "./shrinkwrap.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -69,6 +70,8 @@ const npm = (what, args) => {
 };
 
 const install = async () => {
+  // Left by a packing that was interrupted, it would be taken for the lockfile.
+  rmSync(shrinkwrap, { force: true });
   const refusal = await npm("installing the dependencies", ["ci"]);
   if (refusal === undefined) return true;
   // npm 11.10-11.19 refuses `ci` where the registry lacks an optional package of another platform; `install` accepts

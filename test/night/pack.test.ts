@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { blocksOf, page } from "../service/document/manual.ts";
 import { makeProject, temporary } from "../harness/project.ts";
-import { folderOn, install, pack, registryAnswers, serve, type Shell } from "./packed.ts";
+import { folderOn, install, pack, registryAnswers, registryWith, serve, type Shell } from "./packed.ts";
 
 /**
  * What `npm pack` makes, installed into an empty folder as a user does it, on every Node that it promises: the demo, the
@@ -45,6 +45,7 @@ describe.skipIf(!registryAnswers).each(["22", "24", "26"])("on Node %s", (node) 
       "dist",
       "docs",
       "examples",
+      "npm-shrinkwrap.json",
       "package.json",
       "schemas",
       "squads",
@@ -123,5 +124,36 @@ describe.skipIf(!registryAnswers)("on a Node that is too old", () => {
     // The client asks for nothing that Node 20 lacks.
     const client = await shell.run("node", ["-e", 'import("sortie/client").then((m) => console.log(Object.keys(m)))']);
     expect(client.out).toBe("[ 'createServiceClient' ]\n");
+  });
+});
+
+describe.skipIf(!registryAnswers)("from a registry", () => {
+  /** Names and versions of what lies in a folder of packages, but those of one platform. */
+  const versionsIn = (folder: string): string[] =>
+    readdirSync(folder)
+      .flatMap((name) =>
+        name.startsWith("@") ? readdirSync(join(folder, name)).map((inner) => `${name}/${inner}`) : name,
+      )
+      .flatMap((name) => {
+        if (name.startsWith(".")) return [];
+        const { version, os } = JSON.parse(readFileSync(join(folder, name, "package.json"), "utf8")) as Entry;
+        return os === undefined ? [`${name} ${version}`] : [];
+      })
+      .toSorted();
+  type Entry = { version: string; dev?: true; os?: string[] };
+
+  test("what it needs is installed in the versions of the lockfile, and nothing else", {
+    timeout: 300_000,
+  }, async () => {
+    const { packages } = JSON.parse(page("package-lock.json")) as { packages: Record<string, Entry> };
+    const wanted = Object.entries(packages).flatMap(([path, { version, dev, os }]) =>
+      path === "" || dev === true || os !== undefined ? [] : [`${path.slice("node_modules/".length)} ${version}`],
+    );
+    const shell = await folderOn(join(root.path), "24", "registry");
+    await using registry = await registryWith(archive);
+    await install(shell, "sortie", "--registry", registry.url);
+    expect(versionsIn(join(shell.cwd, "node_modules/sortie/node_modules"))).toEqual(wanted.toSorted());
+    expect(versionsIn(join(shell.cwd, "node_modules"))).toEqual([`sortie ${version}`]);
+    expect((await shell.run("npx", ["sortie", "--version"])).out.split("\n")[0]).toBe(version);
   });
 });

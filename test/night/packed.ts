@@ -1,5 +1,8 @@
 import { execFile, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { until } from "../harness/project.ts";
@@ -51,8 +54,8 @@ export const pack = async (into: string): Promise<string> => {
 };
 
 /** A folder for somebody's project, with this Node first on its `PATH`. */
-export const folderOn = async (root: string, node: string): Promise<Shell> => {
-  const [tools, folder] = [join(root, `node-${node}`), join(root, `empty-${node}`)];
+export const folderOn = async (root: string, node: string, name = node): Promise<Shell> => {
+  const [tools, folder] = [join(root, `node-${name}`), join(root, `empty-${name}`)];
   for (const path of [tools, folder]) mkdirSync(path);
   writeFileSync(join(tools, "package.json"), '{ "private": true, "allowScripts": { "node": true } }');
   await must(shellIn(tools, join(process.execPath, "..")), "npm", [...quiet, `node@${node}`]);
@@ -88,6 +91,39 @@ export const serve = async (
     async [Symbol.asyncDispose]() {
       service.kill("SIGTERM");
       expect(await ended, said).toBe(0);
+    },
+  };
+};
+
+/**
+ * A registry that has the archive, and sends whoever asks for anything else to the one in use. Like npm's own it says
+ * beforehand whether a package brings its shrinkwrap: out of a file npm would not look for it.
+ */
+export const registryWith = async (archive: string): Promise<AsyncDisposable & { url: string }> => {
+  const { out } = await shellIn(home, join(process.execPath, "..")).run("npm", ["config", "get", "registry"]);
+  const others = (/^https?:\S+$/m.exec(out)?.[0] ?? "https://registry.npmjs.org").replace(/\/$/, "");
+  const bytes = readFileSync(archive);
+  const unpacked = (name: string) => spawnSync("tar", ["xOzf", archive, `package/${name}`], { encoding: "utf8" });
+  const manifest = JSON.parse(unpacked("package.json").stdout) as { name: string; version: string };
+  const { name, version } = manifest;
+  const server = createServer((request, response) => {
+    const dist = {
+      tarball: `${url}/${name}.tgz`,
+      integrity: `sha512-${createHash("sha512").update(bytes).digest("base64")}`,
+    };
+    const one = { ...manifest, dist, _hasShrinkwrap: unpacked("npm-shrinkwrap.json").status === 0 };
+    if (request.url === `/${name}`)
+      response.end(JSON.stringify({ name, "dist-tags": { latest: version }, versions: { [version]: one } }));
+    else if (request.url === `/${name}.tgz`) response.end(bytes);
+    else response.writeHead(307, { location: `${others}${request.url}` }).end();
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((done) => server.close(done));
     },
   };
 };

@@ -117,7 +117,7 @@ test.runIf(there)(
     await expect.poll(() => seen().length, { timeout: 10_000 }).toBeGreaterThan(before + 2);
     const gaps = seen().map(({ at }, index, all) => at - (all[index - 1]?.at ?? at));
     expect(Math.max(...gaps)).toBeGreaterThan(1300);
-  
+
     const others = texts().filter((text) => text === "READY=1").length;
     start(node, { ...env, WATCHDOG_PID: "1" }, folder.path);
     await expect.poll(() => texts().filter((text) => text === "READY=1").length, { timeout: 20_000 }).toBe(others + 1);

@@ -10,8 +10,8 @@ import { page } from "./manual.ts";
 const manifest = JSON.parse(page("package.json")) as { files: string[]; engines: { node: string } };
 const dockerfile = page("deploy/Dockerfile");
 
-/** Without what is left out of them. */
-const packed = manifest.files.filter((name) => !name.startsWith("!"));
+/** Without what is left out of them, and what npm alone reads: the image is made of the lockfile. */
+const packed = manifest.files.filter((name) => !name.startsWith("!") && name !== "npm-shrinkwrap.json");
 
 test("the image gets what the package has, and nothing of it is kept from the build", () => {
   const [, moved = ""] = /&& mv (.+) \/app\//.exec(dockerfile) ?? [];
