@@ -23,7 +23,19 @@ test("the image gets what the package has, and nothing of it is kept from the bu
   const needed = [...packed, "package.json", "package-lock.json", "src", "web", "scripts", "tsconfig.build.json"];
   expect(ignored.filter((name) => needed.includes(name) && !made.includes(name))).toEqual([]);
   expect(ignored).toEqual(expect.arrayContaining(made));
-  for (const [, version] of dockerfile.matchAll(/^FROM node:(\d+)/gm)) expect(version).toBe("24");
+});
+
+test("the image stands on one base, which is Node 24 and named by digest", () => {
+  expect([...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, base]) => base)).toEqual(["${NODE_IMAGE}", "${NODE_IMAGE}"]);
+  expect(dockerfile).toMatch(/^ARG NODE_IMAGE=node:24\.\d+\.\d+-bookworm-slim@sha256:[0-9a-f]{64}$/m);
+  // What looks at the base that somebody named, run here: our own Node passes, an older one would not.
+  const [, script = ""] = /^RUN node -e '(.+)'$/m.exec(dockerfile) ?? [];
+  const run = (version: string) =>
+    spawnSync(process.execPath, ["-e", script.replaceAll("process.version", JSON.stringify(version))], {
+      encoding: "utf8",
+    });
+  expect(run("v24.21.0").status).toBe(0);
+  expect(run("v22.18.0").stderr).toContain("Expected Node 24 in NODE_IMAGE, got v22.18.0.");
 });
 
 const verifies = spawnSync("systemd-analyze", ["--version"]).status === 0;
