@@ -131,8 +131,8 @@ export const restrictFiles = (turn: AgentSession, workspace: Workspace, tool: To
   return { ...workspace, files: guarded(workspace.files, turn.rules, tool.name, named) };
 };
 
-const isAboutFiles = ({ decision, origin, rule }: PermissionRules[number]): boolean =>
-  origin !== "default" && decision !== "allow" && rule.name !== "shell" && rule.name !== "git" && rule.name !== "ask";
+const isAboutFiles = ({ decision, rule }: PermissionRules[number]): boolean =>
+  decision !== "allow" && rule.name !== "shell" && rule.name !== "git" && rule.name !== "ask";
 
 const guarded = (files: Files, rules: PermissionRules, tool: string, named: ReadonlySet<string>): Files => {
   const nameOf = (path: string) =>
@@ -156,13 +156,18 @@ const guarded = (files: Files, rules: PermissionRules, tool: string, named: Read
         `Expected a file that may be ${kind === "read" ? "read" : "changed"}, got "${name}" (rule ${rule})`,
       );
   };
+  // The defaults are about writing alone; a search then need not ask for each file.
+  const reads = rules.some((one) => isAboutFiles(one) && one.rule.name !== "write");
   return {
     ...files,
-    mayRead: (path) => files.mayRead(path) && against("read", nameOf(path)) === undefined,
-    async read(path, maxBytes) {
-      check("read", path);
-      return files.read(path, maxBytes);
-    },
+    ...(reads && {
+      mayRead: (path) => files.mayRead(path) && against("read", nameOf(path)) === undefined,
+      async read(path, maxBytes) {
+        check("read", path);
+        return files.read(path, maxBytes);
+      },
+    }),
+    mayWrite: (path) => files.mayWrite(path) && against("write", nameOf(path)) === undefined,
     async write(path, bytes, options) {
       check("write", path);
       return files.write(path, bytes, options);

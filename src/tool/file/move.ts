@@ -94,6 +94,8 @@ export const remove = async (workspace: Workspace, texts: readonly string[]): Pr
     if ("refused" in found) return failed(`${found.refused} Nothing was removed.`);
     below.push(...found);
   }
+  const kept = below.find((path) => !files.mayWrite(path));
+  if (kept !== undefined) return failed(`Expected files that may be changed, got ${shown(kept)}; nothing was removed.`);
   for (const path of new Set(below)) await removeOne(files, path);
   for (const path of paths) await removeFolders(files, path);
   if (git !== undefined)

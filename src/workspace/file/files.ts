@@ -34,6 +34,8 @@ export interface Files {
   inside: (path: string) => string;
   /** Whether the name may be read. For callers that know a file's content without opening it. */
   mayRead(path: string): boolean;
+  /** Whether the name may be written or removed, for callers that change several files or none. */
+  mayWrite(path: string): boolean;
   read(path: string, maxBytes: number): Promise<{ bytes: Buffer; executable: boolean }>;
   /** Creates missing folders; replaces atomically; keeps the mode of an existing file. */
   write(path: string, bytes: string | Uint8Array, options?: { executable?: boolean }): Promise<{ created: boolean }>;
@@ -274,5 +276,6 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
     below([]);
   };
 
-  return { root: real, inside, mayRead: (path) => !isProtected(inside(path)), read, write, remove, list, tidy };
+  const isOpen = (path: string) => !isProtected(inside(path));
+  return { root: real, inside, mayRead: isOpen, mayWrite: isOpen, read, write, remove, list, tidy };
 };

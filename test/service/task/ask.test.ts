@@ -483,6 +483,40 @@ describe.each(stores)("on %s", (name, env) => {
     });
   });
 
+  once("the default rules", () => {
+    test("hold file by file where no other rule is about files: nothing of .sortie goes or comes with its folder", async () => {
+      const files = {
+        ".sortie/permissions.jsonc": '{ "deny": ["shell(git push)"] }',
+        ".sortie/squads/own/squad.json": "{}",
+        ".sortie/zz.txt": "z\n",
+        "planted/permissions.jsonc": "{}",
+        "planted/squads/evil/squad.json": "{}",
+        "free/a.txt": "a\n",
+      };
+      const directory = project(files);
+      const client = clientFor(directory);
+      const git_ = (input: object) => ({ calls: [{ tool: "git", input }] });
+      const taskID = await scripted(client, [
+        git_({ action: "mv", from: ".sortie", to: "away" }),
+        git_({ action: "rm", paths: ["free/a.txt", ".sortie"] }),
+        git_({ action: "mv", from: "planted", to: ".SORTIE" }),
+        // Control: what no rule is about.
+        git_({ action: "mv", from: "free", to: "moved" }),
+      ]);
+      expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+      const ends = dataOf(await eventsOf(taskID), "tool.finished").map(({ outcome, output }) => [outcome, output]);
+      expect(ends.slice(0, 4)).toEqual([
+        ["error", expect.stringMatching(/permissions\.jsonc" \(rule write\(\/\.sortie\/permissions\.jsonc\)\)/)],
+        ["error", expect.stringMatching(/^Expected files that may be changed, got .*nothing was removed\.$/)],
+        ["error", expect.stringMatching(/rule write\(\/\.sortie\//)],
+        ["ok", expect.stringContaining("Moved")],
+      ]);
+      expect(git(directory, "ls-files").split("\n")).toEqual(
+        [...Object.keys(files).filter((path) => path !== "free/a.txt"), "moved/a.txt"].toSorted(),
+      );
+    });
+  });
+
   once("a project's own rules", () => {
     const file = ".sortie/permissions.jsonc";
 
