@@ -3,6 +3,8 @@ import { parseShell } from "../../src/domain/permission/shell-command.ts";
 import {
   compileRules,
   decide,
+  forbiddenWrite,
+  forbidsWrites,
   parseRule,
   protectedBy,
   type RuleTexts,
@@ -234,4 +236,35 @@ test("rules that are none are told apart, with what was expected", () => {
     expect([text, parseRule(text, names)]).toEqual([text, { problem: expect.stringMatching(/^Expected .*got/s) }]);
   for (const text of ["shell", "shell(cd ../x)", "write(a (b).txt)", "read(**)"])
     expect([text, parseRule(text, names)]).toEqual([text, expect.objectContaining({ text })]);
+});
+
+describe("what may not land, whatever wrote it", () => {
+  const found = (given: Partial<RuleTexts>, name: string, project: { deny: string[]; ask: string[] } | null = null) => {
+    const rules = compileRules({ ...none, ...given }, project);
+    const verdict = forbiddenWrite(rules, name);
+    if (verdict !== undefined) expect(forbidsWrites(rules)).toBe(true);
+    return verdict === undefined ? "free" : `${verdict.rule} of ${verdict.origin}`;
+  };
+
+  test("is what the operator or the project denies to write, in any case of letters", () => {
+    const given = { deny: ["write(migrations/)", "write(/a/**/*.sql)"], allow: ["write(migrations/ok.sql)"] };
+    expect(found(given, "migrations/1.sql")).toBe("write(migrations/) of operator");
+    expect(found(given, "x/Migrations/1.SQL")).toBe("write(migrations/) of operator");
+    expect(found(given, "../elsewhere/migrations/1.sql")).toBe("write(migrations/) of operator");
+    // Deny beats allow here, too.
+    expect(found(given, "migrations/ok.sql")).toBe("write(migrations/) of operator");
+    expect(found(given, "a/b/c.sql")).toBe("write(/a/**/*.sql) of operator");
+    expect(found(given, "b/a/c.sql")).toBe("free");
+    expect(found({}, "lock.json", { deny: ["write(lock.json)"], ask: [] })).toBe("write(lock.json) of project");
+    expect(found({ deny: ["write"] }, "anything")).toBe("write of operator");
+  });
+
+  test("is not what is asked about, read, denied to single tools, or kept by the defaults", () => {
+    const given = { deny: ["read(a)", "edit(a)", "shell(rm a)", "git(rm a)"], ask: ["write(a)"] };
+    expect(found(given, "a")).toBe("free");
+    expect(forbidsWrites(compileRules({ ...none, ...given }, null))).toBe(false);
+    for (const name of [".env", "server.key", ".sortie/permissions.jsonc"]) expect(found({}, name)).toBe("free");
+    // Control: the tools are kept from them.
+    expect(verdict({}, "write", path(".env"))).toBe("deny by default");
+  });
 });

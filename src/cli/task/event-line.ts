@@ -144,6 +144,13 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         if (files === 0) return "Nothing changed in the project";
         return `Changed ${files} ${files === 1 ? "file" : "files"}, +${insertions} -${deletions}`;
       }
+      case "change.denied":
+        return yellow(
+          `The change does not land: ${event.data.files
+            .slice(0, 5)
+            .map(({ path, rule }) => `${line(path, 120)} (${line(rule, 80)})`)
+            .join(", ")}`,
+        );
       case "checks.found":
         for (const check of event.data.checks) checks.set(check.id, check);
         return dim("The project's own checks run; they decide nothing");

@@ -1870,6 +1870,35 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'change.denied';
+    data: {
+        commit: string;
+        tree: string;
+        files: Array<{
+            /**
+             * Relative to the project; its first 400 characters
+             */
+            path: string;
+            rule: string;
+            origin: 'operator' | 'project';
+        }>;
+        /**
+         * How many further files there are, beyond the first 100
+         */
+        more: number;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'checks.found';
     data: {
         checks: Array<CheckSpec>;

@@ -100,6 +100,24 @@ export const protectedBy = (operator: RuleTexts): ((path: string) => boolean) =>
   return (path) => isSecret(path) && isRefused("read", path) && isRefused("write", path);
 };
 
+/** Whether `forbiddenWrite` can forbid anything at all. */
+export const forbidsWrites = (rules: PermissionRules): boolean => rules.some(isOwnDeny);
+
+/**
+ * The rule by which a changed file must not land, whatever changed it: a `deny write(…)` of the operator or the
+ * project. Rules about single tools are about calls, and the service's defaults about how agents write.
+ */
+export const forbiddenWrite = (
+  rules: PermissionRules,
+  path: string,
+): { rule: string; origin: RuleSource } | undefined => {
+  const verdict = decide(rules.filter(isOwnDeny), { tool: "write", subjects: [{ kind: "write", path }] });
+  return verdict.rule === null || verdict.origin === "default" ? undefined : verdict;
+};
+
+const isOwnDeny = ({ decision, origin, rule }: Ranked): boolean =>
+  decision === "deny" && origin !== "default" && rule.name === "write";
+
 const strictness = { deny: 2, ask: 1, allow: 0 };
 
 export const decide = (rules: PermissionRules, { tool, subjects }: PermissionRequest): PermissionVerdict => {

@@ -68,6 +68,8 @@ export type TaskState = StreamState & {
   edits: number;
   /** The commit of the Task's tree on its base; null before the first one, or while it equals the base. */
   tree: EventData["tree.committed"] | null;
+  /** Why the newest commit of the Task's tree must not land. */
+  denied: EventData["change.denied"] | null;
   /** Results by check id: on the base tree, and on the work. */
   baseline: Record<string, CheckRun>;
   results: Record<string, CheckRun & { edits: number }>;

@@ -7,6 +7,9 @@ import { rootOf } from "../state/stream.ts";
 
 /** Attempts at a Task: what a message resets, and which warnings remain. */
 
+/** Whose messages count as a round: what stands against the work as it is. */
+const refusals: ReadonlySet<string> = new Set(["checks", "review", "permissions"]);
+
 /**
  * The fold after a message. It is read with the next request; a queued one once the agent has finished. A message to a
  * settled Task begins a new attempt; after a landing that starts from a new base.
@@ -17,7 +20,7 @@ export const afterMessage = (state: TaskState, event: Recorded & { type: "messag
       ? { queued: true }
       : {
           input: event.version,
-          round: event.data.source === "checks" || event.data.source === "review" ? state.round + 1 : state.round,
+          round: refusals.has(event.data.source) ? state.round + 1 : state.round,
         }
     : {
         ...withModel(state, rootOf(state), state.wanted),
@@ -33,6 +36,8 @@ export const afterMessage = (state: TaskState, event: Recorded & { type: "messag
         error: null,
         errorInfo: null,
         tampered: null,
+        // The rules may have changed meanwhile: the tree is held against them once more.
+        ...(state.denied === null ? {} : { denied: null, touched: true }),
         installing: null,
         // The cause of a failed setup may be fixed by now; it runs again, as after a crash.
         setup: state.setup?.finished?.state === "failed" ? { ...state.setup, finished: null } : state.setup,
@@ -82,6 +87,7 @@ const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
 /** After a landing, the next attempt starts in a new workspace on a new base. */
 export const newAttempt = {
   tree: null,
+  denied: null,
   touched: false,
   results: {},
   landed: null,

@@ -59,6 +59,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     touched: false,
     edits: 0,
     tree: null,
+    denied: null,
     baseline: {},
     results: {},
     running: [],

@@ -172,11 +172,13 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     }
     case "tree.committed": {
       const { commit, tree, files, insertions, deletions } = event.data;
-      const after = { ...state, tree: event.data, touched: false };
+      const after = { ...state, tree: event.data, denied: null, touched: false };
       const summary = `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}`;
       const change = { id: commit, kind: "change" as const, summary, sessionID: null, commit, tree, at: event.at };
       return files === 0 ? after : { ...after, ...addEvidence(after, change) };
     }
+    case "change.denied":
+      return { ...state, denied: event.data };
     case "checks.found":
       return { ...state, ownChecks: event.data.checks };
     case "check.started":

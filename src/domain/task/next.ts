@@ -53,6 +53,11 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
 
   if (state.workspace?.kind === "worktree" && state.touched) return { kind: "commit" };
 
+  if (state.denied !== null)
+    return rules.retries && state.round < rules.checkRounds
+      ? { kind: "refuse" }
+      : { kind: "settle", end: { lifecycleStatus: "failed", failure: changeDenied(state, state.denied) } };
+
   const run = state.checks.filter(isRun);
   const due = run.filter((check) => isDue(state, check));
   if (due.length > 0) return { kind: "check", checks: due };
@@ -96,6 +101,17 @@ const produce = ({ staged, installed, production }: TaskState): Step => {
         remedy: "Send a message that says what the squad is to be.",
       },
     },
+  };
+};
+
+const changeDenied = ({ workspace }: TaskState, { files, more }: EventData["change.denied"]): TurnFailure => {
+  const named = files.slice(0, 10).map(({ path, rule }) => `${path} (${rule})`);
+  const rest = files.length - named.length + more;
+  return {
+    code: "change_denied",
+    message: `The work changes files that a rule forbids to change: ${named.join(", ")}${rest === 0 ? "" : ` and ${rest} more`}. Nothing landed.`,
+    retryable: false,
+    remedy: `Send a message that says how to go on without them, or change the rule first${workspace?.branch ? `; the work is on ${workspace.branch}` : ""}.`,
   };
 };
 

@@ -24,6 +24,8 @@ export type Step =
   | { kind: "wait" }
   /** Commit the tree on disk to the Task's branch. */
   | { kind: "commit" }
+  /** Return a change of files that a rule forbids to change to the agent. */
+  | { kind: "refuse" }
   | { kind: "check"; checks: RunCheck[] }
   /** The request names no checks: run those detected in the project once. They decide nothing. */
   | { kind: "propose"; checks: CheckSpec[] }

@@ -94,6 +94,11 @@ export const describeEvent = (event: Recorded): string => {
     case "tree.committed":
       if (event.data.files === 0) return "Nothing changed";
       return `${event.data.files} ${event.data.files === 1 ? "file" : "files"} changed, +${event.data.insertions} −${event.data.deletions}`;
+    case "change.denied":
+      return `The change does not land: ${event.data.files
+        .slice(0, 5)
+        .map(({ path, rule }) => `${path} (${rule})`)
+        .join(", ")}`;
     case "checks.found":
       return `The project's own checks: ${event.data.checks.map(({ name }) => name).join(", ")}`;
     case "check.started":

@@ -81,6 +81,19 @@ export const workEvents = {
     /** Entries left out because they cannot be committed, with the reason. */
     omitted: z.array(omission),
   }),
+  /** The commit changes files that a `deny write(…)` rule forbids to change: it does not land. */
+  "change.denied": z.object({
+    commit: gitID,
+    tree: gitID,
+    files: z.array(
+      z.object({
+        path: z.string().describe("Relative to the project; its first 400 characters"),
+        rule: z.string(),
+        origin: z.enum(["operator", "project"]),
+      }),
+    ),
+    more: z.number().describe("How many further files there are, beyond the first 100"),
+  }),
   /** The project's own commands, for a request that names no checks. Their results are reported and decide nothing. */
   "checks.found": z.object({ checks: z.array(checkSpec) }),
   "check.started": z.object({

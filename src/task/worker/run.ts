@@ -13,6 +13,7 @@ import { install } from "../step/install.ts";
 import { land } from "../step/land.ts";
 import { openRun } from "./open.ts";
 import type { Run, RunDeps } from "../run.ts";
+import { refuse } from "../step/refuse.ts";
 import { reopenWorkspace } from "../workspace/open.ts";
 import { accept, review, revise } from "../step/review.ts";
 import { failNow, settle } from "../step/settle.ts";
@@ -69,6 +70,9 @@ const move = async (run: Run): Promise<void> => {
         return;
       case "commit":
         await commitTree(run);
+        break;
+      case "refuse":
+        await refuse(run);
         break;
       case "check":
         await check(run, step.checks);

@@ -2,9 +2,11 @@ import { lastWordOf } from "../../domain/conversation/message.ts";
 import { titleOf } from "../../domain/task/title.ts";
 import type { LongText } from "../../protocol/text.ts";
 import type { Run } from "../run.ts";
+import { deniedIn } from "./denied.ts";
 
 /**
- * Commits the tree on disk to the Task's branch and records it. When it equals the base, the base itself is recorded.
+ * Commits the tree on disk to the Task's branch and records it, with what of it a rule forbids to change. When it equals
+ * the base, the base itself is recorded.
  */
 export const commitTree = async (run: Run): Promise<void> => {
   const workspace = await run.workspace();
@@ -23,7 +25,8 @@ export const commitTree = async (run: Run): Promise<void> => {
     deletions: 0,
     omitted: [],
   };
-  await run.record([{ type: "tree.committed", data: commit ?? unchanged }]);
+  const denied = commit === undefined ? [] : await deniedIn(run, workspace, commit);
+  await run.record([{ type: "tree.committed", data: commit ?? unchanged }, ...denied]);
 };
 
 /**

@@ -107,6 +107,7 @@ const toneOf = (frame: Frame): Tone | undefined => {
     case "task.deferred":
     case "model.switched":
     case "budget.warned":
+    case "change.denied":
     case "landing.conflicted":
     case "landing.withdrawn":
     case "cancel.requested":

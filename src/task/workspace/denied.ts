@@ -1,0 +1,34 @@
+import { relative } from "node:path";
+import type { DomainEvent } from "../../domain/event.ts";
+import { compileRules, forbiddenWrite, forbidsWrites } from "../../domain/permission/rule.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { Commit } from "../../workspace/object/commit.ts";
+import { changesOf } from "../../workspace/object/tree-change.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import type { Run } from "../run.ts";
+
+/** Holds a Task's change against the permission rules, whatever tool, move or command made it. */
+
+const maxFiles = 100;
+const maxPath = 400;
+
+type Denied = EventData["change.denied"]["files"][number];
+
+/** The fact that the commit changes files that a rule forbids to change; no event where it does not. */
+export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: Commit): Promise<DomainEvent[]> => {
+  const rules = compileRules(run.permissions, run.state().projectRules);
+  if (git === undefined || !forbidsWrites(rules)) return [];
+  const { worktree, root } = prepared;
+  const denied = (await changesOf(git, commit.parent, commit.commit)).flatMap(({ path: inRepository }): Denied[] => {
+    // Rules are about paths in the project, which may be a folder of the repository.
+    const path = worktree === null ? inRepository : relative(root, `${worktree}/${inRepository}`);
+    const found = forbiddenWrite(rules, path);
+    return found === undefined || found.origin === "default"
+      ? []
+      : [{ path: path.slice(0, maxPath), rule: found.rule, origin: found.origin }];
+  });
+  if (denied.length === 0) return [];
+  const files = denied.slice(0, maxFiles);
+  const { commit: id, tree } = commit;
+  return [{ type: "change.denied", data: { commit: id, tree, files, more: denied.length - files.length } }];
+};
