@@ -1,6 +1,18 @@
+import {
+  createFinder,
+  createOpening,
+  enough,
+  type Form,
+  type Found,
+  longest,
+  replaced,
+  shortest,
+} from "./redact/finder.ts";
+import { cutEscape, endOf, escapedParts, mostEscaped, unescapedLevels } from "./redact/unescape.ts";
+
 /**
  * Keeps secrets out of everything that is written: the values this service knows, in the encodings in which they
- * usually leak, and at export and in the log also any text in the form of a secret. It does not find a value that was
+ * usually leak and under escapes of any of their characters, and at export and in the log also any text in the form of a secret. It does not find a value that was
  * encrypted, compressed, reversed, or cut into pieces of fewer than 20 characters.
  */
 
@@ -23,14 +35,6 @@ export interface Secrets {
 }
 
 export type Stream = { push(piece: string): string; holds(): boolean; end(): string };
-
-/** Minimum length of a value that is redacted; shorter ones are ordinary words. */
-const shortest = 8;
-/** This many characters of a longer value suffice to redact them: the rest may be cut off, or on another line. */
-const enough = 20;
-/** The most characters that a stream holds back, and the longest value that is searched for as a whole. */
-const longest = 4096;
-type Form = { kind: string; text: string; least: number };
 
 const formsOf = ({ kind, value }: Secret): string[] => {
   const bytes = Buffer.from(value);
@@ -63,73 +67,6 @@ const formsOf = ({ kind, value }: Secret): string[] => {
     bytes.toString("hex"),
     bytes.toString("hex").toUpperCase(),
   ].filter((text) => text.length >= shortest && kind !== "");
-};
-
-/** Four characters as one number. Characters above 255 collide with others, which only costs a comparison. */
-const gram = (text: string, at: number): number =>
-  (text.charCodeAt(at) & 0xff) |
-  ((text.charCodeAt(at + 1) & 0xff) << 8) |
-  ((text.charCodeAt(at + 2) & 0xff) << 16) |
-  (text.charCodeAt(at + 3) << 24);
-
-const gramIn = (text: string, at: number): number => (at < 0 || at + 4 > text.length ? 0 : gram(text, at));
-
-const slot = (code: number): number => Math.imul(code, 0x9e3779b1) >>> 16;
-
-type Found = { start: number; end: number; kind: string };
-
-/**
- * Examines only every `stride`th position of a text, and searches a table for the four characters there: any match of
- * at least `stride + 3` characters covers such a position.
- */
-const createFinder = (forms: readonly Form[], stride: number) => {
-  const places = new Map<number, { form: Form; at: number; left: number; right: number }[]>();
-  const seen = new Uint8Array(forms.length === 0 ? 0 : 65_536);
-  for (const form of forms)
-    for (let at = 0; at + 4 <= form.text.length; at += 1) {
-      // A form that must match as a whole is first hit at one of its first `stride` positions.
-      if (form.least === form.text.length && at >= stride) break;
-      const code = gram(form.text, at);
-      seen[slot(code)] = 1;
-      const place = { form, at, left: gramIn(form.text, at - 8), right: gramIn(form.text, at + 8) };
-      const known = places.get(code);
-      if (known === undefined) places.set(code, [place]);
-      else known.push(place);
-    }
-
-  /** The longest match around a position that is long enough for its form. */
-  const around = (text: string, at: number, from: number): Found | undefined => {
-    let best: Found | undefined;
-    const left = gramIn(text, at - 8);
-    const right = gramIn(text, at + 8);
-    for (const place of places.get(gram(text, at)) ?? []) {
-      const { form, at: inForm } = place;
-      // A partial match that is long enough continues for 8 characters to at least one side.
-      if (form.least === enough && place.right !== right && place.left !== left) continue;
-      let end = at + 4;
-      while (text.charCodeAt(end) === form.text.charCodeAt(end - at + inForm)) end += 1;
-      let start = at;
-      while (start > from && text.charCodeAt(start - 1) === form.text.charCodeAt(start - 1 - at + inForm)) start -= 1;
-      if (end - start >= form.least && (best === undefined || end - start > best.end - best.start))
-        best = { start, end, kind: form.kind };
-      if (end - start === form.text.length) break;
-    }
-    return best;
-  };
-
-  return (text: string): string => {
-    let clean = "";
-    let from = 0;
-    for (let at = 0; at + 4 <= text.length; at += stride) {
-      if (seen[slot(gram(text, at))] !== 1) continue;
-      const found = around(text, at, from);
-      if (found === undefined) continue;
-      clean += `${text.slice(from, found.start)}[redacted:${found.kind}]`;
-      from = found.end;
-      at = from - stride;
-    }
-    return from === 0 ? text : clean + text.slice(from);
-  };
 };
 
 export const createSecrets = (secrets: readonly Secret[]): Secrets => {
@@ -165,13 +102,36 @@ const build = (secrets: readonly Secret[]): Omit<Secrets, "learn"> => {
   const someParts = !all.every(isWhole);
   const someWholes = all.some(isWhole);
 
-  const known = (text: string): string => {
-    if (text.length < shortest) return text;
-    const clean = someParts ? parts(text) : text;
-    return someWholes ? wholes(clean) : clean;
-  };
+  const find = (text: string): Found[] => [...(someParts ? parts(text) : []), ...(someWholes ? wholes(text) : [])];
+  const longestForm = Math.min(
+    longest,
+    all.reduce((most, { text }) => Math.max(most, text.length), 0),
+  );
+  /** What stands in a text under escapes, as ranges of the escaped text. */
+  const under = (text: string): Found[] =>
+    escapedParts(text, longestForm).flatMap((part) =>
+      unescapedLevels(part.text).flatMap((level) =>
+        find(level.text).map(({ start, end, kind }) => ({
+          start: part.start + (level.at[start] ?? 0),
+          end: part.start + endOf(level, end),
+          kind,
+        })),
+      ),
+    );
+  const findAll = (text: string): Found[] =>
+    text.length < shortest || all.length === 0 ? [] : [...find(text), ...under(text)];
+  const known = (text: string): string => replaced(text, findAll(text));
 
-  const opening = createOpening(all);
+  const plainOpening = createOpening(all);
+  /** Likewise under escapes, each of which makes a character at most so much longer; one that is cut off is held. */
+  const opening = (text: string): number => {
+    const from = Math.max(0, text.length - mostEscaped * longestForm);
+    const tail = text.slice(from);
+    return unescapedLevels(tail, true).reduce(
+      (open, { text: level, at }) => Math.min(open, from + (at[plainOpening(level)] ?? 0)),
+      Math.min(plainOpening(text), from + plainOpening(tail.slice(0, cutEscape(tail)))),
+    );
+  };
   return {
     known,
     all: (text) => patterned(known(text)),
@@ -187,7 +147,11 @@ const build = (secrets: readonly Secret[]): Omit<Secrets, "learn"> => {
         push(piece) {
           if (all.length === 0) return piece;
           const text = held + piece;
-          const open = opening(text);
+          const begun = opening(text);
+          // What may begin another one must not cut one that is whole, as the letter of an escape might.
+          const open = findAll(text)
+            .toSorted((a, b) => b.start - a.start)
+            .reduce((at, { start, end }) => (start < at && at < end ? start : at), begun);
           held = text.slice(open);
           return known(text.slice(0, open));
         },
@@ -199,36 +163,6 @@ const build = (secrets: readonly Secret[]): Omit<Secrets, "learn"> => {
         },
       };
     },
-  };
-};
-
-/**
- * The position at which the longest suffix of a text begins that could be the beginning of a form; the text's length if
- * there is none.
- */
-const createOpening = (forms: readonly Form[]) => {
-  const beginnings = new Map<string, Form[]>();
-  const few = new Set(forms.flatMap(({ text }) => [1, 2, 3].map((length) => text.slice(0, length))));
-  const first = new Set(forms.map(({ text }) => text.charCodeAt(0)));
-  for (const form of forms) {
-    const start = form.text.slice(0, 4);
-    beginnings.set(start, [...(beginnings.get(start) ?? []), form]);
-  }
-  return (text: string): number => {
-    let at = Math.max(0, text.length - longest);
-    while (at < text.length) {
-      if (!first.has(text.charCodeAt(at))) {
-        at += 1;
-        continue;
-      }
-      const rest = text.slice(at);
-      if (rest.length < 4 && few.has(rest)) return at;
-      const begun = beginnings.get(rest.slice(0, 4)) ?? [];
-      if (begun.some((form) => rest.length < form.text.length && form.text.startsWith(rest))) return at;
-      // A complete match is skipped as a whole, not cut because another form may begin in its middle.
-      at += begun.find((form) => rest.startsWith(form.text))?.text.length ?? 1;
-    }
-    return at;
   };
 };
 

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createSecrets, mapStrings } from "../../src/redact.ts";
 import { secretsOf } from "../../src/service/secret.ts";
@@ -110,6 +111,94 @@ describe("C5 known values", () => {
   });
 });
 
+describe("C5 escapes of any character", () => {
+  const hex = (code: number, digits: number) => code.toString(16).padStart(digits, "0");
+  const bytes = (text: string, escape: (byte: number) => string) => [...Buffer.from(text)].map(escape).join("");
+  const points = (text: string, escape: (point: number) => string) =>
+    Array.from(text)
+      .map((character) => escape(character.codePointAt(0) ?? 0))
+      .join("");
+  const units = (text: string, escape: (unit: number) => string) =>
+    Array.from({ length: text.length }, (_, at) => escape(text.charCodeAt(at))).join("");
+  const escapes: Record<string, (text: string) => string> = {
+    "\\u0061": (text) => units(text, (unit) => `\\u${hex(unit, 4)}`),
+    "\\U0061 in capitals": (text) => units(text, (unit) => `\\u${hex(unit, 4).toUpperCase()}`),
+    "\\u{61}": (text) => points(text, (point) => `\\u{${hex(point, 1)}}`),
+    "\\x61": (text) => bytes(text, (byte) => `\\x${hex(byte, 2)}`),
+    "\\141": (text) => bytes(text, (byte) => `\\${byte.toString(8).padStart(3, "0")}`),
+    "%61": (text) => bytes(text, (byte) => `%${hex(byte, 2)}`),
+    "%u0061": (text) => units(text, (unit) => `%u${hex(unit, 4)}`),
+    "&#97;": (text) => points(text, (point) => `&#${point};`),
+    "&#0097;": (text) => points(text, (point) => `&#${String(point).padStart(7, "0")};`),
+    "&#x61;": (text) => points(text, (point) => `&#x${hex(point, 2)};`),
+  };
+  /** A value with characters of one, two, and more bytes. */
+  const odd = `tök-€-😀-${"Zx9".repeat(6)}-"end"`;
+  const all = createSecrets([
+    { kind: "key", value: key },
+    { kind: "password", value: word },
+    { kind: "odd", value: odd },
+  ]);
+
+  test.each(Object.entries(escapes))("%s of every one of them", (_name, escape) => {
+    for (const [value, kind] of [
+      [key, "key"],
+      [word, "password"],
+      [odd, "odd"],
+    ] as const)
+      for (const text of [escape(value), escape(escape(value)), JSON.stringify({ a: escape(value) }).slice(6, -2)])
+        expect(all.known(`before <${text}> after`)).toBe(`before <[redacted:${kind}]> after`);
+  });
+
+  const plain = (text: string) => text;
+  const one = fc.constantFrom(...Object.values(escapes), plain);
+  /** Each character of a value under some escape, all of it once more under another. */
+  const mixed = (value: string) =>
+    fc.tuple(fc.array(one, { minLength: value.length, maxLength: value.length }), one).map(([each, whole]) =>
+      whole(
+        Array.from(value)
+          .map((character, at) => each[at]?.(character) ?? "")
+          .join(""),
+      ),
+    );
+
+  test("in any mixture, whole and in pieces cut anywhere", () => {
+    fc.assert(
+      fc.property(mixed(word), mixed(odd), fc.integer({ min: 1, max: 40 }), (first, second, size) => {
+        const text = `say ${first}, then ${second}.`;
+        const clean = "say [redacted:password], then [redacted:odd].";
+        expect(all.known(text)).toBe(clean);
+        const stream = all.stream();
+        let pieces = "";
+        for (let at = 0; at < text.length; at += size) pieces += stream.push(text.slice(at, at + size));
+        expect(pieces + stream.end()).toBe(clean);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("a long one of which a part stands plainly goes as a whole; what stands beside it stays as it is", () => {
+    const escape = escapes["\\u0061"] ?? String;
+    const text = `%41 &lt; \\u0042 ${key.slice(0, 22)}${escape(key.slice(22))} \\\\x43 &amp;amp; 100%`;
+    expect(all.known(text)).toBe("%41 &lt; \\u0042 [redacted:key] \\\\x43 &amp;amp; 100%");
+  });
+
+  test("control: escapes of other values stay, and so does what only looks like an escape", () => {
+    for (const escape of Object.values(escapes)) {
+      const text = `${escape("another-value-of-some-length")} ${escape(word.slice(0, 9))}`;
+      expect(all.known(text)).toBe(text);
+    }
+    const text = "\\u12 \\u{110000} \\x4 \\18 %4 %zz &# &#; &#x; &#99999999; &lt &unknown; \\ % & \\u{61";
+    expect(all.known(text)).toBe(text);
+    const stream = all.stream();
+    expect(
+      Array.from(text)
+        .map((character) => stream.push(character))
+        .join("") + stream.end(),
+    ).toBe(text);
+  });
+});
+
 describe("C5 forms of secrets", () => {
   const body = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7d";
   test.each([
@@ -215,6 +304,9 @@ describe("C5 speed", () => {
     ["headers of private keys", "-----BEGIN RSA PRIVATE KEY-----".repeat(1 << 16).slice(0, 1 << 20)],
     ["secrets only", `${key}\n`.repeat(1 << 15).slice(0, 1 << 20)],
     ["one letter", "s".repeat(1 << 20)],
+    ["escapes", "\\u0061%62&#99;\\x64".repeat(1 << 16).slice(0, 1 << 20)],
+    ["escapes of escapes", "%2525%5cu0061".repeat(1 << 17).slice(0, 1 << 20)],
+    ["escapes that are none", "\\u00&#%\\\\x".repeat(1 << 18).slice(0, 1 << 20)],
   ])("a megabyte of %s takes less than 50 ms", (name, text) => {
     const took = { known: best(() => secrets.known(text)), all: best(() => secrets.all(text)) };
     console.log(`${name}: known values ${took.known.toFixed(1)} ms, with forms ${took.all.toFixed(1)} ms`);
