@@ -1,5 +1,5 @@
 import { realpathSync, type Stats, statSync } from "node:fs";
-import { homedir } from "node:os";
+import { homedir, userInfo } from "node:os";
 import { isAbsolute, resolve } from "node:path";
 import { ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions } from "./git/git.ts";
@@ -19,22 +19,16 @@ export type InspectOptions = {
   git: CreateGitOptions;
 };
 
-/** System folders: refused themselves. Those in `virtual` are refused with everything below them. */
-const system = new Set([
-  "/",
-  "/etc",
-  "/usr",
-  "/bin",
-  "/sbin",
-  "/lib",
-  "/lib32",
-  "/lib64",
-  "/libx32",
-  "/boot",
-  "/var",
-  "/tmp",
-]);
-const virtual = ["/proc", "/sys", "/dev"];
+/** Folders that hold projects and are none. */
+const shelves =
+  "/ /home /media /mnt /opt /run /srv /tmp /Users /var /var/cache /var/lib /var/log /var/spool /var/tmp".split(" ");
+
+/** The system's own, with everything below: what is written there may run as somebody else. */
+const system =
+  "/bin /boot /etc /lib /lib32 /lib64 /libx32 /sbin /usr /var/spool/at /var/spool/cron /Library /System".split(" ");
+/** What is below of people's own; a root of SERVICE_PROJECT_ROOTS inside of the system's says the same of itself. */
+const own = ["/usr/home", "/usr/local/src", "/usr/src"];
+const virtual = ["/dev", "/proc", "/sys"];
 
 const isWithin = (path: string, folder: string) =>
   path === folder || path.startsWith(`${folder === "/" ? "" : folder}/`);
@@ -69,8 +63,8 @@ const forbidden = (
   owner: number,
   { dataDir, projectRoots }: Pick<InspectOptions, "dataDir" | "projectRoots">,
 ): string | undefined => {
-  if (system.has(real) || virtual.some((folder) => isWithin(real, folder))) return "a folder of the system";
-  if (real === fixed(homedir())) return "the home folder itself";
+  if (isOfSystem(real, projectRoots)) return "a folder of the system";
+  if (isHome(real)) return "the home folder itself";
   const data = fixed(dataDir);
   if (isWithin(real, data) || isWithin(data, real)) return "which holds the service's own data";
 
@@ -81,6 +75,28 @@ const forbidden = (
     ? `which belongs to another user (uid ${owner}, the service is ${uid})`
     : undefined;
 };
+
+/** Many of these are links: /bin to /usr/bin, on macOS /etc to /private/etc. */
+const isOfSystem = (real: string, projectRoots: readonly string[]): boolean => {
+  const isBelow = (folder: string) => isWithin(real, folder) || isWithin(real, fixed(folder));
+  const isItself = (folder: string) => real === folder || real === fixed(folder);
+  if (virtual.some(isBelow) || shelves.some(isItself)) return true;
+  const folder = system.find(isBelow);
+  if (folder === undefined || own.some((one) => isBelow(one) && !isItself(one))) return false;
+  const roots = projectRoots.map((root) => realOf(root) ?? resolve(root));
+  return !roots.some((root) => isWithin(real, root) && isWithin(root, fixed(folder)) && root !== fixed(folder));
+};
+
+/** As the user's account has it: HOME may name another folder. */
+let account: string | undefined;
+const accountHome = (): string => {
+  try {
+    return (account ??= userInfo().homedir);
+  } catch {
+    return homedir();
+  }
+};
+const isHome = (real: string): boolean => [homedir(), accountHome()].some((home) => real === fixed(home));
 
 const isListed = (real: string, projectRoots: readonly string[]): boolean =>
   projectRoots.some((root) => isWithin(real, realOf(root) ?? resolve(root)));

@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../src/error.ts";
@@ -97,14 +98,30 @@ describe("inspect", () => {
     expect(await inspect(join(root, ".git"))).toMatch(
       /^400 directory_invalid: .*a bare repository or the inside of \.git/,
     );
-    for (const folder of ["/", "/etc", "/usr", "/tmp", "/proc/self", "/dev/shm"])
+    const ofSystem =
+      "/ /bin /dev/shm /etc /etc/cron.d /home /lib /opt /proc/self /run /sbin /tmp /usr /usr/bin /usr/local/bin /usr/local/src /var /var/lib /var/spool/cron /var/tmp".split(
+        " ",
+      );
+    for (const folder of ofSystem.filter((each) => existsSync(each)))
       expect(await inspect(folder), folder).toMatch(/^403 directory_not_allowed: .*a folder of the system/);
+    // By a link of somebody's, too; and each is there on this machine, as a link or as itself.
+    symlinkSync("/etc/cron.d", join(base, "tasks"));
+    expect(await inspect(join(base, "tasks"))).toMatch(/a folder of the system/);
+    expect(ofSystem.filter((each) => existsSync(each)).length).toBeGreaterThan(12);
+    expect(await inspect(userInfo().homedir)).toMatch(/^403 directory_not_allowed: .*the home folder itself/);
     for (const folder of [dataDir, join(dataDir, "below"), base])
       expect(await inspect(folder), folder).toMatch(/^403 directory_not_allowed: .*the service's own data/);
 
     const confined = scene.service({ projectRoots: [join(base, "home")] });
     expect(await codeOf(confined.inspect(root))).toMatch(/^403 directory_not_allowed: .*SERVICE_PROJECT_ROOTS/);
     expect((await confined.inspect(join(base, "home"))).git).toBe(undefined);
+    // What the operator names of the system's own may be a project, and nothing beside it.
+    const named = scene.service({ projectRoots: ["/usr/share/doc"] });
+    if (existsSync("/usr/share/doc/git"))
+      expect((await named.inspect("/usr/share/doc/git")).directory).toBe("/usr/share/doc/git");
+    expect(await codeOf(named.inspect("/usr/share"))).toMatch(/a folder of the system/);
+    for (const wide of ["/", "/usr"])
+      expect(await codeOf(scene.service({ projectRoots: [wide] }).inspect("/usr/share/doc"))).toMatch(/of the system/);
     symlinkSync(root, join(base, "home/out"));
     expect(await codeOf(confined.inspect(join(base, "home/out")))).toMatch(/^403/);
     sh("echo '[core' > .git/config");
