@@ -47,6 +47,7 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   propose: true,
   feedback: true,
   review: true,
+  refuse: true,
   revise: true,
   accept: true,
   land: true,
