@@ -48,7 +48,7 @@ const orders: Record<string, string> = {
   store:
     "webhook-queue store unavailable lock claimed-stream redacted-store blob feed sql batch sqlite postgres open disk-space",
   process: "seccomp sandbox process runner command service",
-  workspace: "file git object tree workspace error record project dependency worktree checkout landing service",
+  workspace: "file git object tree workspace error record project dependency tamper worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",
   tool: "tool result file edit command web task registry",
@@ -88,7 +88,7 @@ const fileExceptions = new Set([
   // Which browser is installed.
   "check/browser/find.ts",
   // Whether a repository is there.
-  "task/workspace/open.ts",
+  "task/workspace/tamper.ts",
   // The product's own files, the socket, the kernel's table of connections.
   "http/page/page.ts",
   "http/page/reference.ts",

@@ -175,7 +175,7 @@ export const createService = async (
       archive: archiver.ofTask,
       checkDisk,
       callback: (url) => callbackTo(url, allowed),
-      captures: { browser, slots, network: sandbox.network },
+      captures: { browser, slots, network: sandbox.network, tier: sandbox.tier },
       defaults: { squad: config.squad, landing: config.landing },
       limits,
       log,

@@ -233,6 +233,7 @@ export type TasksDeps = {
 export type CapturesDeps = {
   browser: () => Browser;
   slots: Slots;
-  /** Commands share this machine's network. */
+  /** Whether commands share this machine's network, and what else separates them from it. */
   network: boolean;
+  tier: 1 | 2 | 3;
 };

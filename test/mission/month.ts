@@ -137,7 +137,7 @@ export const playMonth = async (
       checkDisk: () => Promise.resolve(),
       callback: (url) => ({ url, shown: url }),
       defaults: { squad: "base", landing: "commit" },
-      captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true },
+      captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true, tier: 3 },
       limits: defaultLimits,
       log: silent,
       now,

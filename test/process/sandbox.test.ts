@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
@@ -144,20 +144,35 @@ describe.runIf(first?.tier === 1)("the files of a Task, in tier 1", () => {
       "credentials",
       "modules/lib/inner/config",
       "worktrees/other/config.worktree",
+      // What others keep there: hooks, helpers, what was typed.
+      "hooks/pre-push",
+      "modules/lib/inner/hooks/pre-push",
+      "logs/HEAD",
+      ".netrc",
+      "some-tool/settings",
+      "annex/creds/key",
+      // A repository inside, of the user's own.
+      "../nested/.git/config",
+      "../nested/.git/hooks/pre-push",
+      "../nested/.git/credentials",
     ];
-    for (const name of names)
+    makeProject(join(project, "nested"), { "n.txt": "n\n" });
+    for (const name of names) {
+      mkdirSync(dirname(join(project, ".git", name)), { recursive: true });
       appendFileSync(join(project, ".git", name), "[http]\n\textraheader = AUTHORIZATION: Secret-9\n");
+    }
     // Control: they are there.
     expect(
-      execFileSync("grep", ["-rl", "Secret-9", ".git"], { cwd: project, encoding: "utf8" }).trim().split("\n"),
+      execFileSync("grep", ["-rl", "Secret-9", "."], { cwd: project, encoding: "utf8" }).trim().split("\n"),
     ).toHaveLength(names.length);
     const run = await open(at, project, isolation);
     const common = "$(git rev-parse --path-format=absolute --git-common-dir)";
     expect(
       await run(`ls ${common}/config; grep -rl Secret-9 ${common} .; git log -1 --format=%s; git status --porcelain`),
-    ).toMatch(/^[^\n]*\/config\nwith a submodule$/);
+    ).toMatch(/^[^\n]*\/config\nwith a submodule(?:\n\?\? nested\/)?$/);
     if (isolation === "directory")
-      expect(await run("cd inner; git log --format=%s; git status --porcelain")).toBe("first");
+      for (const inside of ["inner", "nested"])
+        expect(await run(`cd ${inside}; git log --format=%s; git status --porcelain`)).toBe("first");
   });
 
   test("in place: the repository of a submodule, and one whose config only reads like a work tree, are read-only", async () => {
@@ -179,6 +194,45 @@ describe.runIf(first?.tier === 1)("the files of a Task, in tier 1", () => {
       "first\na.txt rw\n.git/config ro\n.git/hooks/x ro",
     );
   });
+
+  test.each([
+    ["a work tree that the configuration of a worktree names", "config.worktree"],
+    ["a linked worktree", "worktrees/other/config.worktree"],
+    ["a submodule inside a submodule", "modules/sub/modules/deep/config"],
+    ["refs in another format", "reftable/x"],
+  ])(
+    "in place, %s: its Git directory is read-only, control: without a sandbox it can be written",
+    async (name, path) => {
+      const at = scene(tier1);
+      const top = makeProject(join(at.folder, "p"), { "a.txt": "a\n" });
+      const inner = (folder: string) => makeProject(join(at.folder, folder), { "i.txt": "i\n" });
+      const add = (folder: string, ...from: string[]) =>
+        git(folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", ...from);
+      let directory = top;
+      if (name.startsWith("a work tree")) {
+        git(top, "config", "extensions.worktreeConfig", "true");
+        git(top, "config", "--worktree", "core.worktree", top);
+      } else if (name === "a linked worktree") {
+        directory = join(at.folder, "other");
+        git(top, "worktree", "add", "-q", "-b", "other", directory);
+      } else if (name.startsWith("a submodule")) {
+        add(top, inner("sub"), "sub");
+        add(join(top, "sub"), inner("deep"), "deep");
+        directory = join(top, "sub/deep");
+      } else mkdirSync(join(top, ".git/reftable"));
+      const file = join(top, ".git", path);
+      const check = writable(join(directory, "new"), file, `${file}-new`, join(top, ".git/hooks/post-commit"));
+      const run = await open(at, directory, "directory");
+      expect((await run(check)).split("\n").map((line) => line.slice(-2))).toEqual(["rw", "ro", "ro", "ro"]);
+      const bare = execFileSync("bash", ["-c", check], { encoding: "utf8" });
+      expect(
+        bare
+          .trim()
+          .split("\n")
+          .filter((line) => line.endsWith(" ro")),
+      ).toEqual([]);
+    },
+  );
 
   test("folders of the operator's, read-only; without them they are not there", async () => {
     const folder = temporary();

@@ -8,6 +8,7 @@ import { rootOf } from "../state/stream.ts";
 import { cancelledEnd } from "./end.ts";
 import { nextReviewStep } from "./next-review.ts";
 import type { StepPolicy, Step } from "./step.ts";
+import { gitTampered } from "./tampered.ts";
 
 /**
  * Decides what a Task does next, from its fold alone. It is called again after every step. There is no separate resume
@@ -112,21 +113,6 @@ const changeDenied = ({ workspace }: TaskState, { files, more }: EventData["chan
     message: `The work changes files that a rule forbids to change: ${named.join(", ")}${rest === 0 ? "" : ` and ${rest} more`}. Nothing landed.`,
     retryable: false,
     remedy: `Send a message that says how to go on without them, or change the rule first${workspace?.branch ? `; the work is on ${workspace.branch}` : ""}.`,
-  };
-};
-
-const gitTampered = (files: NonNullable<TaskState["tampered"]>): TurnFailure => {
-  const told = files.map(({ path, change, restored, kept }) => {
-    const now = restored ? "put back as it was" : "left as it was found";
-    return `${path} (${change}; ${now}${kept === null ? "" : `, what was found is in ${kept}`})`;
-  });
-  return {
-    code: "git_tampered",
-    message: `While a command of this Task ran, what Git runs programs by was changed: ${told.join("; ")}. Nothing landed.`,
-    retryable: false,
-    remedy: files.every(({ restored }) => restored)
-      ? "Read what was found. If the change is yours, make it again; then send a message to continue."
-      : "Look at these files before you run git in this project; then send a message to continue.",
   };
 };
 

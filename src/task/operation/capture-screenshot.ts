@@ -1,15 +1,20 @@
 import type { Visit } from "../../check/browser/visit.ts";
 import { isActive, type TaskState } from "../../domain/state/task.ts";
+import { tamperedText } from "../../domain/task/tampered.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
+import type { Log } from "../../log.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { CaptureAccepted } from "../../protocol/task/accepted.ts";
 import type { Preview } from "../../protocol/task/board.ts";
 import type { Store } from "../../store/store.ts";
+import type { Tampered } from "../../workspace/tamper/guard.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CapturesDeps, Tasks } from "../tasks.ts";
 import { workOf } from "../workspace/retention.ts";
+import { clearAfter } from "../workspace/set-id.ts";
+import { guardCommands } from "../workspace/tamper.ts";
 import type { Change } from "./commit-change.ts";
 
 /**
@@ -25,11 +30,11 @@ export interface Captures {
   stop(taskID?: string): void;
 }
 
-type Wanted = { store: Store; workspaces: Workspaces; limits: Limits };
+type Wanted = { store: Store; workspaces: Workspaces; limits: Limits; log: Log };
 
 export const createCaptures = (
-  { browser, slots, network }: CapturesDeps,
-  { store, workspaces, limits }: Wanted,
+  { browser, slots, network, tier }: CapturesDeps,
+  { store, workspaces, limits, log }: Wanted,
   { own, change }: Change,
 ): Captures => {
   const open = new Map<string, AbortController>();
@@ -52,15 +57,21 @@ export const createCaptures = (
       return now !== undefined && !isActive(now);
     };
     const until = { signal: stop, timeoutMs: limits.previewSeconds * 1000, network };
-    const visited = await workspaces.withIdleWorkspace(taskID, prepared, workOf(state), idle, (workspace) =>
-      visit(where, workspace, browser(), until),
-    );
+    const tampered: Tampered[] = [];
+    const begun = new Date();
+    const visited = await workspaces.withIdleWorkspace(taskID, prepared, workOf(state), idle, async (workspace) => {
+      const place = guardCommands(workspace, state, { tier, log }, (files) => tampered.push(...files));
+      const seen = await visit(where, place, browser(), until);
+      await clearAfter(workspace, taskID, begun, { log, signal: stop });
+      return seen;
+    });
+    if (tampered.length > 0) throw refused(tampered);
     if (visited !== undefined && "png" in visited.shot) return visited.shot.png;
     // A run that began in the meantime ends the processes of its Task.
     if (visited === undefined || !(await idle())) throw atWork(taskID);
-    const { shot, log } = visited;
+    const { shot, log: said } = visited;
     const why = "failed" in shot ? shot.failed : "error" in shot ? shot.error : "";
-    throw new ServiceError("preview_failed", `${why}.`, { details: { log } });
+    throw new ServiceError("preview_failed", `${why}.`, { details: { log: said } });
   };
 
   return {
@@ -152,6 +163,13 @@ const serverOf = ({ checks }: TaskState): Visit | undefined => {
 
 /** The Task ended with changes that are not committed, so the files could not be restored after a capture. */
 const isUncommitted = ({ workspace, touched }: TaskState): boolean => workspace?.kind === "worktree" && touched;
+
+const refused = (files: readonly Tampered[]): ServiceError =>
+  new ServiceError(
+    "preview_failed",
+    "While the page was served, something changed by which Git runs programs, or sends elsewhere what is pushed: " +
+      `${tamperedText([...files])}.`,
+  );
 
 const unavailable = (why: string): ServiceError => new ServiceError("preview_not_available", `${why}.`);
 

@@ -20,6 +20,7 @@ import { createInterruptions } from "./interruption.ts";
 import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
+import { withTamperGuard } from "../workspace/tamper.ts";
 import { createToolset, type Toolset } from "./toolset.ts";
 
 /** Runs the sessions of one run of a Task. */
@@ -117,7 +118,10 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       const toolset = equip(agent);
       const mayContinue = () => isUnderWay(run, session()) && stop(sessionID) === undefined;
       const { fork } = session();
-      const forked = fork === null ? undefined : await run.workspaces.fork(await run.workspace(), fork.name, fork);
+      const forked =
+        fork === null
+          ? undefined
+          : withTamperGuard(run, await run.workspaces.fork(await run.workspace(), fork.name, fork));
       const own = {
         ...base({
           agent,

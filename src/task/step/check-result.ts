@@ -4,7 +4,7 @@ import { findRedefined } from "../../check/project/redefined.ts";
 import type { RunCheck } from "../../protocol/check.ts";
 import type { Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
-import { withTamperGuard } from "../workspace/open.ts";
+import { withTamperGuard } from "../workspace/tamper.ts";
 
 /** One check, from its first attempt to the result that counts. */
 

@@ -18,6 +18,7 @@ import { reopenWorkspace } from "../workspace/open.ts";
 import { accept, review, revise } from "../step/review.ts";
 import { failNow, settle } from "../step/settle.ts";
 import { commitTree } from "../workspace/commit.ts";
+import { withoutSetID } from "../workspace/set-id.ts";
 import { wait as waitForAnswer } from "../step/wait.ts";
 
 /**
@@ -100,6 +101,7 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "settle":
         await withoutAttachments(run);
+        await withoutSetID(run);
         await settle(run, step.end);
         break;
     }
@@ -119,6 +121,7 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
     { task: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
     "a Task failed unexpectedly",
   );
+  await withoutSetID(run);
   const named = error instanceof ServiceError || error instanceof WorkspaceLost || error instanceof TextLost;
   await failNow(run, {
     code: named ? error.code : "internal",

@@ -2,6 +2,7 @@ import type { CheckResult } from "../../check/check.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
 import type { RunCheckout, Run } from "../run.ts";
 import { reasonOf } from "./setup.ts";
+import { withTamperGuard } from "./tamper.ts";
 
 /** The files of a run's checks, as `RunCheckout` describes. */
 export const createRunCheckout = (run: () => Run): RunCheckout => {
@@ -23,7 +24,7 @@ export const createRunCheckout = (run: () => Run): RunCheckout => {
 const setUpIn = async (run: Run, checkout: Checkout): Promise<CheckResult | undefined> => {
   const { setup, limits, signal } = run;
   if (setup === undefined) return undefined;
-  const place = await checkout.whole();
+  const place = withTamperGuard(run, await checkout.whole());
   const ran = await place.run({
     run: setup.run,
     cwd: place.root,

@@ -1,9 +1,10 @@
-import { readdirSync } from "node:fs";
+import { type Dirent, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { statsAt } from "../file/bounded-read.ts";
 import { alternatesIn } from "../git/answer.ts";
+import { nestedGits } from "../git/nested.ts";
 import { plainConfig } from "../git/plain-config.ts";
 import { repositoryOf } from "../git/repository.ts";
 
@@ -67,7 +68,10 @@ export const directoryMounts = (directory: string, scratch?: string, writable = 
     const found = repositoryOf(directory);
     const nested: Mount[] = [
       ...(scratch === undefined ? [] : [{ kind: "rw", from: scratch, to: scratchAt } as const]),
-      ...nestedGits(directory).map((path): Mount => ({ kind: "ro", from: path, to: path })),
+      ...nestedGits(directory).flatMap((path): Mount[] => [
+        { kind: "ro", from: path, to: path },
+        ...withoutSecrets(path),
+      ]),
     ];
     const settings = join(directory, ".sortie");
     // What squads and rules there are for the project is the user's to say.
@@ -83,36 +87,12 @@ export const directoryMounts = (directory: string, scratch?: string, writable = 
         .map((name) => join(commonDir, name))
         .filter((path) => !gitDir.startsWith(`${path}/`) && statsAt(path) !== undefined)
         .map((path): Mount => ({ kind: "ro", from: path, to: path })),
-      ...withoutSecrets(commonDir, commonDir),
+      ...(writable ? configsOf : withoutSecrets)(commonDir),
       ...modulesWithoutSecrets(commonDir),
       ...alternatesOf(commonDir),
     ];
   },
 });
-
-const maxNested = { folders: 2000, depth: 6 };
-const skipped = new Set(["node_modules", ".venv", "vendor", "target", ".git"]);
-
-/** The `.git` of repositories inside the directory, as far as a bounded walk finds them. */
-const nestedGits = (directory: string): string[] => {
-  const found: string[] = [];
-  const queue = [{ folder: directory, depth: 0 }];
-  for (let at = 0; at < Math.min(queue.length, maxNested.folders); at += 1) {
-    const { folder, depth } = queue[at] ?? { folder: directory, depth: maxNested.depth };
-    let entries;
-    try {
-      entries = readdirSync(folder, { withFileTypes: true });
-    } catch {
-      continue;
-    }
-    for (const entry of entries) {
-      if (entry.name === ".git" && depth > 0 && !entry.isSymbolicLink()) found.push(join(folder, entry.name));
-      if (entry.isDirectory() && depth < maxNested.depth && !skipped.has(entry.name))
-        queue.push({ folder: join(folder, entry.name), depth: depth + 1 });
-    }
-  }
-  return found;
-};
 
 /** Object folders that the repository borrows from; no other path that a file may name. */
 const alternatesOf = (commonDir: string): Mount[] => {
@@ -129,25 +109,55 @@ const alternatesOf = (commonDir: string): Mount[] => {
   return paths.map((path) => ({ kind: "ro", from: path, to: path }));
 };
 
-const namesIn = (folder: string): string[] => {
+const entriesIn = (folder: string): Dirent[] => {
   try {
-    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+    return readdirSync(folder, { withFileTypes: true });
   } catch {
     return [];
   }
 };
 
-/** Beyond so many files of submodules, these are not shown at all. */
+const namesIn = (folder: string): string[] =>
+  entriesIn(folder).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+
+/** Where more has to be covered, of submodules or beside a repository, nothing of it is shown at all. */
 const maxCovered = 200;
 
-/** Covers the files of a repository and its worktrees that may hold tokens by what git needs of them. */
-const withoutSecrets = (commonDir: string, at: string, folder = "."): Mount[] =>
+/**
+ * What git needs to read a repository, and what comes and goes beside it. Other things there may hold tokens and keys:
+ * hooks, what other programs keep, and what was typed, in the logs of refs.
+ */
+const needed = new Set(
+  (
+    "index packed-refs objects refs reftable info shallow worktrees modules description commondir gitdir config " +
+    "config.worktree lfs annex rr-cache branches rebase-merge rebase-apply sequencer"
+  ).split(" "),
+);
+const passing = /^[A-Z_]+$|\.(?:lock|pid|index|log)$|^(?:tmp|sortie-|sharedindex\.|fsmonitor)/;
+
+const isSample = ({ name }: Dirent) => name.endsWith(".sample");
+
+/** Covers the settings of a repository and its worktrees, which may hold tokens, by what git needs of them. */
+const configsOf = (gitDir: string): Mount[] =>
   [
-    ...["config", "config.worktree", "credentials"].map((name) => join(folder, name)),
-    ...namesIn(join(commonDir, folder, "worktrees")).map((name) => join(folder, "worktrees", name, "config.worktree")),
+    ...["config", "config.worktree"].map((name) => join(gitDir, name)),
+    ...namesIn(join(gitDir, "worktrees")).map((name) => join(gitDir, "worktrees", name, "config.worktree")),
   ]
-    .filter((path) => statsAt(join(commonDir, path))?.isFile() === true)
-    .map((path) => ({ kind: "text", text: plainConfig(join(commonDir, path)), to: join(at, path) }));
+    .filter((path) => statsAt(path)?.isFile() === true)
+    .map((path) => ({ kind: "text", text: plainConfig(path), to: path }));
+
+/** Covers all of a Git directory that may hold tokens. */
+const withoutSecrets = (gitDir: string): Mount[] => {
+  const others = entriesIn(gitDir).flatMap((entry): Mount[] => {
+    const to = join(gitDir, entry.name);
+    if (needed.has(entry.name) || passing.test(entry.name)) return [];
+    if (entry.isFile()) return [{ kind: "text", text: "", to }];
+    return !entry.isDirectory() || entriesIn(to).every(isSample) ? [] : [{ kind: "empty", to }];
+  });
+  const keys = join(gitDir, "annex/creds");
+  if (statsAt(keys)?.isDirectory() === true) others.push({ kind: "empty", to: keys });
+  return others.length > maxCovered ? [{ kind: "empty", to: gitDir }] : [...configsOf(gitDir), ...others];
+};
 
 /** The same of the submodules, whose files are there when a Task works in place. */
 const modulesWithoutSecrets = (commonDir: string): Mount[] => {
@@ -158,7 +168,7 @@ const modulesWithoutSecrets = (commonDir: string): Mount[] => {
       if (covered.length > maxCovered || depth > 8) return;
       const below = join(folder, name);
       const isModule = statsAt(join(commonDir, below, "HEAD")) !== undefined;
-      if (isModule) covered.push(...withoutSecrets(commonDir, commonDir, below));
+      if (isModule) covered.push(...withoutSecrets(join(commonDir, below)));
       visit(isModule ? join(below, "modules") : below, depth + 1);
     }
   };

@@ -27,6 +27,7 @@ import { runInside } from "./inside.ts";
 import { directoryMounts } from "./mount.ts";
 import { openFolder } from "../file/folder.ts";
 import { WorkspaceLost } from "../error.ts";
+import { withoutOrders } from "../tamper/order.ts";
 import type { Prepared, PrepareRequest, Program, Project, Workspace } from "../workspace.ts";
 
 /**
@@ -119,7 +120,7 @@ export const createWorktrees = (deps: {
     return inPlace(
       { prepared, processes, scratch: scratchOf(home, taskID), taskID, git: gitOptions },
       {
-        files: createFiles(root, isProtected),
+        files: withoutOrders(createFiles(root, isProtected)),
         run: (command) => runInside(processes, inside, command),
         runProgram: (program, args, command) =>
           runInside(processes, inside, { ...command, run: textOf(program, args) }),

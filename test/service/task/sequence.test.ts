@@ -94,7 +94,7 @@ const open = async (folder: string) => {
     checkDisk: () => Promise.resolve(),
     callback: (url) => ({ url, shown: url }),
     defaults: { squad: "base", landing: "commit" },
-    captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true },
+    captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true, tier: 3 },
     limits: defaultLimits,
     log: silent,
     now,

@@ -1,0 +1,38 @@
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import { clearSetID } from "../../workspace/tamper/set-id.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import type { Run } from "../run.ts";
+
+/** No file that a Task leaves in the user's directory runs as the service's user, whoever starts it. */
+
+/** Where the Task works in place: after its commands. Never rejects, unless the signal aborts. */
+export const clearAfter = async (
+  workspace: Workspace,
+  taskID: string,
+  since: Date,
+  { log, signal }: { log: Log; signal: AbortSignal },
+): Promise<void> => {
+  if (workspace.prepared.kind !== "directory") return;
+  try {
+    const paths = await clearSetID(workspace, since, signal);
+    if (paths.length > 0)
+      log.warn({ task: taskID, count: paths.length, paths: paths.slice(0, 20) }, "set-ID bits were cleared");
+  } catch (error) {
+    signal.throwIfAborted();
+    const problem = { task: taskID, directory: workspace.root, error: messageOf(error) };
+    log.warn(problem, "set-ID files could not all be found: find -type f -perm /6000 shows them");
+  }
+};
+
+/** Before a Task ends. */
+export const withoutSetID = async (run: Run): Promise<void> => {
+  const { workspace, edits, open, createdAt, attemptStartedAt } = run.state();
+  if (workspace?.kind !== "directory" || (edits === 0 && open.length === 0)) return;
+  try {
+    await clearAfter(await run.workspace(), run.stream, new Date(attemptStartedAt ?? createdAt), run);
+  } catch (error) {
+    run.signal.throwIfAborted();
+    run.log.warn({ task: run.stream, error: messageOf(error) }, "set-ID files were not searched for");
+  }
+};

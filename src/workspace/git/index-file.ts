@@ -1,0 +1,66 @@
+/** Reads an index of git's (gitformat-index(5)), because asking git costs a process. */
+
+export type IndexEntry = { path: Buffer; mode: number; id: Buffer; stage: number };
+
+export const gitlinkMode = 0o160000;
+
+/**
+ * The entries as far as they can be read. Where a part of the index is in another file (`sharedIndexOf`), a name may be
+ * empty. `idBytes`: 20, or 32 in a repository of SHA-256.
+ */
+export function* indexEntries(index: Buffer, idBytes: number): Generator<IndexEntry> {
+  try {
+    if (index.toString("latin1", 0, 4) !== "DIRC") return;
+    const version = index.readUInt32BE(4);
+    let path: Buffer = Buffer.alloc(0);
+    for (let at = 12, left = index.readUInt32BE(8); left > 0; left -= 1) {
+      const flags = index.readUInt16BE(at + 40 + idBytes);
+      let from = at + 42 + idBytes + ((flags & 0x4000) === 0 ? 0 : 2);
+      // Version 4 gives the length to cut from the previous name, in git's offset encoding, and has no padding.
+      let strip = 0;
+      if (version === 4) {
+        let byte = index.readUInt8(from++);
+        strip = byte & 0x7f;
+        while ((byte & 0x80) !== 0) {
+          byte = index.readUInt8(from++);
+          strip = ((strip + 1) << 7) | (byte & 0x7f);
+        }
+      }
+      const end = index.indexOf(0, from);
+      if (end === -1) return;
+      const own = index.subarray(from, end);
+      path = version === 4 ? Buffer.concat([path.subarray(0, path.length - strip), own]) : own;
+      const id = index.subarray(at + 40, at + 40 + idBytes);
+      yield { path, mode: index.readUInt32BE(at + 24), id, stage: (flags >> 12) & 3 };
+      at = version === 4 ? end + 1 : at + ((end - at + 8) & ~7);
+    }
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+}
+
+const gitlinkBytes = Buffer.from([0, 0, 0xe0, 0]);
+
+/** Paths of repositories inside the work tree that the index links to: submodules, and others. */
+export const gitlinksOf = (index: Buffer, idBytes: number): Buffer[] =>
+  index.includes(gitlinkBytes)
+    ? [...indexEntries(index, idBytes)].flatMap(({ path, mode }) => (mode === gitlinkMode ? [path] : []))
+    : [];
+
+/** Whether there is nothing from here but whole extensions, up to the checksum. */
+const isExtensions = (index: Buffer, from: number, idBytes: number): boolean => {
+  let at = from;
+  while (at + 8 <= index.length - idBytes) at += 8 + index.readUInt32BE(at + 4);
+  return at === index.length - idBytes;
+};
+
+/** The name of the file, beside the index, that has its other entries; undefined: it has them all itself. */
+export const sharedIndexOf = (index: Buffer, idBytes: number): string | undefined => {
+  // The extension "link": the id, and two bitmaps.
+  for (let at = index.lastIndexOf("link"); at > 0; at = index.lastIndexOf("link", at - 1)) {
+    if (at + 8 + idBytes > index.length || !isExtensions(index, at, idBytes)) continue;
+    const id = index.subarray(at + 8, at + 8 + idBytes);
+    return id.every((byte) => byte === 0) ? undefined : `sharedindex.${id.toString("hex")}`;
+  }
+  return undefined;
+};

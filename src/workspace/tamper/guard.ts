@@ -1,0 +1,189 @@
+import { join } from "node:path";
+import { setImmediate as immediate, setTimeout as wait } from "node:timers/promises";
+import { isWithin } from "../../process/sandbox/system-mount.ts";
+import { crowdedIn, gather, suspectsIn } from "./compare.ts";
+import { createIndexes, type Indexes } from "./indexes.ts";
+import { type Look, nothing, outermost } from "./node.ts";
+import { createRestore, type Tampered } from "./restore.ts";
+import { bringBack, type HeldFolder, holdFolder } from "./root-folder.ts";
+import { statsOf } from "./seen.ts";
+import { lookAt } from "./watch.ts";
+
+/**
+ * Detects changes to what makes git run programs or send something elsewhere, around every command of an agent
+ * (docs/security.md, "Git"). It takes some dozen `lstat`s and no process; bytes are read only after a change.
+ */
+
+export type { Tampered } from "./restore.ts";
+
+export interface TamperGuard {
+  /**
+   * Call before a command, and wait. What changed while no command ran on the repository is the user's and is accepted.
+   */
+  begin(): Promise<void>;
+  /**
+   * Call after a command: lists changes that can run a program or send something elsewhere. Files are restored; what was
+   * found is kept.
+   */
+  end(): Promise<Tampered[]>;
+}
+
+export type TamperOptions = {
+  /** The repository's own folder, `.git` of the main worktree. */
+  commonDir: string;
+  taskID: string;
+  /** Repositories inside the directory, by their `.git`. */
+  nested?: readonly string[];
+  /** The only folder that commands can write in, where the Git directory is read-only; undefined: anywhere. */
+  writable?: string | undefined;
+};
+
+/**
+ * One for all commands on a repository, of whatever Task: what one of them has planted must not be the state that
+ * another one's guard goes back to.
+ */
+type Watch = {
+  root: string;
+  writable: string | undefined;
+  nested: Set<string>;
+  indexes: Indexes;
+  before: Look;
+  running: number;
+  /** Commands that run, or are about to. */
+  users: number;
+  held: HeldFolder | undefined;
+  /** One look at a time. */
+  turn: Promise<unknown>;
+};
+
+const watches = new Map<string, Watch>();
+
+/** Watches on which nothing runs are kept for what they have read. */
+const mostIdle = 32;
+
+const watchOf = (root: string, writable: string | undefined): Watch => {
+  const key = `${root}\0${writable ?? ""}`;
+  const known = watches.get(key);
+  // The longest unused goes first.
+  watches.delete(key);
+  for (const [other, { users }] of watches) if (watches.size >= mostIdle && users === 0) watches.delete(other);
+  const watch = known ?? {
+    root,
+    writable,
+    nested: new Set(),
+    indexes: createIndexes(),
+    before: nothing,
+    running: 0,
+    users: 0,
+    held: undefined,
+    turn: Promise.resolve(),
+  };
+  watches.set(key, watch);
+  return watch;
+};
+
+/** After a look at so much, other work goes first. */
+const many = 500;
+
+/** Milliseconds that another git command may take to write its index after the files. */
+const patienceMs = 1000;
+
+const inTurn = <T>(watch: Watch, act: () => Promise<T>): Promise<T> => {
+  const next = watch.turn.then(act);
+  watch.turn = next.catch(() => {});
+  return next;
+};
+
+const look = async ({ root, writable, nested, indexes, before }: Watch, accepted: boolean): Promise<Look> => {
+  const options = { root, nested, writable, indexes };
+  const seen = lookAt(options, before, accepted);
+  return (await indexes.read()) ? lookAt(options, before, accepted) : seen;
+};
+
+/** With what a Task that comes while others' commands run is the first to have looked at. */
+const joined = (before: Look, fresh: Look, nested: readonly string[]): Look => {
+  const isIts = (path: string) => nested.some((dotGit) => isWithin(dotGit, path));
+  const more = [...fresh.nodes].filter(([path]) => !before.nodes.has(path) && isIts(path));
+  return { ...before, nodes: new Map([...before.nodes, ...more]) };
+};
+
+const suspects = async (watch: Watch) => {
+  const { root, before, indexes } = watch;
+  const deadline = performance.now() + patienceMs;
+  for (;;) {
+    const looks = { root, before, after: await look(watch, false) };
+    const changes = await suspectsIn(looks, indexes);
+    const isOutside = changes.some(({ path }) => !isWithin(root, path));
+    // A checkout writes its files first.
+    if (!isOutside || statsOf(join(root, "index.lock")) === undefined || performance.now() > deadline)
+      return { looks, changes };
+    await wait(20);
+  }
+};
+
+export const createTamperGuard = ({ commonDir, taskID, nested = [], writable }: TamperOptions): TamperGuard => {
+  const root = outermost(commonDir);
+  const putBack = createRestore(root, taskID);
+  /** The same for all that runs at a time. */
+  let watch: Watch | undefined;
+  let running = 0;
+
+  const begin = async (shared: Watch): Promise<void> => {
+    const own = nested.filter((dotGit) => !shared.nested.has(dotGit));
+    for (const dotGit of own) shared.nested.add(dotGit);
+    shared.running += 1;
+    if (shared.running === 1) {
+      shared.held = holdFolder(root);
+      shared.before = await look(shared, true);
+    } else if (own.length > 0) shared.before = joined(shared.before, await look(shared, true), own);
+  };
+
+  const leave = (shared: Watch): void => {
+    shared.running -= 1;
+    if (shared.running > 0) return;
+    shared.held?.[Symbol.dispose]();
+    shared.held = undefined;
+    shared.nested.clear();
+  };
+
+  const compare = async (shared: Watch): Promise<Tampered[]> => {
+    const replaced = writable === undefined ? bringBack(root, shared.held, putBack) : [];
+    // A missing repository is reported where it is needed.
+    if (replaced === "gone") return [];
+    const { looks, changes } = await suspects(shared);
+    if (looks.after.nodes.size > many) await immediate();
+    const gathered = gather(changes, looks);
+    const whole = new Set(gathered.map(({ path }) => path));
+    const crowded = crowdedIn(looks).filter((path) => !whole.has(path));
+    if (looks.after.nodes.size > many) await immediate();
+    const found = [
+      ...replaced,
+      ...gathered.map(putBack),
+      ...crowded.map((path): Tampered => ({ path, change: "changed", restored: false, kept: null })),
+    ];
+    shared.before = found.length === 0 ? looks.after : await look(shared, true);
+    return found;
+  };
+
+  return {
+    begin() {
+      const shared = (watch ??= watchOf(root, writable));
+      running += 1;
+      shared.users += 1;
+      return inTurn(shared, () => begin(shared));
+    },
+    end() {
+      const shared = (watch ??= watchOf(root, writable));
+      running -= 1;
+      if (running === 0) watch = undefined;
+      return inTurn(shared, async () => {
+        try {
+          return await compare(shared);
+        } finally {
+          leave(shared);
+          shared.users -= 1;
+        }
+      });
+    },
+  };
+};

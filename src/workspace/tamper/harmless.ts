@@ -1,0 +1,89 @@
+import { basename, dirname, join } from "node:path";
+import { isWithin } from "../../process/sandbox/system-mount.ts";
+import { isHarmlessConfig, ownStrategies } from "./harmless-setting.ts";
+import { isSame, type Seen, statsOf } from "./seen.ts";
+import { type Look, type Node, type Place, pointsTo } from "./node.ts";
+
+/** What changed at a path between two looks. `now` undefined: it is gone. */
+export type Change = { path: string; node: Node; old: Seen | undefined; now: Seen | undefined };
+
+/** Steps of a rebase that run nothing of themselves; all but `exec`. */
+const step =
+  /^\s*(?:#.*|(?:pick|p|reword|r|edit|e|squash|s|fixup|f|drop|d|label|l|reset|t|merge|m|update-ref|u|revert)\s.*|break|b|noop)?\s*$/;
+
+const headForm = /^(?:ref: refs\/[^\s~^:?*[\\]+|[0-9a-f]{40}|[0-9a-f]{64})\s*$/;
+
+const textOf = (seen: Seen): string | undefined => (seen.kind === "file" ? seen.bytes?.toString("latin1") : undefined);
+
+const bytesOf = (seen: Seen | undefined): Buffer | undefined => (seen?.kind === "file" ? seen.bytes : undefined);
+
+/** Two looks at a repository whose outermost Git directory is `root`. */
+export type Looks = { root: string; before: Look; after: Look };
+
+/** Whether the user may well have made the change: nothing runs and nothing goes elsewhere because of it. */
+export const isHarmless = (change: Change, looks: Looks): boolean => {
+  const { path, node, old, now } = change;
+  const { role, place } = node;
+  if (isSame(old, now)) return true;
+  // Of a worktree that is gone nothing can run.
+  if (now === undefined && isGone(place)) return true;
+  const { root } = looks;
+  const isNew = !looks.before.nodes.has(place.gitDir);
+  switch (role) {
+    case "folder":
+      return now === undefined ? old?.kind === "folder" : now.kind === "folder" && old?.kind !== "link";
+    case "config": {
+      const after = bytesOf(now);
+      if (after === undefined || (old !== undefined && bytesOf(old) === undefined)) return false;
+      const module = place.kind === "module" ? { gitDir: place.gitDir, top: dirname(root) } : undefined;
+      return isHarmlessConfig(bytesOf(old), after, { isNew, module });
+    }
+    case "hook":
+      return isHarmlessHook(change);
+    case "head":
+      return now !== undefined && headForm.test(textOf(now) ?? "");
+    case "pointer":
+      return isHarmlessPointer(change, looks);
+    case "link":
+      // What `git worktree add` writes.
+      return isNew && place.kind === "linked" && now !== undefined && isNewLink(path, textOf(now));
+    case "todo": {
+      if (now === undefined) return true;
+      const had = new Set((old === undefined ? "" : (textOf(old) ?? "")).split("\n"));
+      return (
+        textOf(now)
+          ?.split("\n")
+          .every((line) => had.has(line) || step.test(line)) ?? false
+      );
+    }
+    case "strategy":
+      return now === undefined || ownStrategies.test(textOf(now)?.trim() ?? "-");
+    case "plain":
+      return false;
+  }
+};
+
+const isGone = ({ kind, gitDir }: Place): boolean =>
+  (kind === "linked" || kind === "nested") && statsOf(gitDir)?.isDirectory() !== true;
+
+const isNewLink = (path: string, text: string | undefined): boolean =>
+  basename(path) === "commondir" ? text === "../..\n" : /^[^\n]*\/\.git\n$/.test(text ?? "");
+
+/** One that cannot run is harmless where it is new; a file that others may read is not, nor a hook of other content. */
+const isHarmlessHook = ({ path, node, old, now }: Change): boolean => {
+  if (now?.kind === "folder") return old === undefined;
+  if (now?.kind !== "file" || now.bytes === undefined || (now.mode & 0o111) !== 0) return false;
+  if (old === undefined) return dirname(path) === join(node.place.gitDir, "hooks");
+  return old.kind === "file" && old.bytes?.equals(now.bytes) === true;
+};
+
+/** A `.git` file may lead to a Git directory that is watched as well. */
+const isHarmlessPointer = ({ path, node, old, now }: Change, { root, after }: Looks): boolean => {
+  const isGitlink = node.place.kind === "nested" || node.place.kind === "module";
+  if (now === undefined) return isGitlink || statsOf(dirname(path)) === undefined;
+  // What is in a folder is judged by itself.
+  if (now.kind === "folder") return old === undefined || old.kind === "folder";
+  const target = pointsTo(path, now);
+  const isWatched = target !== undefined && isWithin(root, target) && after.nodes.get(target)?.place.gitDir === target;
+  return isWatched && (isGitlink || old === undefined);
+};

@@ -1,0 +1,144 @@
+import {
+  closeSync,
+  constants,
+  chmodSync,
+  fchmodSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  renameSync,
+  rmSync,
+  type Stats,
+} from "node:fs";
+import { copyBounded } from "../file/bounded-read.ts";
+import { FileRefused, type Folder, openFolder } from "../file/folder.ts";
+import { tempName } from "../file/files.ts";
+import { decodePath } from "../file/path.ts";
+import type { Workspace } from "../workspace.ts";
+
+/**
+ * Takes the right to run as their owner or group away from files that a Task left in the user's directory: whoever ran
+ * one would be the service's user. A folder's set-group-ID is ordinary and stays.
+ */
+
+const setID = 0o6000;
+
+/** Bytes of names that are taken from one search, so that the service goes on in between; and how many there are. */
+const mostNames = 64 * 1024;
+const mostSearches = 200;
+
+/** Bytes. A larger file with names elsewhere is removed instead of copied. */
+const longestCopy = 256 * 1024 * 1024;
+
+const timeoutMs = 120_000;
+
+/** Milliseconds by which the clock of a file system may be behind. */
+const skewMs = 2000;
+
+const search = ["-xdev", "-type", "f", "(", "-perm", "-4000", "-o", "-perm", "-2000", ")", "-print0"];
+
+type Place = Pick<Workspace, "root" | "runProgram">;
+
+/** Paths of files with such a bit; `more`: there are others. Throws where they cannot be searched for. */
+const find = async ({ root, runProgram }: Place, signal: AbortSignal): Promise<{ paths: string[]; more: boolean }> => {
+  const enough = new AbortController();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const ran = await runProgram({ name: "find", path: "find" }, [".", ...search], {
+    cwd: root,
+    timeoutMs,
+    keepBytes: 2000,
+    signal: AbortSignal.any([signal, enough.signal]),
+    onStdout(chunk) {
+      if (size > mostNames) return;
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > mostNames) enough.abort();
+    },
+  });
+  signal.throwIfAborted();
+  const more = enough.signal.aborted;
+  if (!more && (ran.ended !== "exit" || ran.exitCode === null || ran.exitCode > 1))
+    throw new Error(`Expected find to search ${root}, got ${ran.ended} ${ran.exitCode}: ${ran.output.slice(0, 300)}`);
+  const text = Buffer.concat(chunks);
+  const paths: string[] = [];
+  for (let at = 0, end = text.indexOf(0); end !== -1; at = end + 1, end = text.indexOf(0, at))
+    paths.push(decodePath(text.subarray(at, end)).replace(/^\.\//, ""));
+  return { paths, more };
+};
+
+/** Only names the file, so that no right to read it is needed. */
+const asPath = process.platform === "linux" ? 0o10_000_000 : constants.O_RDONLY;
+
+const clear = (path: string | Buffer, seen: Stats): void => {
+  const fd = openSync(path, asPath | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const stats = fstatSync(fd);
+    if (stats.ino !== seen.ino || stats.dev !== seen.dev) return;
+    const mode = stats.mode & 0o7777 & ~setID;
+    if (process.platform === "linux") chmodSync(`/proc/self/fd/${fd}`, mode);
+    else fchmodSync(fd, mode);
+  } finally {
+    closeSync(fd);
+  }
+};
+
+/** The file has names outside, where it may have the bits for good reason: this one becomes a file of its own. */
+const separate = (folder: Folder, name: string, { mode, size }: Stats): void => {
+  const path = folder.at(name);
+  const temp = folder.at(tempName());
+  try {
+    if (size > longestCopy || !copyBounded(String(path), String(temp), longestCopy)) rmSync(path);
+    else {
+      chmodSync(temp, mode & 0o777);
+      renameSync(temp, path);
+    }
+  } catch (error) {
+    rmSync(temp, { force: true });
+    if (!(error instanceof FileRefused)) throw error;
+    rmSync(path);
+  }
+};
+
+/** The bits of one search's files; those that were as they are before `since` are the user's. */
+const clearAll = (root: string, paths: readonly string[], since: number): string[] => {
+  const names = new Map<number, number>();
+  const found = paths.flatMap((path) => {
+    try {
+      const components = path.split("/");
+      const name = components.pop() ?? "";
+      using folder = openFolder(root, components);
+      const stats = lstatSync(folder.at(name));
+      if (!stats.isFile() || (stats.mode & setID) === 0 || stats.ctimeMs < since) return [];
+      names.set(stats.ino, (names.get(stats.ino) ?? 0) + 1);
+      return [{ path, components, name, stats }];
+    } catch {
+      return [];
+    }
+  });
+  return found.flatMap(({ path, components, name, stats }) => {
+    try {
+      using folder = openFolder(root, components);
+      if (stats.nlink > (names.get(stats.ino) ?? 0)) separate(folder, name, stats);
+      else clear(folder.at(name), stats);
+      return [path];
+    } catch {
+      return [];
+    }
+  });
+};
+
+/**
+ * Clears the bits of what was made or changed since then, in the Task's sandbox as far as programs run. Resolves to the
+ * paths. Call it when no process of the Task's runs.
+ */
+export const clearSetID = async (workspace: Place, since: Date, signal: AbortSignal): Promise<string[]> => {
+  const cleared: string[] = [];
+  for (let count = 0; count < mostSearches; count += 1) {
+    const { paths, more } = await find(workspace, signal);
+    const now = clearAll(workspace.root, paths, since.getTime() - skewMs);
+    cleared.push(...now);
+    if (!more || now.length === 0) return cleared;
+  }
+  throw new Error(`Expected to find them all in ${mostSearches} searches, got ${cleared.length} and more`);
+};
