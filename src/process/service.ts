@@ -1,10 +1,10 @@
-import { accessSync, constants, realpathSync } from "node:fs";
+import { accessSync, constants, mkdirSync, realpathSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { startInteractive } from "./command/interactive.ts";
-import { killGroup, killMarked, wait } from "./command/kill.ts";
+import { killGroup, killMarked, type MarkFiles, markFileOf, statOf, wait } from "./command/kill.ts";
 import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts";
 import { stalledMs, watchProgress } from "./command/progress.ts";
 import { type LiveCommand, runCommand } from "./command/run.ts";
@@ -68,6 +68,18 @@ const findBash = (path: string): string => {
   return "bash";
 };
 
+/** undefined: they cannot be kept or read here. */
+const markFiles = (folder: string, runID: string): MarkFiles | undefined => {
+  const own = statOf("self");
+  if (own === undefined) return undefined;
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    return { folder: realpathSync(folder), runID, since: Number(own.started) };
+  } catch {
+    return undefined;
+  }
+};
+
 export const createProcesses = (options: ProcessOptions): Processes => {
   const { folder, runID = folder, keepEnv, sandbox = processGroupSandbox, envNames = [], limits, log } = options;
   const record = createGroupRecord(folder, log);
@@ -95,6 +107,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const used = new Set<string>();
   let serial = 0;
   const markOf = (taskID: string) => `${runID}/${taskID}/`;
+  const files = sandbox.wrap === undefined ? markFiles(join(folder, "..", "marks"), runID) : undefined;
 
   const boxes = createSandboxPool({
     sandbox,
@@ -111,7 +124,13 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   /** What to start and where, or why that is impossible: no command runs without the sandbox. */
   const startOf = (taskID: string, command: Command, mark: string, place: SandboxPlace | undefined) => {
     const env = { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark };
-    const start = { file: bash, args: ["-c", command.run], cwd: command.cwd, env };
+    const start = {
+      file: bash,
+      args: ["-c", command.run],
+      cwd: command.cwd,
+      env,
+      ...(files === undefined ? {} : { markFile: markFileOf(files, mark) }),
+    };
     if (sandbox.wrap === undefined)
       return memory === "" ? start : { ...start, args: ["-c", `${memory}; exec "$0" -c "$1"`, bash, command.run] };
     if (place === undefined) return "Expected the folder of a Task to open its sandbox around, got none.";
@@ -134,6 +153,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         spawner,
         record,
         live,
+        files,
         log,
       },
     );
@@ -174,10 +194,11 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       command: () => ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command],
     });
     const [file = "", ...args] = argv === undefined ? [start.file, ...start.args] : (place?.around?.(argv) ?? argv);
-    return startInteractive({ ...start, file, args, filter: sandbox.filter }, seen, signal, {
+    const markFile = files && markFileOf(files, mark);
+    return startInteractive({ ...start, file, args, filter: sandbox.filter, markFile }, seen, signal, {
       started: (pid) => record.add(pid, taskID),
       async ended(pid) {
-        await killMarked((found) => found === mark);
+        await killMarked((found) => found === mark, { files });
         for (const path of [own, passing])
           await rm(path, { recursive: true, force: true, maxRetries: 3 }).catch(() => {});
         if (pid !== undefined) record.remove(pid);
@@ -219,7 +240,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     await Promise.all(groups.map(({ gone }) => gone));
     const held = groups.length > 0 ? boxes.pidsOf(taskID) : [];
     await boxes.shut(taskID);
-    const strays = await killMarked((mark) => mark.startsWith(markOf(taskID)));
+    const strays = await killMarked((mark) => mark.startsWith(markOf(taskID)), { files });
     used.delete(taskID);
     return [...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])), ...held, ...strays];
   };
@@ -252,10 +273,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       const killed = await endRecordedGroups(folder, record.name, log);
       const own = new Set([...live].map(({ mark }) => mark));
       const taskOf = (mark: string) => mark.slice(runID.length + 1).split("/")[0] ?? "";
-      await killMarked(
-        (mark) => mark.startsWith(`${runID}/`) && !own.has(mark),
-        (pid, mark) => killed.set(taskOf(mark), [...(killed.get(taskOf(mark)) ?? []), pid]),
-      );
+      await killMarked((mark) => mark.startsWith(`${runID}/`) && !own.has(mark), {
+        files: files && { ...files, since: 0 },
+        onKill: (pid, mark) => killed.set(taskOf(mark), [...(killed.get(taskOf(mark)) ?? []), pid]),
+      });
       return killed;
     },
     async stop() {

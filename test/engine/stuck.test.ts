@@ -46,6 +46,7 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   check: true,
   propose: true,
   feedback: true,
+  refuse: true,
   review: true,
   refuse: true,
   revise: true,

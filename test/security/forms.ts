@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Twelve ways for a command to leave a process behind (T17), and who of them is alive, wherever it went. */
+/** Fourteen ways for a command to leave a process behind (T17), and who of them is alive, wherever it went. */
 
 const forms: Record<string, string> = {
   "in the background": "SLEEP &",
@@ -13,7 +13,11 @@ const forms: Record<string, string> = {
   "every descriptor closed":
     "setsid bash -c 'for fd in 0 1 2 3 4 5 6 7 8 9; do eval \"exec $fd>&-\"; done; exec SLEEP' &",
   "no environment": "env -i SLEEP &",
-  "a daemon": "setsid env -i bash -c 'cd /; exec </dev/null >/dev/null 2>&1 3>&-; exec SLEEP' &",
+  "no environment, another session": "setsid env -i SLEEP &",
+  "a daemon that keeps what it does not know":
+    "setsid env -i bash -c 'cd /; exec </dev/null >/dev/null 2>&1 3>&-; exec SLEEP' &",
+  "a daemon":
+    "setsid env -i bash -c 'cd /; for fd in 0 1 2 3 4 5 6 7 8 9; do eval \"exec $fd>&-\"; done; exec SLEEP' &",
   stopped: "SLEEP & until grep -q sleep /proc/$!/comm; do sleep 0.02; done; kill -STOP $!",
   "started again when it dies": "setsid bash -c 'while :; do SLEEP; done' &",
 };

@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import type { InteractiveProcess } from "../process.ts";
-import { spawnForTask } from "../sandbox/spawn.ts";
+import { type Descriptor, spawnForTask } from "../sandbox/spawn.ts";
 import { killGroup, wait } from "./kill.ts";
 
 /** A command that the service exchanges messages with over standard input and output, for as long as it lives. */
@@ -13,17 +13,17 @@ const lastDrainMs = 500;
 
 /** Starts the command in its own process group. `ended` is called once the group is gone. */
 export const startInteractive = (
-  start: { file: string; args: string[]; cwd: string; env: Record<string, string>; filter: string | undefined },
+  start: { file: string; args: string[]; cwd: string; env: Record<string, string> } & Descriptor,
   root: string,
   signal: AbortSignal,
   hooks: { started(pid: number): void; ended(pid: number | undefined): Promise<void> },
 ): InteractiveProcess => {
-  const { file, args, cwd, env, filter } = start;
+  const { file, args, cwd, env, filter, markFile } = start;
   const child = spawnForTask(
     file,
     args,
     { cwd, env, detached: true, stdio: ["pipe", "pipe", "pipe"] },
-    filter,
+    { filter, markFile },
   ) as ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
   const { pid } = child;
   if (pid !== undefined) hooks.started(pid);

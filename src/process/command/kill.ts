@@ -1,9 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 
 /**
  * How a later service process ends the commands of one that died: by a record of live process groups, and by the mark
- * (SERVICE_RUN_ID) that every descendant carries in its environment. The record needs no fsync: a machine that goes
+ * (SERVICE_RUN_ID) that every descendant carries in its environment, and without a sandbox also as an open file. The record needs no fsync: a machine that goes
  * down ends the processes too. Without /proc only recorded groups of the running service can be ended.
  */
 
@@ -49,6 +49,28 @@ const name = "SERVICE_RUN_ID=";
 
 const nameBytes = Buffer.from(name);
 
+/**
+ * Where commands without a sandbox get a file to know them by: `folder`/<rest>, unlinked, for the mark
+ * `runID`/<rest>. `since`: no older process is looked at, in the kernel's ticks since it started.
+ */
+export type MarkFiles = { folder: string; runID: string; since: number };
+
+export const markFileOf = ({ folder, runID }: MarkFiles, mark: string): string =>
+  `${folder}/${encodeURIComponent(mark.slice(runID.length + 1))}`;
+
+/** By its open files; undefined as for `markOf`. */
+const heldMarkOf = (pid: string, { folder, runID, since }: MarkFiles): string | undefined => {
+  if (Number(statOf(pid)?.started ?? 0) < since) return undefined;
+  try {
+    for (const fd of readdirSync(`/proc/${pid}/fd`)) {
+      const target = readlinkSync(`/proc/${pid}/fd/${fd}`);
+      const [, name] = target.startsWith(`${folder}/`) ? (/\/([^/]+) \(deleted\)$/.exec(target) ?? []) : [];
+      if (name !== undefined) return `${runID}/${decodeURIComponent(name)}`;
+    }
+  } catch {}
+  return undefined;
+};
+
 /** The mark of a process; undefined if it has none or we may not read it. */
 export const markOf = (pid: string): string | undefined => {
   try {
@@ -68,14 +90,17 @@ export const markOf = (pid: string): string | undefined => {
  */
 export const killMarked = async (
   fits: (mark: string) => boolean,
-  onKill: (pid: number, mark: string) => void = () => undefined,
+  {
+    files,
+    onKill = () => undefined,
+  }: { files?: MarkFiles | undefined; onKill?: (pid: number, mark: string) => void } = {},
 ): Promise<number[]> => {
   const killed = new Set<number>();
   const deadline = performance.now() + 2000;
   for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
     let found = 0;
     for (const pid of pids()) {
-      const mark = markOf(pid);
+      const mark = markOf(pid) ?? (files && heldMarkOf(pid, files));
       if (mark === undefined || !fits(mark)) continue;
       found += 1;
       const number = Number(pid);

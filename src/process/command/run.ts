@@ -1,7 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import type { Log } from "../../log.ts";
 import type { Start } from "../runner/frame.ts";
-import { killGroup, killMarked, wait } from "./kill.ts";
+import { killGroup, killMarked, type MarkFiles, wait } from "./kill.ts";
 import { watchProgress } from "./progress.ts";
 import type { GroupRecord } from "./group-record.ts";
 import type { Command, CommandResult } from "../process.ts";
@@ -33,7 +33,14 @@ export type Request = {
   start: () => Start | string;
 };
 
-export type RunContext = { spawner: RunnerClient; record: GroupRecord; live: Set<LiveCommand>; log: Log };
+export type RunContext = {
+  spawner: RunnerClient;
+  record: GroupRecord;
+  live: Set<LiveCommand>;
+  /** Without a sandbox. */
+  files: MarkFiles | undefined;
+  log: Log;
+};
 
 /** How long a killed group may hold the pipes, in milliseconds, before the search for processes that left it begins. */
 const drainMs = 25;
@@ -41,7 +48,7 @@ const drainMs = 25;
 const lastDrainMs = 500;
 
 export const runCommand = ({ taskID, mark, command, start }: Request, around: RunContext): Promise<CommandResult> => {
-  const { spawner, record, live, log } = around;
+  const { spawner, record, live, files, log } = around;
   const begun = performance.now();
   const output = createBoundedOutput(command.keepBytes);
   const stdout = createBoundedOutput(command.keepBytes);
@@ -120,7 +127,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
       const search = async () => {
         const deadline = performance.now() + lastDrainMs;
         while (isOpen()) {
-          const left = await killMarked((found) => found === mark);
+          const left = await killMarked((found) => found === mark, { files });
           if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
           if (performance.now() > deadline) child.drop();
           await wait(10);

@@ -30,6 +30,8 @@ export type Start = {
   env: Record<string, string>;
   /** Name of the sandbox to run in; `cwd` is then a path inside it. */
   box?: string;
+  /** Without a sandbox: as for `spawnForTask`. */
+  markFile?: string;
 };
 
 export type Open = {

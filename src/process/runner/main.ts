@@ -73,12 +73,13 @@ const startIn = (name: string, id: number, request: Start): void => {
   });
 };
 
-const start = (id: number, { file, args, cwd, env }: Start): void => {
+const start = (id: number, { file, args, cwd, env, markFile }: Start): void => {
   let child: ChildProcess;
   try {
     // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, whatever became
     // of its output and its group: a cheap way to know whether something was left behind.
-    child = spawnForTask(file, args, { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe", "pipe"] });
+    const stdio = ["ignore", "pipe", "pipe", "pipe"] as const;
+    child = spawnForTask(file, args, { cwd, env, detached: true, stdio: [...stdio] }, { markFile });
   } catch (error) {
     send(frames.failed, id, String(error));
     return;

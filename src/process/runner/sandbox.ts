@@ -63,7 +63,7 @@ export const openSandbox = (
     file,
     args,
     { detached: true, env, stdio: ["pipe", "pipe", "pipe"] },
-    filter,
+    { filter },
   );
   const jobs = new Map<number, Job>();
   const waiting: Job[] = [];

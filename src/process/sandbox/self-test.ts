@@ -20,7 +20,7 @@ export const execute = (
 ): Promise<{ output: string; error: string }> =>
   new Promise((resolve) => {
     const [file = "", ...args] = argv;
-    const child = spawnForTask(file, args, { env, timeout: patienceMs, stdio: ["ignore", "pipe", "pipe"] }, filter);
+    const child = spawnForTask(file, args, { env, timeout: patienceMs, stdio: ["ignore", "pipe", "pipe"] }, { filter });
     const said = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"] as const)
       child[name]?.on("data", (chunk: Buffer) => {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, type SpawnOptions } from "node:child_process";
-import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { closeSync, constants, openSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 
 /** Starts the programs of Tasks: sandboxes, and commands that run without one. */
 
@@ -11,22 +11,45 @@ const scoreFile = "/proc/self/oom_score_adj";
 const sooner = 500;
 const highest = 1000;
 
+/** Beyond those that daemons close one by one. */
+const markDescriptor = 4;
+
+/** One more descriptor of the program: `filter` as its `filterDescriptor`; `markFile` to know it by, made and unlinked. */
+export type Descriptor = { filter?: string | undefined; markFile?: string | undefined };
+
 /**
- * Like `spawn`. The program and what it starts are ended before the service where memory runs out. `filter`: a file to
- * open as its `filterDescriptor`; throws if that is not there.
+ * Like `spawn`. The program and what it starts are ended before the service where memory runs out. Throws where the
+ * filter is not there; without a mark file it goes on.
  */
 export const spawnForTask = (
   file: string,
   args: readonly string[],
   { stdio, ...options }: Omit<SpawnOptions, "stdio"> & { stdio: ("ignore" | "pipe")[] },
-  filter?: string,
+  { filter, markFile }: Descriptor = {},
 ): ChildProcess => {
-  const descriptor = filter === undefined ? undefined : openSync(filter, "r");
+  const descriptor =
+    filter !== undefined ? openSync(filter, "r") : markFile !== undefined ? openMark(markFile) : undefined;
+  const all: (number | "ignore" | "pipe")[] = [...stdio];
+  if (descriptor !== undefined) {
+    const at = filter === undefined ? markDescriptor : filterDescriptor;
+    while (all.length < at) all.push("ignore");
+    all[at] = descriptor;
+  }
   try {
-    const all = descriptor === undefined ? stdio : [...stdio, descriptor];
     return expendable(() => spawn(file, args, { ...options, stdio: all }));
   } finally {
     if (descriptor !== undefined) closeSync(descriptor);
+  }
+};
+
+/** undefined: it cannot be made. */
+const openMark = (path: string): number | undefined => {
+  try {
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+    unlinkSync(path);
+    return descriptor;
+  } catch {
+    return undefined;
   }
 };
 
