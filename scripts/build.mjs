@@ -37,12 +37,13 @@ export const isCurrent = () =>
     (path) => newest(join(root, path)) <= statSync(stamp).mtimeMs,
   );
 
-/** What is started or imported from outside, and what starts itself as a worker. */
+/** What is started or imported from outside, and what runs in a process or a thread of its own. */
 const entries = [
   "cli/main",
   "index",
   "client/client",
-  "store/sqlite/integrity",
+  "store/sqlite/integrity-check",
+  "store/sqlite/reader-thread",
   "process/runner/main",
   "check/kind/pixel",
 ];

@@ -6,6 +6,7 @@ import { ledgerOf } from "../domain/evidence/ledger.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { mapStrings } from "../redact.ts";
 import type { Store } from "../store/store.ts";
+import { allMessagesIn } from "../task/query/message.ts";
 import { createReads } from "../task/query/read.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import type { Zip } from "./zip.ts";
@@ -22,10 +23,10 @@ export const addFlow = async (
 ) => {
   // The Task's last change serves as the current time; otherwise no two archives would be equal.
   const reads = createReads({ store, workspaces, now: () => new Date(state.updatedAt) });
-  const [task, board, { messages }, recorded] = await Promise.all([
+  const [task, board, messages, recorded] = await Promise.all([
     reads.get(state.taskID),
     reads.board(state.taskID),
-    reads.messages(state.taskID, { after: 0, limit: Number.MAX_SAFE_INTEGER }),
+    allMessagesIn(store, state.taskID, state.open),
     eventsOf(store, state.taskID, state.version),
   ]);
   // The metadata is the caller's own and stays unchanged.

@@ -12,7 +12,7 @@ import { rowOf } from "../domain/mission/status.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
 import { mapStrings } from "../redact.ts";
-import { messagesIn } from "../task/query/read.ts";
+import { allMessagesIn } from "../task/query/message.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
 import { type Omitted, roomOf } from "./entry.ts";
@@ -92,9 +92,9 @@ const flowOf = async (
   { store, redact }: ArchiveDeps,
 ): Promise<{ flow: FlowFile[]; events: Frame[] }> => {
   const { missionID, sessionID, version } = state;
-  const [recorded, { messages }] = await Promise.all([
+  const [recorded, messages] = await Promise.all([
     eventsOf(store, sessionID, version),
-    messagesIn(store, sessionID, { after: 0, limit: Number.MAX_SAFE_INTEGER }),
+    allMessagesIn(store, sessionID, state.open),
   ]);
   const { directory, project, tasks } = state;
   const events = recorded.map((event) => frameOf(mapStrings(event, redact), missionID));

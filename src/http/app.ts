@@ -28,6 +28,7 @@ import {
   send,
   onSocket,
   write,
+  whenGone,
 } from "./response/response.ts";
 import { createRouter } from "./router.ts";
 import { createServe, type Serve } from "./request/serve.ts";
@@ -262,8 +263,11 @@ const createHandlers = (
     ...createMissionHandlers({ missions: deps.missions, runOnce, streams, limits, log }),
     ...createWebhookHandlers({ webhooks: deps.webhooks, answered }),
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
-    "project.list": async ({ entry, query }) => {
-      const [known, here] = await Promise.all([store.projects(query.limit ?? 50), deps.startedIn()]);
+    "project.list": async ({ entry, query, outgoing }) => {
+      const [known, here] = await Promise.all([
+        store.projects(query.limit ?? 50, whenGone(outgoing)),
+        deps.startedIn(),
+      ]);
       const offered = here === undefined || known.some(({ directory }) => directory === here) ? [] : [here];
       return json(entry, 200, [
         ...known,

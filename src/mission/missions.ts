@@ -39,19 +39,24 @@ export interface Missions {
    */
   wake(directory: string, body: MissionWake, once?: IdempotencyKey): Promise<Accepted<MissionWoken>>;
   /** Missions of a project, or of all projects; last update first. */
-  list(directory: string | undefined, query: Omit<MissionQuery, "project">): Promise<MissionSummary[]>;
+  list(
+    directory: string | undefined,
+    query: Omit<MissionQuery, "project">,
+    signal?: AbortSignal,
+  ): Promise<MissionSummary[]>;
   /** What the Mission and its Tasks are doing; queued Tasks have their place. */
   status(directory: string, missionID: string): Promise<MissionStatus>;
   /** The id of the Mission's stream, for readers of its events. */
   find(directory: string | undefined, missionID: string): Promise<StreamID>;
   /**
    * The Mission's conversation, oldest first: at most `limit` messages after the one whose `eventID` is `after` (0:
-   * from the start). `nextAfter` is null on the last page.
+   * from the start), fewer where their texts are long. `nextAfter` is null on the last page.
    */
   messages(
     directory: string | undefined,
     missionID: string,
     page: { after: number; limit: number },
+    signal?: AbortSignal,
   ): Promise<MessagePage>;
   /** Changes the title, or whether the Mission is archived; absent fields stay. */
   update(

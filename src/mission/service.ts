@@ -8,7 +8,7 @@ import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { withQueuePlaces } from "../task/query/queue-place.ts";
-import { messagesIn } from "../task/query/read.ts";
+import { messagesIn } from "../task/query/message.ts";
 import type { Accepted, IdempotencyKey } from "../task/tasks.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 import { createWake } from "./wake.ts";
@@ -95,9 +95,9 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     find,
     wake: createWake(deps, stateOf),
 
-    async list(directory, query) {
+    async list(directory, query, signal) {
       const project = directory === undefined ? {} : { project: (await deps.workspaces.inspect(directory)).project };
-      return (await store.missions({ ...query, ...project })).map(({ row, stats }) => summaryOf(row, stats));
+      return (await store.missions({ ...query, ...project }, signal)).map(({ row, stats }) => summaryOf(row, stats));
     },
 
     async status(directory, missionID) {
@@ -105,9 +105,10 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       return statusFrom(state, await withQueuePlaces(store, await store.dispatched(state.sessionID), now()));
     },
 
-    async messages(directory, missionID, page) {
+    async messages(directory, missionID, page, signal) {
       const state = await stateOf(directory, missionID);
-      return { ...(await messagesIn(store, state.sessionID, page)), total: state.messages };
+      const asked = { ...page, open: state.open };
+      return { ...(await messagesIn(store, state.sessionID, asked, signal)), total: state.messages };
     },
 
     async update(directory, missionID, patch) {

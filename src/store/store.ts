@@ -15,7 +15,10 @@ import type { Webhooks } from "./webhook-queue.ts";
  *
  * Every write is one transaction: when its promise resolves the write is on disk, when it rejects with a
  * `store_unavailable` ServiceError nothing of it was kept. The exceptions are `Blobs.put`, which writes a file, and
- * `Live`, which writes nothing. Reads reject with the database's own error. A disposed store refuses all writes.
+ * `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store refuses all writes.
+ *
+ * Reads that take longer the larger the log is never hold up anything else. They take a signal: when it aborts, whoever
+ * asked has gone; the read rejects with the signal's reason, and what has not begun does not.
  */
 export interface Store extends AsyncDisposable {
   readonly kind: "sqlite" | "postgres";
@@ -67,11 +70,20 @@ export interface Store extends AsyncDisposable {
    */
   read(
     stream: StreamID,
-    options?: { after?: number; limit?: number; types?: readonly DomainEvent["type"][]; last?: boolean },
+    options?: {
+      after?: number;
+      limit?: number;
+      types?: readonly DomainEvent["type"][];
+      last?: boolean;
+      signal?: AbortSignal;
+    },
   ): Promise<Recorded[]>;
 
-  /** At most `limit` matching events of the whole log after a position, in ascending order. */
-  since(after: Position, limit: number, filter?: Filter): Promise<Recorded[]>;
+  /**
+   * At most `limit` matching events of the whole log after a position, in ascending order. Fewer where their data is
+   * more than 2 MiB together or where few match, but at least one if there is any: only an empty page is the end.
+   */
+  since(after: Position, limit: number, filter?: Filter, signal?: AbortSignal): Promise<Recorded[]>;
 
   /** The newest position in the log; 0 when it is empty. */
   position(): Promise<Position>;
@@ -88,16 +100,16 @@ export interface Store extends AsyncDisposable {
   // ---- lists --------------------------------------------------------------------------------------------------------
 
   /** One page of a project's Tasks, last update first, then by descending Task id. */
-  list(query: ListQuery): Promise<TaskSummary[]>;
+  list(query: ListQuery, signal?: AbortSignal): Promise<TaskSummary[]>;
 
   /** Projects that have Tasks, last update first. `directory` is that of the project's newest Task. */
-  projects(limit: number): Promise<Project[]>;
+  projects(limit: number, signal?: AbortSignal): Promise<Project[]>;
 
   /**
    * One page of Missions, last update first, then by descending session id, each with the counts of its Tasks. Two
    * queries, however many Missions there are.
    */
-  missions(query: MissionQuery): Promise<{ row: MissionRow; stats: TaskStats }[]>;
+  missions(query: MissionQuery, signal?: AbortSignal): Promise<{ row: MissionRow; stats: TaskStats }[]>;
 
   /** The streams of the Missions with this id: at most one per project, or the one in `project`. */
   missionsNamed(missionID: string, project?: string): Promise<StreamID[]>;
@@ -274,8 +286,16 @@ export type OrphanBlobs = {
    * is done: `find` sees that it still names them.
    */
   markOrphans(stream: StreamID): Promise<void>;
-  /** The noted blobs that no stream names now. The others are forgotten. Reads the whole log when there are any. */
+  /**
+   * The noted blobs that no stream names now. The others are forgotten. None while it is not yet known what the events
+   * of an older version name (see `nameBlobs`).
+   */
   find(): Promise<string[]>;
+  /**
+   * Finds out what the events of an older version name, in short steps until all is known or the signal aborts. Returns
+   * at once where that is known.
+   */
+  nameBlobs(signal: AbortSignal): Promise<void>;
   /** Removes blobs from the notes, once they are dropped. */
   forget(orphans: readonly string[]): Promise<void>;
 };

@@ -1,5 +1,32 @@
 import { messageOf, ServiceError } from "../error.ts";
 
 /** The error for a write that failed; nothing of it was kept. */
-export const unavailable = (cause: unknown): ServiceError =>
-  new ServiceError("store_unavailable", `The store could not be written: ${messageOf(cause)}.`, { cause });
+export const unavailable = (cause: unknown): ServiceError => failed("written", cause);
+
+/** The error for a read that failed. */
+export const unreadable = (cause: unknown): ServiceError => failed("read", cause);
+
+const failed = (what: string, cause: unknown): ServiceError =>
+  cause instanceof ServiceError
+    ? cause
+    : new ServiceError("store_unavailable", `The store could not be ${what}: ${messageOf(cause)}.`, { cause });
+
+const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
+
+/** The same operations; what they reject with, unless their signal aborted, becomes what `made` makes of it. */
+export const withErrors = <Port extends object>(
+  port: Port,
+  made: (cause: unknown, name: string) => ServiceError,
+): Port =>
+  Object.fromEntries(
+    (Object.entries(port) as [string, (...given: unknown[]) => Promise<unknown>][]).map(([name, operation]) => [
+      name,
+      async (...given: unknown[]) => {
+        try {
+          return await operation(...given);
+        } catch (error) {
+          throw isAbort(error) ? error : made(error, name);
+        }
+      },
+    ]),
+  ) as Port;

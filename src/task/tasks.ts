@@ -60,7 +60,7 @@ export interface Tasks {
    * Tasks of the whole project, whichever of its worktrees or subfolders `directory` is. Queued Tasks have their place
    * in the queue.
    */
-  list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]>;
+  list(directory: string, query: Omit<ListQuery, "project">, signal?: AbortSignal): Promise<TaskSummary[]>;
   /** The status with the request's full text, attachments and checks. */
   get(taskID: string): Promise<TaskDetail>;
   /** What the Task is doing, its checks, slices, usage and, while queued, its place. */
@@ -68,10 +68,10 @@ export interface Tasks {
   /** The status with slices by column, and the newest messages and events. */
   board(taskID: string): Promise<TaskBoard>;
   /**
-   * Messages, oldest first: at most `limit` after the message whose `eventID` is `after` (0: from the start).
-   * `nextAfter` is null on the last page.
+   * Messages, oldest first: at most `limit` after the message whose `eventID` is `after` (0: from the start), fewer
+   * where their texts are long. `nextAfter` is null on the last page.
    */
-  messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage>;
+  messages(taskID: string, page: { after: number; limit: number }, signal?: AbortSignal): Promise<MessagePage>;
   /**
    * The change of the Task against its base, or `between` two of its commits, as a Git patch; "" while there is no
    * workspace. A commit that is not the Task's is `route_not_found`.

@@ -59,8 +59,7 @@ export const createFollower = (deps: FollowerDeps) => {
       const head = await store.position();
       if (head <= seen) return;
       const page = await store.since(seen, pageSize, { types: notifiedTypes });
-      const full = page.length === pageSize;
-      const through = Math.max(page.at(-1)?.position ?? 0, full ? 0 : head);
+      const through = page.at(-1)?.position ?? head;
       // Read after the page, so that a webhook created before an event gets it.
       const deliveries = page.length === 0 ? [] : await deliveriesOf(page.filter(isNotified), await deps.webhooks());
       unsaved += through - seen;
@@ -70,7 +69,6 @@ export const createFollower = (deps: FollowerDeps) => {
       }
       seen = through;
       if (deliveries.length > 0) deps.told();
-      if (!full) return;
     }
   };
 

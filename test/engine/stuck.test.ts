@@ -48,7 +48,6 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   feedback: true,
   refuse: true,
   review: true,
-  refuse: true,
   revise: true,
   accept: true,
   land: true,

@@ -7,6 +7,7 @@ import { silent } from "../../src/log.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
+import { fill, type Filled, postgresSink, type Sink, type Size, sqliteSink } from "./large/fill.ts";
 import { freshSchema, postgresURL } from "./postgres.ts";
 
 /** The implementations of the store, each on a place of its own that is removed with it. */
@@ -17,8 +18,10 @@ export type Place = AsyncDisposable & {
   /** Closes the store and opens it again, or opens another one beside it where the database allows that. */
   reopen?: () => Promise<Store>;
   beside?: () => Promise<Store>;
-  /** One statement behind the store's back. */
-  sql?: (text: string) => Promise<void>;
+  /** Statements behind the store's back; the rows of a `select`. */
+  sql?: (text: string) => Promise<object[]>;
+  /** Closes the store, fills its database with a log of many Tasks (`large/fill.ts`), and opens it again. */
+  fillLog?: (size: Size) => Promise<Filled>;
 };
 
 export type Backend = { name: string; open: () => Promise<Place> };
@@ -27,6 +30,11 @@ const temporary = async (scope: AsyncDisposableStack): Promise<string> => {
   const dataDir = await mkdtemp(join(tmpdir(), "sortie-store-"));
   scope.defer(() => rm(dataDir, { recursive: true, force: true }));
   return dataDir;
+};
+
+const fillWith = async (sink: Sink, size: Size): Promise<Filled> => {
+  await using open = sink;
+  return await fill(open, size);
 };
 
 const sqliteFile: Backend = {
@@ -46,8 +54,16 @@ const sqliteFile: Backend = {
       },
       async sql(text) {
         const database = new Database(file);
-        database.exec(text);
+        const rows = /^\s*select/.test(text) ? database.prepare<[], object>(text).all() : [];
+        if (rows.length === 0) database.exec(text);
         database.close();
+        return rows;
+      },
+      async fillLog(size) {
+        await place.store[Symbol.asyncDispose]();
+        const filled = await fillWith(sqliteSink(file), size);
+        place.store = await openStore();
+        return filled;
       },
       [Symbol.asyncDispose]: () => scope.disposeAsync(),
     };
@@ -85,10 +101,16 @@ const postgres = (url: string): Backend => ({
         const client = new Client({ connectionString: url, options: `-c search_path=${schema}` });
         await client.connect();
         try {
-          await client.query(text);
+          return (await client.query<object>(text)).rows;
         } finally {
           await client.end();
         }
+      },
+      async fillLog(size) {
+        await place.store[Symbol.asyncDispose]();
+        const filled = await fillWith(await postgresSink(url, schema), size);
+        place.store = await openStore();
+        return filled;
       },
       [Symbol.asyncDispose]: () => scope.disposeAsync(),
     };

@@ -1,3 +1,4 @@
+import { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
 import { expect, test, vi } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
@@ -201,13 +202,17 @@ test("a list of 200 Missions with 50 Tasks each is two statements, as one of 2 i
       await Promise.all(Array.from({ length: tasks }, () => dispatch(store, streamIn(events), `m-${at}`)));
     }
   };
-  /** Statements that a query makes. */
+  /** Statements that a query makes, here and in the thread that reads. */
   const counted = async (query: () => Promise<unknown[]>): Promise<{ statements: number; rows: number }> => {
     const prepare = vi.spyOn(Database.prototype, "prepare");
+    const post = vi.spyOn(Worker.prototype, "postMessage");
     try {
-      return { rows: (await query()).length, statements: prepare.mock.calls.length };
+      const { length: rows } = await query();
+      const apart = post.mock.calls.filter(([order]) => (order as { kind?: string }).kind === "query");
+      return { rows, statements: prepare.mock.calls.length + apart.length };
     } finally {
       prepare.mockRestore();
+      post.mockRestore();
     }
   };
   const list = () => store.missions({ limit: 200 });

@@ -29,10 +29,17 @@ export type OpenMessage = Omit<Message, "text" | "calls"> & {
 
 /** Folds events, in order, into messages. Calls whose reply is not among the events are left out. */
 export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
+  const { messages, add } = foldMessages();
+  for (const event of events) add(event);
+  return messages;
+};
+
+/** The same, one event at a time: `messages` grows, and those in it change while their calls run. */
+export const foldMessages = (): { messages: OpenMessage[]; add: (event: Recorded) => void } => {
   const messages: OpenMessage[] = [];
   const calls = new Map<string, OpenMessage["calls"][number]>();
   let last: OpenMessage | undefined;
-  for (const event of events)
+  const add = (event: Recorded): void => {
     switch (event.type) {
       case "task.created":
         messages.push(user(event, requestMessageID(event.stream), event.data.sessionID, event.data.source, event.data));
@@ -86,7 +93,8 @@ export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
       }
       default:
     }
-  return messages;
+  };
+  return { messages, add };
 };
 
 const user = (

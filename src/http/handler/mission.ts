@@ -9,7 +9,7 @@ import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { MissionQuery } from "../../store/store.ts";
 import type { Call, Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
-import { type HttpAnswer, empty, json } from "../response/response.ts";
+import { type HttpAnswer, empty, json, whenGone } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
@@ -32,16 +32,18 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     directory,
     query,
     incoming,
+    outgoing,
   }: Call<Routes["mission.list" | "mission.all"]>): Promise<HttpAnswer> => {
     const { limit = listSize, cursorUpdated, cursorSessionID, search, archived } = query;
     const cursor = cursorOf(cursorUpdated, cursorSessionID);
     // One more than asked for, to find out whether there is a next page.
-    const found = await missions.list(directory, {
+    const asked = {
       ...(search === undefined ? {} : { search }),
       ...(archived === undefined ? {} : { archived }),
       ...(cursor === undefined ? {} : { cursor }),
       limit: limit + 1,
-    });
+    };
+    const found = await missions.list(directory, asked, whenGone(outgoing));
     const page = found.slice(0, limit);
     const last = found.length > limit ? page.at(-1) : undefined;
     return json(entry, 200, page, last === undefined ? undefined : { link: nextLink(incoming.url ?? "", last) });
@@ -57,15 +59,10 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     "mission.status": async ({ entry, params, directory }) =>
       json(entry, 200, await missions.status(directory, params.missionID)),
     "mission.events": (call) => streams.ofMission(call),
-    "mission.messages": async ({ entry, params, directory, query }) =>
-      json(
-        entry,
-        200,
-        await missions.messages(directory, params.missionID, {
-          after: query.after ?? 0,
-          limit: query.limit ?? messagesSize,
-        }),
-      ),
+    "mission.messages": async ({ entry, params, directory, query, outgoing }) => {
+      const page = { after: query.after ?? 0, limit: query.limit ?? messagesSize };
+      return json(entry, 200, await missions.messages(directory, params.missionID, page, whenGone(outgoing)));
+    },
     "mission.rename": async ({ entry, params, directory, body }) =>
       json(entry, 200, await missions.update(directory, params.missionID, body)),
     "mission.archive": async ({ entry, params, directory, body }) =>
@@ -86,9 +83,8 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
         await missions.status(directory, params.missionID);
         return empty(entry, 200, { "content-type": "application/zip" });
       }
-      const gone = new AbortController();
-      outgoing.once("close", () => gone.abort());
-      return sendArchive(entry, outgoing, await missions.archive(directory, params.missionID, gone.signal), log);
+      const gone = whenGone(outgoing);
+      return sendArchive(entry, outgoing, await missions.archive(directory, params.missionID, gone), log);
     },
   };
 };

@@ -11,7 +11,7 @@ import type { Tasks } from "../../task/tasks.ts";
 import type { Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
 import { attachmentNamed, servedType } from "../response/file.ts";
-import { answer, empty, json, jsonType } from "../response/response.ts";
+import { answer, empty, json, jsonType, whenGone } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
@@ -43,16 +43,17 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       return accepted(entry, await runOnce(once, () => tasks.create(directory, body, once)));
     },
 
-    "task.list": async ({ entry, directory, query, prefixed, incoming }) => {
+    "task.list": async ({ entry, directory, query, prefixed, incoming, outgoing }) => {
       const { limit = listSize, cursorUpdated, cursorTaskID, ...filters } = query;
       const cursor = cursorOf(cursorUpdated, cursorTaskID);
       // One more than asked for, to find out whether there is a next page.
-      const found = await tasks.list(directory, {
+      const asked = {
         ...(filters as Omit<ListQuery, "project" | "limit">),
         ...(Object.keys(prefixed).length === 0 ? {} : { metadata: prefixed }),
         ...(cursor === undefined ? {} : { cursor }),
         limit: limit + 1,
-      });
+      };
+      const found = await tasks.list(directory, asked, whenGone(outgoing));
       const page = found.slice(0, limit);
       const last = found.length > limit ? page.at(-1) : undefined;
       return json(entry, 200, page, last === undefined ? undefined : { link: nextLink(incoming.url ?? "", last) });
@@ -87,12 +88,10 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       return json(entry, 200, await tasks.board(params.taskID), { etag });
     },
 
-    "task.messages": async ({ entry, params, query }) =>
-      json(
-        entry,
-        200,
-        await tasks.messages(params.taskID, { after: query.after ?? 0, limit: query.limit ?? messagesSize }),
-      ),
+    "task.messages": async ({ entry, params, query, outgoing }) => {
+      const page = { after: query.after ?? 0, limit: query.limit ?? messagesSize };
+      return json(entry, 200, await tasks.messages(params.taskID, page, whenGone(outgoing)));
+    },
 
     "task.diff": async ({ entry, params, query: { from, to } }) => {
       const between = from === undefined || to === undefined ? undefined : { from, to };
@@ -119,9 +118,8 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       json(entry, 200, await tasks.preview(directory, params.taskID)),
 
     "task.capture": async ({ entry, params, directory, body, once, outgoing }) => {
-      const gone = new AbortController();
-      outgoing.once("close", () => gone.abort());
-      const take = () => tasks.capture(directory, params.taskID, body, once, gone.signal);
+      const gone = whenGone(outgoing);
+      const take = () => tasks.capture(directory, params.taskID, body, once, gone);
       return accepted(entry, await runOnce(once, take));
     },
 
@@ -149,10 +147,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
         await tasks.status(params.taskID);
         return empty(entry, 200, { "content-type": "application/zip" });
       }
-      const gone = new AbortController();
-      const leave = () => gone.abort();
-      outgoing.once("close", leave);
-      return sendArchive(entry, outgoing, await tasks.archive(directory, params.taskID, gone.signal), log);
+      return sendArchive(entry, outgoing, await tasks.archive(directory, params.taskID, whenGone(outgoing)), log);
     },
   };
 };

@@ -9,7 +9,7 @@ import { shownURL } from "../../webhook/target.ts";
 import type { Webhooks } from "../../webhook/service.ts";
 import type { Handler } from "../request/call.ts";
 import type { AnswerOnce } from "../request/idempotency.ts";
-import { json } from "../response/response.ts";
+import { json, whenGone } from "../response/response.ts";
 
 /** The webhook routes: webhooks, their secrets and their deliveries. */
 
@@ -34,9 +34,8 @@ export const createWebhookHandlers = ({ webhooks, answered }: Deps): { [ID in We
       return json(entry, 200, { webhookID: params.webhookID, deleted: true });
     },
     "webhook.test": ({ entry, params, once, outgoing }) => {
-      const gone = new AbortController();
-      outgoing.once("close", () => gone.abort());
-      return answered(entry, once, () => webhooks.test(params.webhookID, gone.signal));
+      const gone = whenGone(outgoing);
+      return answered(entry, once, () => webhooks.test(params.webhookID, gone));
     },
     "webhook.rotate": ({ entry, params, body, once }) =>
       answered(entry, once, () => webhooks.rotate(params.webhookID, body.keepHours)),

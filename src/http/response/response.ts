@@ -60,6 +60,14 @@ export const empty = (entry: RequestContext, status: number, extra?: Record<stri
   body: null,
 });
 
+/** Aborts when the client has gone, or has its answer. */
+export const whenGone = (outgoing: ServerResponse): AbortSignal => {
+  const gone = new AbortController();
+  outgoing.once("close", () => gone.abort());
+  if (outgoing.destroyed) gone.abort();
+  return gone.signal;
+};
+
 /** The handler writes to the socket itself. */
 export const onSocket = "taken";
 

@@ -11,7 +11,7 @@ import type { Call } from "../request/call.ts";
 import { type Channel, openChannel, type Timing } from "./subscriber.ts";
 import { quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
-import { type HttpAnswer, empty, json, onSocket, taskNotFound } from "../response/response.ts";
+import { type HttpAnswer, empty, json, onSocket, taskNotFound, whenGone } from "../response/response.ts";
 
 /**
  * The log as a stream of Server-Sent Events, or as a page of JSON. A Task's stream begins with a snapshot, replays what
@@ -93,7 +93,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
     `id: ${event.position}\ndata: ${JSON.stringify(await framed(event))}\n\n`;
 
   const page = async (call: StreamCall, after: number, filter: Filter): Promise<HttpAnswer> => {
-    const events = await store.since(after, call.query.limit ?? pageSize, filter);
+    const events = await store.since(after, call.query.limit ?? pageSize, filter, whenGone(call.outgoing));
     return json(call.entry, 200, {
       events: await Promise.all(events.map(framed)),
       nextAfter: events.at(-1)?.position ?? after,

@@ -27,9 +27,11 @@ export const sweepOrphanBlobs = (store: Pick<Store, "orphans" | "blobs">, log: L
   const stop = new AbortController();
   const sweep = async (): Promise<void> => {
     try {
+      await store.orphans.nameBlobs(stop.signal);
       const blobs = await removeOrphanBlobs(store, () => !stop.signal.aborted);
       if (blobs > 0) log.info({ blobs }, "dropped what only deleted Tasks and Missions named");
     } catch (error) {
+      if (stop.signal.aborted) return;
       log.warn({ error: messageOf(error) }, "what only deleted Tasks and Missions named could not be dropped");
     }
   };

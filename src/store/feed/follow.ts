@@ -1,4 +1,4 @@
-import type { Recorded, StreamID } from "../../domain/event.ts";
+import type { Position, Recorded, StreamID } from "../../domain/event.ts";
 import type { Store } from "../store.ts";
 
 type Listener = (streams: ReadonlySet<StreamID> | undefined, erased: ReadonlySet<StreamID>) => void;
@@ -53,19 +53,27 @@ export const createFollow = (commits: CommitSignal, store: Pick<Store, "since" |
     const onAbort = () => wake();
     signal.addEventListener("abort", onAbort);
     const over = () => signal.aborted || commits.closed || erased;
+    const pageAfter = async (cursor: Position): Promise<Recorded[]> => {
+      try {
+        return await store.since(cursor, pageSize, filter, signal);
+      } catch (error) {
+        if (over()) return [];
+        throw error;
+      }
+    };
     try {
       let cursor = after;
       while (!over()) {
         rung = false;
         // Read before the page: whatever is committed in between is found again with the next page.
         const head = await store.position();
-        const page = head > cursor ? await store.since(cursor, pageSize, filter) : [];
+        const page = head > cursor ? await pageAfter(cursor) : [];
         for (const event of page) {
           if (over()) return;
           cursor = event.position;
           yield event;
         }
-        if (page.length === pageSize) continue;
+        if (page.length > 0) continue;
         cursor = Math.max(cursor, head);
         if (!rung && !over())
           await new Promise<void>((resolve) => {

@@ -9,18 +9,21 @@ import { answerID } from "../sql/row.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
-import { unavailable } from "../unavailable.ts";
+import { unavailable, unreadable, withErrors } from "../unavailable.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { keepLeases } from "./lease.ts";
 import { createLists } from "../sql/list.ts";
 import { createLive } from "../feed/live.ts";
-import { migrate } from "../sql/migration.ts";
+import { migrate } from "../sql/migration/migrate.ts";
+import { buildIndexes } from "./late-index.ts";
 import { listen } from "./notify.ts";
+import { createReader } from "./reader.ts";
 import { createOrphanBlobs } from "../sql/orphan-blob.ts";
 import { createQueue } from "../sql/due.ts";
-import { createReads } from "../sql/read.ts";
+import { createEventReads, createReads } from "../sql/read.ts";
+import { type Atomically, removeInSteps } from "../sql/write.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
 import type { Tables } from "../sql/schema.ts";
 import type { Store, Write } from "../store.ts";
@@ -40,6 +43,9 @@ type Options = {
    */
   instance?: string;
 };
+
+/** Connections for slow reads, apart from those of commits. */
+const slowReads = 4;
 
 /** The store on PostgreSQL, for any number of processes. All times that processes compare are the database's. */
 export const createPostgresStore = async (options: Options): Promise<Store> => {
@@ -76,11 +82,22 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const cache = createCache();
   const held = createHeldClaims();
   const commits = createCommitSignal();
-  const reads = { ...createReads(db), ...createLists(db, state, mission), ...createQueue(db) };
-  const orphans = createOrphanBlobs(db);
+  const reader = scope.use(createReader(open({ max: slowReads }), config));
+  const reads = withErrors(
+    {
+      ...createReads(db),
+      ...createEventReads(db, reader, "postgres"),
+      ...createLists(db, reader, "postgres", { state, mission }),
+      ...createQueue(db),
+      state,
+      mission,
+    },
+    unreadable,
+  );
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
   const notify = scope.use(await listen({ config, channel, commits, position: () => reads.position(), log }));
+  scope.use(buildIndexes({ config, log }));
   const leasePool = open({ max: 1, query_timeout: leaseMs / 3, connectionTimeoutMillis: leaseMs / 3 });
   scope.use(keepLeases({ pool: leasePool, held, leaseMs, log }));
 
@@ -208,20 +225,19 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     }
   };
 
+  const atomically: Atomically = (queries) =>
+    db.transaction().execute(async (trx) => {
+      for (const query of queries) await trx.executeQuery(query);
+    });
+
   const owned = scope.move();
   const store: Store = {
     kind: "postgres",
     blobs: createBlobs(join(dataDir, "blobs")),
     live: createLive(),
-    webhooks: createWebhooks(db, (queries) =>
-      db.transaction().execute(async (trx) => {
-        for (const query of queries) await trx.executeQuery(query);
-      }),
-    ),
+    webhooks: createWebhooks(db, reader, atomically),
     redact: (text) => text,
     ...reads,
-    state,
-    mission,
     commit: (write) => submit(needsOf(write), commitMember(write)),
     async claim(stream, worker) {
       // The lease counts from before the request, which is the safe side.
@@ -229,11 +245,11 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs));
       return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
     },
-    follow: (after, signal, filter) => createFollow(commits, reads)(after, signal, filter),
-    orphans,
+    follow: createFollow(commits, reads),
+    orphans: createOrphanBlobs(db, reader, "postgres", atomically),
     erase: (stream, expected) => submit({ streams: [stream] }, eraseMember(stream, expected)),
     async forget(before) {
-      await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
+      await removeInSteps(db, reader, "answers", sql`at < ${before.getTime()}`);
     },
     async check() {
       try {

@@ -1,7 +1,9 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { type Kysely, type RawBuilder, sql, type Transaction } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import type { Answer, Changes } from "../batch/batch.ts";
 import {
+  begunIn,
+  blobNames,
   eventRow,
   foldRows,
   metadataRows,
@@ -106,12 +108,25 @@ export const loadState = async (
 
 export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void> => {
   const erased = [...changes.erased];
-  if (erased.length > 0)
+  if (erased.length > 0) {
+    await sql`
+      update projects set tasks = projects.tasks - gone.tasks from (
+        select project, count(*)::integer as tasks from tasks where stream in (${sql.join(erased)}) group by project
+      ) gone where projects.project = gone.project`.execute(trx);
+    await sql`
+      delete from projects where tasks = 0
+         and project in (select project from tasks where stream in (${sql.join(erased)}))`.execute(trx);
     for (const table of ofStreams) await trx.deleteFrom(table).where("stream", "in", erased).execute();
+  }
 
   const states = [...changes.states.values()];
   const fresh = new Set(changes.events.filter((event) => event.type === "task.created").map((event) => event.stream));
-  await put(trx, "events", changes.events.map(eventRow));
+  const events = changes.events.map(eventRow);
+  await put(trx, "events", events);
+  const named = new Map(blobNames(events).map((row) => [`${row.sha256} ${row.stream}`, row]));
+  await put(trx, "blob_names", [...named.values()], sql`on conflict do nothing`);
+  const begun = [...begunIn(changes.events, changes.states)].map(([project, tasks]) => ({ project, tasks }));
+  await put(trx, "projects", begun, sql`on conflict (project) do update set tasks = projects.tasks + excluded.tasks`);
   await put(trx, "streams", [...changes.heads.values()], "stream");
   const tasks = states.filter(isTaskFold);
   await put(trx, "tasks", tasks.map(taskRow), "stream");
@@ -145,21 +160,27 @@ export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void>
 /** Rows per statement; PostgreSQL allows 65,535 parameters. */
 const chunk = 1000;
 
-/** Inserts rows; with a key, replaces the row that has the same key. */
+/** Inserts rows; with a key, replaces the row that has the same key. A clause of SQL may say otherwise. */
 const put = async <T extends keyof Tables>(
   trx: Trx,
   table: T,
   rows: readonly Tables[T][],
-  key?: keyof Tables[T] & string,
+  key?: (keyof Tables[T] & string) | RawBuilder<unknown>,
 ): Promise<void> => {
   for (let at = 0; at < rows.length; at += chunk) {
     const part = rows.slice(at, at + chunk);
     const columns = Object.keys(part[0] ?? {}) as (keyof Tables[T] & string)[];
     const values = part.map((row) => sql`(${sql.join(columns.map((column) => row[column]))})`);
-    const rest = columns.filter((column) => column !== key);
-    const replaced = sql.join(rest.map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`));
-    const conflict = key === undefined ? sql`` : sql`on conflict (${sql.ref(key)}) do update set ${replaced}`;
     const names = sql.join(columns.map((column) => sql.ref(column)));
-    await sql`insert into ${sql.table(table)} (${names}) values ${sql.join(values)} ${conflict}`.execute(trx);
+    await sql`insert into ${sql.table(table)} (${names}) values ${sql.join(values)} ${onConflict(columns, key)}`.execute(
+      trx,
+    );
   }
+};
+
+const onConflict = (columns: readonly string[], key: string | RawBuilder<unknown> | undefined): RawBuilder<unknown> => {
+  if (typeof key !== "string") return key ?? sql``;
+  const rest = columns.filter((column) => column !== key);
+  const replaced = sql.join(rest.map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`));
+  return sql`on conflict (${sql.ref(key)}) do update set ${replaced}`;
 };

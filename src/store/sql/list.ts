@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { type Expression, type Kysely, type SqlBool, sql } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import { taskRevision } from "../../domain/task/evolve.ts";
@@ -5,17 +6,13 @@ import { missionRevision } from "../../domain/mission/evolve.ts";
 import { type MissionRow, rowOf } from "../../domain/mission/status.ts";
 import { summarise } from "../../domain/view/summary.ts";
 import type { TaskSummary } from "../../protocol/task/status.ts";
-import { hash, nameOf, plain } from "./row.ts";
-import type { Tables } from "./schema.ts";
+import { before, createKeys, matches } from "./list-key.ts";
+import type { Reader } from "./reader.ts";
+import { hash, nameOf } from "./row.ts";
+import type { Kind, Tables } from "./schema.ts";
 import type { Store } from "../store.ts";
 
 /** Lists of Tasks, Missions and projects, with the same SQL for both databases. */
-
-/** The `like` pattern that matches the text anywhere. */
-const patternOf = (search: string): string =>
-  `%${plain(search)
-    .toLowerCase()
-    .replaceAll(/[\\%_]/g, "\\$&")}%`;
 
 /**
  * A row written by an older revision of the fold is computed from the events instead; the next commit of its stream
@@ -29,165 +26,148 @@ const taskOf = async (
   return fold === undefined ? (JSON.parse(summary) as TaskSummary) : summarise(fold);
 };
 
+/** One after the other, so that folding rows of an older revision lets other work have its turn. */
+const inTurn = async <Row, T>(rows: readonly Row[], make: (row: Row) => Promise<T>): Promise<T[]> => {
+  const made: T[] = [];
+  let begun = performance.now();
+  for (const row of rows) {
+    made.push(await make(row));
+    if (performance.now() - begun < turnMs) continue;
+    await setImmediate();
+    begun = performance.now();
+  }
+  return made;
+};
+
+const turnMs = 10;
+
 export const createLists = (
   db: Kysely<Tables>,
-  state: Store["state"],
-  mission: Store["mission"],
-): Pick<Store, "list" | "missions" | "projects" | "missionsNamed" | "dispatched" | "productions"> => ({
-  async list(query) {
-    const rows = await db
-      .selectFrom("tasks")
-      .select(["stream", "revision", "summary"])
-      .where("project", "=", hash(query.project))
-      .where((row) => {
-        const all: Expression<SqlBool>[] = [];
-        const { status, lifecycleStatus, productPillar, promptProfile, priority, cursor, search } = query;
-        if (status !== undefined) all.push(row("lifecycle", status === "running" ? "=" : "<>", "active"));
-        if (lifecycleStatus !== undefined) all.push(row("lifecycle", "=", lifecycleStatus));
-        if (productPillar !== undefined) all.push(row("pillar", "=", productPillar));
-        if (query.missionID !== undefined) all.push(row("mission_id", "=", query.missionID));
-        if (promptProfile !== undefined) all.push(row("squad", "=", promptProfile));
-        if (priority !== undefined) all.push(row("priority", "=", priority));
-        if (query.archived !== true) all.push(row("archived", "=", 0));
-        if (cursor !== undefined)
-          all.push(
-            row.or([
-              row("updated", "<", cursor.updated),
-              row.and([row("updated", "=", cursor.updated), row("tasks.stream", "<", cursor.taskID)]),
-            ]),
-          );
-        if (search !== undefined && search !== "") {
-          const texts = row.selectFrom("texts").select("texts.stream").whereRef("texts.stream", "=", "tasks.stream");
-          all.push(row.exists(texts.where(sql<SqlBool>`texts.text like ${patternOf(search)} escape '\\'`)));
-        }
-        for (const [key, value] of Object.entries(query.metadata ?? {})) {
-          const entries = row
-            .selectFrom("metadata")
-            .select("metadata.stream")
-            .whereRef("metadata.stream", "=", "tasks.stream")
-            .where("metadata.key", "=", plain(key))
-            .where("metadata.value", "=", plain(value));
-          all.push(row.exists(entries));
-        }
-        return row.and(all);
-      })
-      .orderBy("updated", "desc")
-      .orderBy("tasks.stream", "desc")
-      .limit(query.limit)
-      .execute();
-    return Promise.all(rows.map((row) => taskOf(row, state)));
-  },
+  reader: Reader,
+  kind: Kind,
+  folds: Pick<Store, "state" | "mission">,
+): Pick<Store, "list" | "missions" | "projects" | "missionsNamed" | "dispatched" | "productions"> => {
+  const { state, mission } = folds;
+  const keys = createKeys(db, reader, kind);
+  return {
+    async list(query, signal) {
+      const streams = await keys(query, signal);
+      if (streams.length === 0) return [];
+      const rows = await reader.rows(
+        db
+          .selectFrom("tasks")
+          .select(["stream", "revision", "summary"])
+          .where("stream", "in", streams)
+          .orderBy("updated", "desc")
+          .orderBy("stream", "desc")
+          .compile(),
+        signal,
+      );
+      return inTurn(rows, (row) => taskOf(row, state));
+    },
 
-  async missions(query) {
-    const found = await db
-      .selectFrom("missions")
-      .select(["stream", "revision", "summary"])
-      .where((row) => {
-        const all: Expression<SqlBool>[] = [];
-        const { project, cursor, search } = query;
-        if (project !== undefined) all.push(row("project", "=", hash(project)));
-        if (query.archived !== true) all.push(row("archived", "=", 0));
-        if (cursor !== undefined)
-          all.push(
-            row.or([
-              row("updated", "<", cursor.updated),
-              row.and([row("updated", "=", cursor.updated), row("missions.stream", "<", cursor.sessionID)]),
-            ]),
-          );
-        if (search !== undefined && search !== "") {
-          const texts = row.selectFrom("texts").select("texts.stream").whereRef("texts.stream", "=", "missions.stream");
-          all.push(row.exists(texts.where(sql<SqlBool>`texts.text like ${patternOf(search)} escape '\\'`)));
-        }
-        return row.and(all);
-      })
-      .orderBy("updated", "desc")
-      .orderBy("missions.stream", "desc")
-      .limit(query.limit)
-      .execute();
-    if (found.length === 0) return [];
-    const counted = await db
-      .selectFrom("tasks")
-      .select(["mission", "lifecycle", (count) => count.fn.countAll<number>().as("count")])
-      .where(
-        "mission",
-        "in",
-        found.map(({ stream }) => stream),
-      )
-      .groupBy(["mission", "lifecycle"])
-      .execute();
-    const stats = new Map(found.map(({ stream }) => [stream, { active: 0, completed: 0, failed: 0, cancelled: 0 }]));
-    for (const { mission: of, lifecycle, count } of counted) {
-      const sums = stats.get(of ?? "");
-      if (sums !== undefined) sums[lifecycle] = count;
-    }
-    return Promise.all(
-      found.map(async ({ stream, revision, summary }) => {
+    async missions(query, signal) {
+      const found = await reader.rows(
+        db
+          .selectFrom("missions")
+          .select(["stream", "revision", "summary"])
+          .where((row) => {
+            const all: Expression<SqlBool>[] = [];
+            const { project, cursor, search } = query;
+            if (project !== undefined) all.push(row("project", "=", hash(project)));
+            if (query.archived !== true) all.push(row("archived", "=", 0));
+            if (cursor !== undefined) all.push(before(cursor.updated, cursor.sessionID));
+            if (search !== undefined && search !== "") all.push(matches("missions", search));
+            return row.and(all);
+          })
+          .orderBy("updated", "desc")
+          .orderBy("missions.stream", "desc")
+          .limit(query.limit)
+          .compile(),
+        signal,
+      );
+      if (found.length === 0) return [];
+      const counted = await reader.rows(
+        db
+          .selectFrom("tasks")
+          .select(["mission", "lifecycle", (count) => count.fn.countAll<number>().as("count")])
+          .where(
+            "mission",
+            "in",
+            found.map(({ stream }) => stream),
+          )
+          .groupBy(["mission", "lifecycle"])
+          .compile(),
+        signal,
+      );
+      const stats = new Map(found.map(({ stream }) => [stream, { active: 0, completed: 0, failed: 0, cancelled: 0 }]));
+      for (const { mission: of, lifecycle, count } of counted) {
+        const sums = stats.get(of ?? "");
+        if (sums !== undefined) sums[lifecycle] = count;
+      }
+      return inTurn(found, async ({ stream, revision, summary }) => {
         const fold = revision === missionRevision ? undefined : await mission(stream);
         return {
           row: fold === undefined ? (JSON.parse(summary) as MissionRow) : rowOf(fold),
           stats: stats.get(stream) ?? { active: 0, completed: 0, failed: 0, cancelled: 0 },
         };
-      }),
-    );
-  },
+      });
+    },
 
-  async projects(limit) {
-    const rows = await db
-      .selectFrom("tasks")
-      .select(({ fn }) => [
-        "project",
-        fn.countAll<number>().as("tasks"),
-        fn.sum<number>(sql<number>`case when lifecycle = 'active' then 1 else 0 end`).as("active"),
-        fn.max("updated").as("updated"),
-      ])
-      .groupBy("project")
-      .orderBy(({ fn }) => fn.max("updated"), "desc")
-      .limit(limit)
-      .execute();
-    return Promise.all(
-      rows.map(async ({ project, tasks, active, updated }) => {
-        const { summary } = await db
-          .selectFrom("tasks")
-          .select("summary")
-          .where("project", "=", project)
-          .orderBy("updated", "desc")
-          .orderBy("stream", "desc")
-          .limit(1)
-          .executeTakeFirstOrThrow();
+    async projects(limit, signal) {
+      const active = await reader.rows(
+        sql<{ project: string; active: number }>`
+          select project, count(*) as active from streams join tasks on tasks.stream = streams.stream
+           where streams.lifecycle = 'active' group by project`.compile(db),
+        signal,
+      );
+      const counts = new Map(active.map((row) => [row.project, row.active]));
+      // What a project's Tasks changed last is the first entry of an index; no row of theirs is counted here.
+      const rows = await reader.rows(
+        sql<{ project: string; tasks: number; updated: number; summary: string }>`
+          select newest.project, newest.tasks, tasks.updated, tasks.summary from (
+            select project, tasks, (
+              select stream from tasks where tasks.project = projects.project order by updated desc, stream desc limit 1
+            ) as stream, (select max(updated) from tasks where tasks.project = projects.project) as updated
+              from projects order by 4 desc limit ${limit}
+          ) newest join tasks on tasks.stream = newest.stream order by tasks.updated desc`.compile(db),
+        signal,
+      );
+      return rows.map(({ project, tasks, updated, summary }) => {
         const { directory } = JSON.parse(summary) as TaskSummary;
-        return { directory, tasks, active, updated };
-      }),
-    );
-  },
+        return { directory, tasks, active: counts.get(project) ?? 0, updated };
+      });
+    },
 
-  async missionsNamed(missionID, project) {
-    const query = db.selectFrom("missions").select("stream");
-    const found =
-      project === undefined
-        ? query.where("mission_id", "=", missionID)
-        : query.where("name", "=", nameOf(project, missionID));
-    return (await found.orderBy("stream").execute()).map(({ stream }) => stream);
-  },
+    async missionsNamed(missionID, project) {
+      const query = db.selectFrom("missions").select("stream");
+      const found =
+        project === undefined
+          ? query.where("mission_id", "=", missionID)
+          : query.where("name", "=", nameOf(project, missionID));
+      return (await found.orderBy("stream").execute()).map(({ stream }) => stream);
+    },
 
-  async dispatched(mission) {
-    const rows = await db
-      .selectFrom("tasks")
-      .select(["stream", "revision", "summary"])
-      .where("mission", "=", mission)
-      .orderBy("stream")
-      .execute();
-    return Promise.all(rows.map((row) => taskOf(row, state)));
-  },
+    async dispatched(mission) {
+      const rows = await db
+        .selectFrom("tasks")
+        .select(["stream", "revision", "summary"])
+        .where("mission", "=", mission)
+        .orderBy("stream")
+        .execute();
+      return inTurn(rows, (row) => taskOf(row, state));
+    },
 
-  async productions(project) {
-    const rows = await db
-      .selectFrom("tasks")
-      .select(["stream", "revision", "summary"])
-      .where("project", "=", hash(project))
-      .where("production", "is not", null)
-      .where("lifecycle", "=", "active")
-      .orderBy("stream")
-      .execute();
-    return Promise.all(rows.map((row) => taskOf(row, state)));
-  },
-});
+    async productions(project) {
+      const rows = await db
+        .selectFrom("tasks")
+        .select(["stream", "revision", "summary"])
+        .where("project", "=", hash(project))
+        .where("production", "is not", null)
+        .where("lifecycle", "=", "active")
+        .orderBy("stream")
+        .execute();
+      return inTurn(rows, (row) => taskOf(row, state));
+    },
+  };
+};

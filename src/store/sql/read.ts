@@ -1,63 +1,91 @@
+import { setImmediate } from "node:timers/promises";
 import type { Kysely } from "kysely";
-import type { Recorded } from "../../domain/event.ts";
-import { eventOf, hash, answerID } from "./row.ts";
-import type { Tables } from "./schema.ts";
+import type { Position, Recorded } from "../../domain/event.ts";
 import type { Json, Store } from "../store.ts";
+import { createMatches, type Match } from "./match.ts";
+import type { Reader } from "./reader.ts";
+import { answerID, eventOf } from "./row.ts";
+import type { Kind, Tables } from "./schema.ts";
 
-/** Queries on the log, with the same SQL for both databases. */
+/** Queries on the log. */
 
-export const createReads = (db: Kysely<Tables>): Pick<Store, "read" | "since" | "position" | "once"> => ({
-  async read(stream, { after = 0, limit, types, last = false } = {}) {
-    let query = db
-      .selectFrom("events")
-      .selectAll()
-      .where("stream", "=", stream)
-      .where("version", ">", after)
-      .orderBy("version", last ? "desc" : "asc");
-    if (types !== undefined) query = query.where("type", "in", types);
-    if (limit !== undefined) query = query.limit(limit);
-    const events = (await query.execute()).map(eventOf);
-    return last ? events.reverse() : events;
-  },
+/** Events of a stream that are read at a time. */
+const pageSize = 1000;
 
-  async since(after, limit, filter = {}): Promise<Recorded[]> {
-    let query = db
-      .selectFrom("events")
-      .selectAll("events")
-      .where("events.position", ">", after)
-      .orderBy("events.position")
-      .limit(limit);
-    if (filter.stream !== undefined) query = query.where("events.stream", "=", filter.stream);
-    if (filter.types !== undefined) query = query.where("events.type", "in", filter.types);
-    if (filter.project !== undefined)
-      query = query.where((row) => {
-        const project = hash(filter.project ?? "");
-        const tasks = row.selectFrom("tasks").select("tasks.stream").whereRef("tasks.stream", "=", "events.stream");
-        const missions = row
-          .selectFrom("missions")
-          .select("missions.stream")
-          .whereRef("missions.stream", "=", "events.stream");
-        return row.or([
-          row.exists(tasks.where("tasks.project", "=", project)),
-          row.exists(missions.where("missions.project", "=", project)),
-        ]);
-      });
-    if (filter.mission !== undefined) {
-      const { mission } = filter;
-      query = query.where((row) =>
-        row.or([
-          row("events.stream", "=", mission),
-          row(
-            "events.stream",
-            "in",
-            row.selectFrom("tasks").select("tasks.stream").where("tasks.mission", "=", mission),
-          ),
-        ]),
-      );
-    }
-    return (await query.execute()).map(eventOf);
-  },
+/** What a page of the whole log may hold of events' data, in bytes. */
+export const pageBytes = 2 * 1024 ** 2;
 
+/** What is parsed before other work gets its turn, in characters. */
+const slice = 256 * 1024;
+
+export type EventReads = Pick<Store, "read" | "since">;
+
+/** `db` writes the queries, `reader` runs them. */
+export const createEventReads = (db: Kysely<Tables>, reader: Reader, kind: Kind): EventReads => {
+  const matches = createMatches(db, reader, kind);
+  return {
+    async read(stream, { after = 0, limit = Number.POSITIVE_INFINITY, types, last = false, signal } = {}) {
+      const events: Recorded[] = [];
+      for (let edge = last ? undefined : after; events.length < limit; ) {
+        const size = Math.min(limit - events.length, pageSize);
+        let query = db
+          .selectFrom("events")
+          .selectAll()
+          .where("stream", "=", stream)
+          .where("version", ">", last ? after : (edge ?? after))
+          .orderBy("version", last ? "desc" : "asc")
+          .limit(size);
+        if (last && edge !== undefined) query = query.where("version", "<", edge);
+        if (types !== undefined) query = query.where("type", "in", types);
+        const rows = await reader.rows(query.compile(), signal);
+        events.push(...(await parsed(rows)));
+        if (rows.length < size) break;
+        edge = rows.at(-1)?.version;
+      }
+      return last ? events.reverse() : events;
+    },
+
+    async since(after, limit, filter = {}, signal) {
+      for (let edge = after; ; ) {
+        const found = await matches(edge, limit, filter, signal);
+        const wanted = within(found, pageBytes);
+        if (wanted.length === 0) return [];
+        const query = db.selectFrom("events").selectAll().where("position", "in", wanted).orderBy("position");
+        const rows = await reader.rows(query.compile(), signal);
+        if (rows.length > 0) return parsed(rows);
+        // All of them were erased meanwhile.
+        edge = wanted.at(-1) ?? edge;
+      }
+    },
+  };
+};
+
+/** The first of them, as far as their data fits; at least one. */
+const within = (found: readonly Match[], bytes: number): Position[] => {
+  const wanted: Position[] = [];
+  let sum = 0;
+  for (const { position, size } of found) {
+    sum += size;
+    if (sum > bytes && wanted.length > 0) break;
+    wanted.push(position);
+  }
+  return wanted;
+};
+
+const parsed = async (rows: readonly Tables["events"][]): Promise<Recorded[]> => {
+  const events: Recorded[] = [];
+  let done = 0;
+  for (const row of rows) {
+    events.push(eventOf(row));
+    done += row.data.length;
+    if (done < slice) continue;
+    await setImmediate();
+    done = 0;
+  }
+  return events;
+};
+
+export const createReads = (db: Kysely<Tables>): Pick<Store, "position" | "once"> => ({
   async position() {
     const row = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
     return row.position;

@@ -1,5 +1,7 @@
 import type { LifecycleStatus } from "../../protocol/task/status.ts";
 
+export type Kind = "sqlite" | "postgres";
+
 /**
  * The tables, the same in both databases. `events` is the truth; `tasks`, `missions`, `texts`, `metadata` and
  * `snapshots` are derived from it in the same transaction. Times are in milliseconds. JSON is stored as text, since
@@ -7,8 +9,12 @@ import type { LifecycleStatus } from "../../protocol/task/status.ts";
  */
 export type Tables = {
   migrations: { name: string; at: string };
-  /** One row, id 1: the newest position, and whether the last process closed the database cleanly (SQLite only). */
-  log: { id: number; position: number; clean: number };
+  /**
+   * One row, id 1: the newest position, and whether the last process closed the database cleanly (SQLite only). `old`:
+   * the newest position when `tasks.position` and `blob_names` were added; `named`: up to which of those older events
+   * the blobs are in `blob_names`. Both 0 in a database that began with them.
+   */
+  log: { id: number; position: number; clean: number; old: number; named: number };
   events: { position: number; stream: string; version: number; type: string; at: string; data: string };
   streams: Head;
   /** List rows of Tasks. `project` is the SHA-256 of its identity: a path can be too long for an index entry. */
@@ -29,7 +35,11 @@ export type Tables = {
     call: string | null;
     /** For a Task that produces a squad: the phase that the squad is to own. */
     production: string | null;
+    /** Of its newest event; null while that is at or before `log.old`. */
+    position: number | null;
   };
+  /** Every project that has Tasks, by its SHA-256 as in `tasks`, and how many. */
+  projects: { project: string; tasks: number };
   /** List rows of Missions. `name` is the SHA-256 of project and Mission id: one Mission per pair. */
   missions: {
     stream: string;
@@ -45,6 +55,8 @@ export type Tables = {
   texts: { stream: string; text: string };
   metadata: { stream: string; key: string; value: string };
   snapshots: { stream: string; version: number; revision: number; state: string };
+  /** Which streams name which blobs; for events at or before `log.old` as far as `log.named`. */
+  blob_names: { sha256: string; stream: string };
   /** Hashes that erased streams named, until a sweep has checked whether another stream names them. */
   orphans: { sha256: string };
   /** `id` is the SHA-256 of scope and key. */
@@ -120,6 +132,7 @@ export const ofStreams = [
   "texts",
   "metadata",
   "snapshots",
+  "blob_names",
   "callbacks",
   "deliveries",
 ] as const satisfies (keyof Tables)[];

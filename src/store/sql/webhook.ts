@@ -1,4 +1,7 @@
-import { type CompiledQuery, type Kysely, type RawBuilder, sql } from "kysely";
+import { type Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
+import { unavailable, unreadable, withErrors } from "../unavailable.ts";
+import type { Reader } from "./reader.ts";
+import { type Atomically, removeInSteps } from "./write.ts";
 import type { Tables } from "./schema.ts";
 import {
   callback,
@@ -13,22 +16,16 @@ import {
 
 /** Implements `store/webhook-queue.ts` with the same SQL for both databases. */
 
-/**
- * Runs several statements in one transaction. In SQLite it does not yield to other code before the transaction has
- * ended.
- */
-export type Atomically = (queries: readonly CompiledQuery[]) => Promise<void>;
-
 type Row = Tables["deliveries"];
 
-export const createWebhooks = (db: Kysely<Tables>, atomically: Atomically): Webhooks => {
+export const createWebhooks = (db: Kysely<Tables>, reader: Reader, atomically: Atomically): Webhooks => {
   const secrets = async (): Promise<SigningSecret[]> =>
     secretsIn((await db.selectFrom("webhook_log").select("secrets").executeTakeFirstOrThrow()).secrets);
   /** The number of rows that a statement changed. */
   const changed = async (query: { executeTakeFirst(): Promise<{ numUpdatedRows: bigint }> }): Promise<number> =>
     Number((await query.executeTakeFirst()).numUpdatedRows);
 
-  return {
+  const webhooks: Webhooks = {
     async secrets(first) {
       const known = await secrets();
       if (known.length > 0 || first === undefined) return known;
@@ -182,7 +179,7 @@ export const createWebhooks = (db: Kysely<Tables>, atomically: Atomically): Webh
       if (webhook !== undefined) query = query.where("webhook", "=", webhook);
       if (stream !== undefined) query = query.where("stream", "=", stream);
       if (cursor !== undefined) query = query.where("id", "<", cursor);
-      return (await query.execute()).map(deliveryOf);
+      return (await reader.rows(query.compile())).map(deliveryOf);
     },
     async bury(webhook, reason, now) {
       await db
@@ -223,21 +220,26 @@ export const createWebhooks = (db: Kysely<Tables>, atomically: Atomically): Webh
       return all;
     },
     async purge({ delivered, keep, rest }) {
-      const done = db.deleteFrom("deliveries").where("state", "=", "delivered");
-      await done.where("updated", "<", delivered).execute();
-      const oldest = await db
-        .selectFrom("deliveries")
-        .select("id")
-        .where("state", "=", "delivered")
-        .orderBy("id", "desc")
-        .offset(keep)
-        .limit(1)
-        .executeTakeFirst();
-      if (oldest !== undefined) await done.where("id", "<=", oldest.id).execute();
-      await db.deleteFrom("deliveries").where("updated", "<", rest).where("created", "<", rest).execute();
+      const remove = (where: RawBuilder<SqlBool>) => removeInSteps(db, reader, "deliveries", where);
+      await remove(sql<SqlBool>`state = 'delivered' and updated < ${delivered}`);
+      const [oldest] = await reader.rows(
+        db
+          .selectFrom("deliveries")
+          .select("id")
+          .where("state", "=", "delivered")
+          .orderBy("id", "desc")
+          .offset(keep)
+          .limit(1)
+          .compile(),
+      );
+      if (oldest !== undefined) await remove(sql<SqlBool>`state = 'delivered' and id <= ${oldest.id}`);
+      await remove(sql<SqlBool>`updated < ${rest} and created < ${rest}`);
     },
   };
+  return withErrors(webhooks, (error, name) => (reads.has(name) ? unreadable(error) : unavailable(error)));
 };
+
+const reads: ReadonlySet<string> = new Set<keyof Webhooks>(["list", "position", "nextDue", "deliveries", "counts"]);
 
 /** A value in a `select`; PostgreSQL needs its type. */
 const given = (value: string | number | null): RawBuilder<unknown> =>

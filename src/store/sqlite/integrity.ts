@@ -1,35 +1,42 @@
-import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import Database from "better-sqlite3";
-import { messageOf } from "../../error.ts";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { constants, setPriority } from "node:os";
+import { text } from "node:stream/consumers";
+import { entryPoint } from "../../package-root.ts";
 
-/** SQLite's own check of a whole file, in a thread, so that the service keeps answering. */
+/**
+ * SQLite's own check of a whole file, in a process of its own: it takes minutes for a large file and cannot be cut short
+ * within a process, which a stop of the service would wait for. It gives way to everything else on the machine.
+ */
 
-type Task = { quickCheck: string };
-
-/** What is wrong with the file; undefined if nothing. */
-export const quickCheck = (file: string): Promise<string | undefined> =>
-  new Promise((resolve, reject) => {
-    const data: Task = { quickCheck: file };
-    const worker = new Worker(new URL(import.meta.url), { workerData: data });
-    worker.once("message", (damage: string | null) => resolve(damage ?? undefined));
-    worker.once("error", reject);
-    worker.once("exit", (code) => reject(new Error(`The check of ${file} ended with exit code ${code}`)));
+/** What is wrong with the file; undefined if nothing, or if the signal aborts first, which ends the process. */
+export const quickCheck = async (file: string, signal: AbortSignal): Promise<string | undefined> => {
+  // The process ends itself when its input does: with the service, however that ends.
+  const child = spawn(process.execPath, [entryPoint("store/sqlite/integrity-check"), file], {
+    env: { NODE_NO_WARNINGS: "1" },
+    stdio: ["pipe", "pipe", "ignore"],
   });
-
-const read = (file: string): string | null => {
+  const end = () => void child.kill("SIGKILL");
+  signal.addEventListener("abort", end, { once: true });
+  child.stdin.on("error", () => {});
   try {
-    const database = new Database(file, { readonly: true });
-    try {
-      const found = database.pragma("quick_check(1)", { simple: true });
-      return found === "ok" ? null : String(found);
-    } finally {
-      database.close();
-    }
-  } catch (error) {
-    return messageOf(error);
+    const closed = once(child, "close");
+    if (child.pid !== undefined) giveWay(child.pid);
+    if (signal.aborted) end();
+    const [found] = await Promise.all([text(child.stdout), closed]);
+    if (signal.aborted) return undefined;
+    const [code, ended] = [child.exitCode, child.signalCode];
+    if (code !== 0) throw new Error(`The check of ${file} ended with ${ended ?? `exit code ${code}`}`);
+    return found === "ok" ? undefined : found;
+  } finally {
+    signal.removeEventListener("abort", end);
   }
 };
 
-const isTask = (data: unknown): data is Task => typeof data === "object" && data !== null && "quickCheck" in data;
-// oxlint-disable-next-line unicorn/require-post-message-target-origin -- the port of a thread has no origin
-if (!isMainThread && isTask(workerData)) parentPort?.postMessage(read(workerData.quickCheck));
+const giveWay = (pid: number): void => {
+  try {
+    setPriority(pid, constants.priority.PRIORITY_LOW);
+  } catch {
+    // It has ended already.
+  }
+};

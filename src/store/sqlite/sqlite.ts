@@ -1,7 +1,7 @@
-import { chmodSync, mkdirSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type Database from "better-sqlite3";
-import { Kysely, SqliteDialect } from "kysely";
+import { Kysely, sql, SqliteDialect } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
@@ -9,27 +9,32 @@ import { type StoredView, type Changes, isEmpty, type BatchMember, noChanges, ru
 import { type Claimed, claimMember, commitMember, eraseMember, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
-import { unavailable } from "../unavailable.ts";
+import { unavailable, unreadable, withErrors } from "../unavailable.ts";
 import { isFatal, notStarted, openFile, starting } from "./file.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { createLists } from "../sql/list.ts";
 import { createLive } from "../feed/live.ts";
-import { migrate } from "../sql/migration.ts";
+import { migrate } from "../sql/migration/migrate.ts";
 import { createOrphanBlobs } from "../sql/orphan-blob.ts";
 import { createQueue } from "../sql/due.ts";
-import { createReads } from "../sql/read.ts";
+import { createEventReads, createReads } from "../sql/read.ts";
+import { type Reader, readerOn } from "../sql/reader.ts";
+import { type Atomically, removeInSteps } from "../sql/write.ts";
 import type { Tables } from "../sql/schema.ts";
 import { prepareStatements } from "./statement.ts";
 import type { Store } from "../store.ts";
+import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
-import { type Atomically, createWebhooks } from "../sql/webhook.ts";
+import { withNearReads } from "./near.ts";
+import { createReader } from "./reader.ts";
+import { createWebhooks } from "../sql/webhook.ts";
 
 export type SqliteStore = Store & {
   /**
-   * Checks the whole file after an unclean stop, in a separate thread; resolves at once after a clean one. Rejects with
-   * `StartError`, exit code 70, if it is damaged.
+   * Checks the whole file after an unclean stop, in a separate process, which ends with the store; resolves at once after
+   * a clean one. Rejects with `StartError`, exit code 70, if it is damaged.
    */
   verify(): Promise<void>;
 };
@@ -37,7 +42,7 @@ export type SqliteStore = Store & {
 type Options = { file: string; dataDir: string; log: Log; now?: () => Date };
 
 /**
- * The store on SQLite: one process, one connection. The caller holds the lock on the data folder (store/lock.ts), so
+ * The store on SQLite: one process, one connection that writes, and one for slow reads. The caller holds the lock on the data folder (store/lock.ts), so
  * caches need no invalidation.
  */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
@@ -51,14 +56,11 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   );
   const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
   await migrate(db, "sqlite", async (from) => {
-    if (inMemory) return;
-    const copy = `${file}.before-${from}-${now().toISOString().replaceAll(":", "")}`;
-    await database.backup(copy);
-    chmodSync(copy, 0o600);
-    log.info({ copy }, "the database was copied before its migration");
+    if (!inMemory) await copyBeside(database, { file, from, now: now(), log });
   }).catch((error: unknown) => {
     throw notStarted(file, error);
   });
+  const reader: Reader & Partial<AsyncDisposable> = inMemory ? readerOn(db) : scope.use(createReader({ file, log }));
 
   const rows = starting(file, () => prepareStatements(database));
   let { position, clean } = starting(file, () => rows.log());
@@ -93,6 +95,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   type Waiting = { run(batch: Changes, at: Date): void; settle(): void; fail(error: unknown): void };
   let waiting: Waiting[] = [];
   let closed = false;
+  const stopping = new AbortController();
   /** Why the last transaction failed; `check` tries again. */
   let failing: unknown;
   /** The file is damaged or a sync failed: its content is unknown, so nothing more is written. */
@@ -177,6 +180,14 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     }
   };
 
+  /** Rows that can be found out again: a crash of the machine may lose what came last, and nothing waits for the disk. */
+  const lazily: Atomically = (queries) => {
+    database.pragma("synchronous = NORMAL");
+    const done = atomically(queries);
+    database.pragma("synchronous = FULL");
+    return done;
+  };
+
   /**
    * A full disk must not leave a stream claimed by nobody: retries until it succeeds. After a stop, the next start
    * frees it.
@@ -199,34 +210,35 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     const fold = stateOf(stream);
     return fold !== undefined && isMissionFold(fold) ? fold : undefined;
   };
-  const reads = { ...createReads(db), ...createLists(db, state, mission), ...createQueue(db) };
-  const orphans = createOrphanBlobs(db);
+  const events = withNearReads({
+    here: createEventReads(db, readerOn(db), "sqlite"),
+    apart: createEventReads(db, reader, "sqlite"),
+    rows,
+    position: () => position,
+  });
+  const reads = withErrors(
+    {
+      ...createReads(db),
+      ...createLists(db, reader, "sqlite", { state, mission }),
+      ...createQueue(db),
+      ...events,
+      // Prepared statements for the queries that followers, the engine and every POST repeat.
+      due: async (at: Date, limit: number) => rows.due(at.getTime(), limit),
+      nextDue: async () => rows.nextDue(),
+      waiting: async () => rows.waiting(),
+      state,
+      mission,
+      position: async () => position,
+    },
+    unreadable,
+  );
   const store: SqliteStore = {
     kind: "sqlite",
     blobs: createBlobs(join(dataDir, "blobs")),
     live: createLive(),
-    webhooks: createWebhooks(db, atomically),
+    webhooks: createWebhooks(db, reader, atomically),
     redact: (text) => text,
     ...reads,
-    // Prepared statements for the queries that followers, the engine and every POST repeat.
-    async since(after, limit, filter = {}) {
-      const simple = filter.types === undefined && filter.project === undefined && filter.mission === undefined;
-      return simple ? rows.since(after, limit, filter.stream) : reads.since(after, limit, filter);
-    },
-    async due(at, limit) {
-      return rows.due(at.getTime(), limit);
-    },
-    async nextDue() {
-      return rows.nextDue();
-    },
-    async waiting() {
-      return rows.waiting();
-    },
-    state,
-    mission,
-    async position() {
-      return position;
-    },
     commit: (data) => submit(commitMember(data)),
     async claim(stream, worker) {
       const claimed = await submit(claimMember(stream, worker, null));
@@ -236,11 +248,11 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
       return claim;
     },
-    follow: (after, signal, filter) => createFollow(commits, store)(after, signal, filter),
-    orphans,
+    follow: createFollow(commits, reads),
+    orphans: createOrphanBlobs(db, reader, "sqlite", lazily),
     erase: (stream, expected) => submit(eraseMember(stream, expected)),
     async forget(before) {
-      await db.deleteFrom("answers").where("at", "<", before.getTime()).execute();
+      await removeInSteps(db, reader, "answers", sql`at < ${before.getTime()}`);
     },
     async check() {
       if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
@@ -255,7 +267,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     },
     async verify() {
       if (!unclean || inMemory) return;
-      const damage = await quickCheck(file);
+      const damage = await quickCheck(file, stopping.signal);
       if (damage === undefined) return;
       broken = new Error(damage);
       throw new StartError(
@@ -268,6 +280,9 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       flush();
       closed = true;
       commits.close();
+      stopping.abort();
+      // What still reads would keep the log beside the database from being written back.
+      await reader[Symbol.asyncDispose]?.();
       if (broken === undefined && failing === undefined) {
         rows.markClean();
         database.pragma("wal_checkpoint(TRUNCATE)");

@@ -2,6 +2,8 @@ import type Database from "better-sqlite3";
 import type { Position, Recorded, StreamID } from "../../domain/event.ts";
 import type { Answer, Changes } from "../batch/batch.ts";
 import {
+  begunIn,
+  blobNames,
   eventOf,
   eventRow,
   foldRows,
@@ -60,6 +62,7 @@ export const prepareStatements = (database: Database.Database) => {
     "mission_id",
     "call",
     "production",
+    "position",
   ]);
   const putMission = put<Tables["missions"]>("missions", "stream", [
     "stream",
@@ -77,7 +80,16 @@ export const prepareStatements = (database: Database.Database) => {
   const putAnswer = put<Tables["answers"]>("answers", undefined, ["id", "body_hash", "status", "body", "at"]);
   const putPosition = run("update log set position = ?");
   const putCallback = put<Tables["callbacks"]>("callbacks", undefined, ["stream", "url"]);
-  const erasures = ofStreams.map((table) => run(`delete from ${table} where stream = ?`));
+  const putBlobName = run("insert into blob_names (sha256, stream) values (?, ?) on conflict do nothing");
+  const addTasks = run(
+    "insert into projects (project, tasks) values (?, ?) on conflict (project) do update set tasks = tasks + excluded.tasks",
+  );
+  const projectOf = "(select project from tasks where stream = ?)";
+  const erasures = [
+    run(`update projects set tasks = tasks - 1 where project = ${projectOf}`),
+    run(`delete from projects where tasks = 0 and project = ${projectOf}`),
+    ...ofStreams.map((table) => run(`delete from ${table} where stream = ?`)),
+  ];
 
   const getHead = database.prepare<[string], Head>("select * from streams where stream = ?");
   const getNamed = database.prepare<[string], { stream: string }>("select stream from missions where name = ?");
@@ -117,7 +129,7 @@ export const prepareStatements = (database: Database.Database) => {
     rollback: run("rollback"),
     markOpen: run("update log set clean = 0"),
     markClean: run("update log set clean = 1"),
-    log: (): Tables["log"] => getLog.get() ?? { id: 1, position: 0, clean: 1 },
+    log: (): Tables["log"] => getLog.get() ?? { id: 1, position: 0, clean: 1, old: 0, named: 0 },
     head: (stream: StreamID): Head | undefined => getHead.get(stream),
     named: (name: string): StreamID | undefined => getNamed.get(name)?.stream,
     state(stream: StreamID): Fold | undefined {
@@ -128,9 +140,18 @@ export const prepareStatements = (database: Database.Database) => {
       const row = getAnswer.get(id);
       return row && { bodyHash: row.body_hash, stored: { status: row.status, body: JSON.parse(row.body) as Json } };
     },
-    since(after: Position, limit: number, stream: StreamID | undefined): Recorded[] {
-      const found = stream === undefined ? sinceAny.all(after, limit) : sinceOne.all(stream, after, limit);
-      return found.map(eventOf);
+    /** Ends early where the events' data are more than `bytes` together. */
+    since(after: Position, limit: number, stream: StreamID | undefined, bytes: number): Recorded[] {
+      const events: Recorded[] = [];
+      let sum = 0;
+      for (const row of stream === undefined
+        ? sinceAny.iterate(after, limit)
+        : sinceOne.iterate(stream, after, limit)) {
+        sum += row.data.length;
+        if (sum > bytes && events.length > 0) break;
+        events.push(eventOf(row));
+      }
+      return events;
     },
     due: (now: number, limit: number): DueStream[] =>
       getDue.all(now, limit).map(({ stream, due_at, rank, due_seq }) => ({
@@ -150,7 +171,10 @@ export const prepareStatements = (database: Database.Database) => {
     },
     save(changes: Changes, at: Date): void {
       for (const stream of changes.erased) for (const erase of erasures) erase(stream);
-      for (const event of changes.events) putEvent(eventRow(event));
+      const events = changes.events.map(eventRow);
+      for (const row of events) putEvent(row);
+      for (const { sha256, stream } of blobNames(events)) putBlobName(sha256, stream);
+      for (const [project, tasks] of begunIn(changes.events, changes.states)) addTasks(project, tasks);
       for (const head of changes.heads.values()) putHead(head);
       for (const state of changes.states.values()) {
         const stream = streamOf(state);

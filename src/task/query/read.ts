@@ -2,18 +2,19 @@ import { specsOf } from "../../domain/evidence/check.ts";
 import { columnsOf } from "../../domain/evidence/slice.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import { boardOf } from "../../domain/view/board.ts";
-import { messagesFrom, messageTypes, type OpenMessage } from "../../domain/view/message.ts";
+import { messagesFrom, messageTypes } from "../../domain/view/message.ts";
 import { statusOf } from "../../domain/view/status.ts";
 import { phaseOf, waitOf } from "../../domain/view/summary.ts";
 import { timelineOf } from "../../domain/view/timeline.ts";
 import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
-import type { Message, MessagePage, TaskBoard } from "../../protocol/task/board.ts";
+import type { MessagePage, TaskBoard } from "../../protocol/task/board.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
-import { loadInput, loadText } from "../../store/blob/text.ts";
-import type { Json, ListQuery, Store } from "../../store/store.ts";
+import { loadText } from "../../store/blob/text.ts";
+import type { ListQuery, Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
+import { loadMessage, messagesIn, type MessageQuery } from "./message.ts";
 import { withQueuePlaces } from "./queue-place.ts";
 
 /** Queries on Tasks; nothing here writes. */
@@ -23,34 +24,6 @@ export type ReadsDeps = { store: Store; workspaces: Workspaces; now: () => Date 
 const boardMessages = 50;
 
 const boardTimeline = 50;
-
-/**
- * The messages of a Task or a Mission, one page at a time, oldest first. `after`: the `eventID` of the last message
- * already read. `nextAfter` is null on the last page.
- */
-export const messagesIn = async (
-  store: Pick<Store, "read" | "blobs">,
-  stream: string,
-  page: { after: number; limit: number },
-): Promise<{ messages: Message[]; nextAfter: number | null }> => {
-  const all = messagesFrom(await store.read(stream, { types: messageTypes }));
-  const rest = all.filter((message) => message.eventID > page.after);
-  const messages = await Promise.all(rest.slice(0, page.limit).map((message) => load(store, message)));
-  const last = messages.at(-1);
-  return { messages, nextAfter: rest.length > page.limit && last !== undefined ? last.eventID : null };
-};
-
-const load = async (store: Pick<Store, "blobs">, message: OpenMessage): Promise<Message> => ({
-  ...message,
-  text: await loadText(store.blobs, message.text),
-  calls: await Promise.all(
-    message.calls.map(async (call) => ({
-      ...call,
-      input: await loadInput(store.blobs, call.input as Json),
-      output: call.output === null ? null : await loadText(store.blobs, call.output),
-    })),
-  ),
-});
 
 export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
   const state = async (taskID: string): Promise<TaskState> => {
@@ -101,9 +74,9 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
   return {
     state,
 
-    async list(directory: string, query: Omit<ListQuery, "project">): Promise<TaskSummary[]> {
+    async list(directory: string, query: Omit<ListQuery, "project">, signal?: AbortSignal): Promise<TaskSummary[]> {
       const { project } = await workspaces.inspect(directory);
-      return withQueuePlaces(store, await store.list({ ...query, project }), now());
+      return withQueuePlaces(store, await store.list({ ...query, project }, signal), now());
     },
 
     status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),
@@ -133,7 +106,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
         messages: await Promise.all(
           messagesFrom(events)
             .slice(-boardMessages)
-            .map((message) => load(store, message)),
+            .map((message) => loadMessage(store, message)),
         ),
         total: task.messages,
         artifacts: task.artifacts,
@@ -142,10 +115,9 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
       });
     },
 
-    async messages(taskID: string, page: { after: number; limit: number }): Promise<MessagePage> {
+    async messages(taskID: string, page: MessageQuery, signal?: AbortSignal): Promise<MessagePage> {
       const task = await state(taskID);
-      const { messages, nextAfter } = await messagesIn(store, taskID, page);
-      return { messages, total: task.messages, nextAfter };
+      return { ...(await messagesIn(store, taskID, { ...page, open: task.open }, signal)), total: task.messages };
     },
 
     diff: async (taskID: string, between?: CommitRange): Promise<string> => diff(await state(taskID), between),

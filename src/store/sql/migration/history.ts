@@ -1,16 +1,12 @@
 import { type Kysely, sql, type SqlBool } from "kysely";
-import { StartError } from "../../error.ts";
-import type { Tables } from "./schema.ts";
+import { createIndex, indexes } from "./index-set.ts";
+import type { Kind, Tables } from "../schema.ts";
 
-/**
- * The migrations of both databases. Append only: a migration that has been released is never changed. All missing ones
- * run in one transaction, so that a start that is killed leaves the old schema.
- */
+/** The migrations, oldest first. Append only: a migration that has been released is never changed. */
 
-type Kind = "sqlite" | "postgres";
-type Migration = { name: string; up(db: Kysely<Tables>, kind: Kind): Promise<void> };
+export type Migration = { name: string; up(db: Kysely<Tables>, kind: Kind): Promise<void> };
 
-const migrations: readonly Migration[] = [
+export const migrations: readonly Migration[] = [
   {
     name: "0001-log",
     async up(db, kind) {
@@ -20,7 +16,10 @@ const migrations: readonly Migration[] = [
         .addColumn("position", "bigint", (column) => column.notNull())
         .addColumn("clean", "integer", (column) => column.notNull())
         .execute();
-      await db.insertInto("log").values({ id: 1, position: 0, clean: 1 }).execute();
+      await db
+        .insertInto("log")
+        .values({ id: 1, position: 0, clean: 1 } as Tables["log"])
+        .execute();
 
       await db.schema
         .createTable("events")
@@ -249,48 +248,48 @@ const migrations: readonly Migration[] = [
         .execute();
     },
   },
-];
+  {
+    name: "0005-large",
+    async up(db, kind) {
+      await db.schema
+        .alterTable("log")
+        .addColumn("old", "bigint", (column) => column.notNull().defaultTo(0))
+        .execute();
+      await db.schema
+        .alterTable("log")
+        .addColumn("named", "bigint", (column) => column.notNull().defaultTo(0))
+        .execute();
+      await sql`update log set old = position`.execute(db);
+      await db.schema.alterTable("tasks").addColumn("position", "bigint").execute();
+      await db.schema
+        .createTable("projects")
+        .addColumn("project", "text", (column) => column.primaryKey())
+        .addColumn("tasks", "integer", (column) => column.notNull())
+        .execute();
+      await sql`insert into projects (project, tasks) select project, count(*) from tasks group by project`.execute(db);
+      await db.schema
+        .createTable("blob_names")
+        .addColumn("sha256", "text", (column) => column.notNull())
+        .addColumn("stream", "text", (column) => column.notNull())
+        .addPrimaryKeyConstraint("blob_names_key", ["sha256", "stream"])
+        .$call((table) => (kind === "sqlite" ? table.modifyEnd(sql`without rowid`) : table))
+        .execute();
+      await db.schema.createIndex("blob_names_stream").on("blob_names").column("stream").execute();
 
-/**
- * Brings the schema up to date. `backup` runs before the first change to a database that is not new; its argument is
- * the name of the newest migration in it.
- */
-export const migrate = async (
-  db: Kysely<Tables>,
-  kind: Kind,
-  backup: (from: string) => Promise<void> = async () => {},
-): Promise<void> => {
-  await db.transaction().execute(async (trx) => {
-    // If two processes start at once on PostgreSQL, the second waits here and then finds nothing to do.
-    if (kind === "postgres")
-      await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
-    await trx.schema
-      .createTable("migrations")
-      .ifNotExists()
-      .addColumn("name", "text", (column) => column.primaryKey())
-      .addColumn("at", "text", (column) => column.notNull())
-      .execute();
-  });
-  const applied = await db.selectFrom("migrations").select("name").orderBy("name").execute();
-  const known = new Set(migrations.map(({ name }) => name));
-  const unknown = applied.find(({ name }) => !known.has(name));
-  if (unknown !== undefined)
-    throw new StartError(
-      78,
-      `The database holds the migration ${unknown.name}, which this version does not know: it was written by a newer one. Start that version, or another database.`,
-    );
-  const newest = applied.at(-1)?.name;
-  if (applied.length === migrations.length) return;
-  if (newest !== undefined) await backup(newest);
-  await db.transaction().execute(async (trx) => {
-    if (kind === "postgres")
-      await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
-    const done = new Set((await trx.selectFrom("migrations").select("name").execute()).map(({ name }) => name));
-    for (const migration of migrations) {
-      const { name } = migration;
-      if (done.has(name)) continue;
-      await migration.up(trx, kind);
-      await trx.insertInto("migrations").values({ name, at: new Date().toISOString() }).execute();
-    }
-  });
-};
+      if (kind === "postgres")
+        // Their rows change with every step of a Task: a fifth of a million is too much to leave dead.
+        for (const table of ["tasks", "streams"])
+          await sql`alter table ${sql.table(table)} set (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)`.execute(
+            db,
+          );
+
+      const { position } = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
+      // A large table of PostgreSQL gets its indexes later, without a lock that others wait for (postgres/late-index.ts).
+      if (kind === "postgres" && position > 0) return;
+      for (const index of indexes) {
+        await sql.raw(createIndex(index)).execute(db);
+        if (index.replaces !== undefined) await sql.raw(`drop index if exists ${index.replaces}`).execute(db);
+      }
+    },
+  },
+];

@@ -1,0 +1,108 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { Client, type ClientConfig } from "pg";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import { createIndex, type Index, indexes } from "../sql/migration/index-set.ts";
+import { cancelQuery } from "./cancel.ts";
+
+/**
+ * Indexes of a log in use, made while the service runs: `create index concurrently` locks nobody out, and takes minutes
+ * for a large log. One process at a time builds; what it leaves unfinished, the next one begins anew.
+ */
+
+const againMs = 30_000;
+
+/** A log of fewer events gets its indexes in no time: they are made without ado. */
+const large = 10_000;
+
+/** A part of a text is found by its trigrams. Without the extension that makes them, a search reads the texts. */
+const search: Index = { name: "texts_search", on: "texts", columns: "" };
+
+export const buildIndexes = ({ config, log }: { config: ClientConfig; log: Log }): AsyncDisposable => {
+  const stop = new AbortController();
+  let client: Client | undefined;
+
+  const run = async (): Promise<void> => {
+    while (!stop.signal.aborted) {
+      const own = new Client(config);
+      own.on("error", () => {});
+      try {
+        await own.connect();
+        client = own;
+        if (await build(own, log, stop.signal)) return;
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        log.warn({ error: messageOf(error) }, "an index could not be made; lists and searches take longer without it");
+      } finally {
+        client = undefined;
+        await own.end().catch(() => {});
+      }
+      await pause(againMs, undefined, { signal: stop.signal, ref: false }).catch(() => {});
+    }
+  };
+
+  const running = run();
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      if (client !== undefined) await cancelQuery(client, config);
+      await running;
+    },
+  };
+};
+
+/** Resolves to false if another process builds. */
+const build = async (client: Client, log: Log, signal: AbortSignal): Promise<boolean> => {
+  const names = async (where = ""): Promise<Set<string>> => {
+    const { rows } = await client.query<{ name: string }>(
+      `select relname as name from pg_index join pg_class on pg_class.oid = indexrelid
+        where relnamespace = current_schema()::regnamespace ${where}`,
+    );
+    return new Set(rows.map(({ name }) => name));
+  };
+  const missing = async () => {
+    const [valid, all] = [await names("and indisvalid"), await names()];
+    const trigrams = valid.has(search.name) ? undefined : await trigramsOf(client, log);
+    const wanted = indexes.filter(({ name }) => !valid.has(name));
+    if (trigrams !== undefined) wanted.push({ ...search, columns: `text ${trigrams}` });
+    const replaced = indexes.flatMap(({ replaces }) => (replaces !== undefined && all.has(replaces) ? [replaces] : []));
+    return { wanted, replaced, broken: all.difference(valid) };
+  };
+  const isDone = ({ wanted, replaced }: Awaited<ReturnType<typeof missing>>) => wanted.length + replaced.length === 0;
+
+  if (isDone(await missing())) return true;
+  const { rows } = await client.query<{ got: boolean; position: number }>(
+    "select pg_try_advisory_lock(hashtext('sortie'), hashtext('indexes ' || current_schema())) as got, position from log",
+  );
+  if (rows[0]?.got !== true) return false;
+  const how = rows[0].position < large ? "" : "concurrently";
+  // Whoever held the lock before may have made some.
+  const { wanted, replaced, broken } = await missing();
+  for (const index of wanted) {
+    if (signal.aborted) return true;
+    if (how !== "") log.info({ index: index.name }, "an index is being made; lists and searches may be slow meanwhile");
+    // A build that was cut short leaves one that is not valid.
+    if (broken.has(index.name)) await client.query(`drop index ${how} if exists ${index.name}`);
+    const text = createIndex(index, how);
+    await client.query(index.name === search.name ? text.replace(" (", " using gin (") : text);
+  }
+  for (const name of replaced) await client.query(`drop index ${how} if exists ${name}`);
+  return true;
+};
+
+/** The operator class for trigrams; undefined where this user may not have it. */
+const trigramsOf = async (client: Client, log: Log): Promise<string | undefined> => {
+  let refused: unknown;
+  await client.query("create extension if not exists pg_trgm with schema public").catch((error: unknown) => {
+    refused = error;
+  });
+  const { rows } = await client.query<{ schema: string }>(
+    "select quote_ident(nspname) as schema from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'pg_trgm'",
+  );
+  if (rows[0] !== undefined) return `${rows[0].schema}.gin_trgm_ops`;
+  log.info(
+    { error: messageOf(refused) },
+    "searches have no index: it needs the extension pg_trgm, which the owner of the database can create",
+  );
+  return undefined;
+};

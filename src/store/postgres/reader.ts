@@ -1,0 +1,58 @@
+import type { CompiledQuery } from "kysely";
+import type { ClientConfig, Pool } from "pg";
+import type { Reader } from "../sql/reader.ts";
+import { unreadable } from "../unavailable.ts";
+import { cancelQuery } from "./cancel.ts";
+
+/** Reads that may wait for a connection. */
+const most = 1000;
+
+/**
+ * Slow reads of PostgreSQL, on connections of their own: however many there are, commits find one. A read whose signal
+ * aborts is cancelled in the database, too; disposal does that to all. `config` reaches the database of the pool.
+ */
+export const createReader = (pool: Pool, config: ClientConfig): Reader & AsyncDisposable => {
+  const stopping = new AbortController();
+  const running = new Set<Promise<unknown>>();
+
+  const run = async <R>({ sql, parameters }: CompiledQuery<R>, signal: AbortSignal): Promise<R[]> => {
+    const client = await pool.connect();
+    let cancelling: Promise<void> | undefined;
+    const drop = (): void => {
+      cancelling = cancelQuery(client, config);
+    };
+    try {
+      signal.throwIfAborted();
+      signal.addEventListener("abort", drop, { once: true });
+      const { rows } = await client.query(sql, [...parameters]);
+      return rows as R[];
+    } finally {
+      signal.removeEventListener("abort", drop);
+      // Given back only then, so that nothing else is cancelled.
+      await cancelling;
+      client.release();
+    }
+  };
+
+  return {
+    async rows(query, signal) {
+      signal?.throwIfAborted();
+      if (pool.waitingCount >= most) throw unreadable(new Error(`${most} reads wait already`));
+      const either = signal === undefined ? stopping.signal : AbortSignal.any([signal, stopping.signal]);
+      const reading = run(query, either);
+      running.add(reading);
+      try {
+        return await reading;
+      } catch (error) {
+        signal?.throwIfAborted();
+        throw unreadable(error);
+      } finally {
+        running.delete(reading);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      stopping.abort(new Error("the store is closed"));
+      await Promise.allSettled(running);
+    },
+  };
+};

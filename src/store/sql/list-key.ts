@@ -1,0 +1,122 @@
+import { type Expression, type Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
+import type { StreamID } from "../../domain/event.ts";
+import type { ListQuery } from "../store.ts";
+import { indexedPart, indexedText } from "./migration/index-set.ts";
+import type { Reader } from "./reader.ts";
+import { hash, plain } from "./row.ts";
+import type { Kind, Tables } from "./schema.ts";
+
+/**
+ * Which Tasks a list shows. Columns are asked of an index that has them in the list's order. Texts and metadata are not
+ * in it: on SQLite, a search that finds little walks along the list in short queries, so that other reads get between.
+ */
+
+type Key = { updated: number; stream: StreamID };
+
+/** Tasks whose texts one query looks at. */
+const window = 2000;
+
+/** Tasks with a value of metadata that are looked up one by one; a value of more is common enough to be met on the way. */
+const rare = 1000;
+
+/** Whether the row comes after this place of the list. */
+export const before = (updated: number, stream: StreamID): RawBuilder<SqlBool> =>
+  sql<SqlBool>`(updated, stream) < (${updated}, ${stream})`;
+
+/** Whether the texts of the row's stream have this part, anywhere. */
+export const matches = (table: "tasks" | "missions", search: string): RawBuilder<SqlBool> => {
+  const pattern = `%${plain(search)
+    .toLowerCase()
+    .replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const own = sql.ref(`${table}.stream`);
+  return sql<SqlBool>`exists (select 1 from texts where texts.stream = ${own} and texts.text like ${pattern} escape '\\')`;
+};
+
+/** An entry of `metadata`, by its index and then in full. */
+const entry = (key: string, value: string): RawBuilder<SqlBool> => {
+  const part = (column: string, text: string) => sql`${sql.raw(indexedPart(column))} = ${indexedText(text)}`;
+  return sql<SqlBool>`${part("key", key)} and ${part("value", value)} and key = ${key} and value = ${value}`;
+};
+
+/** The streams of one page, in no order. */
+export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind) => {
+  const isRare = async (one: RawBuilder<SqlBool>, signal?: AbortSignal): Promise<boolean> => {
+    const found = sql<{ count: number }>`
+      select count(*) as count from (select 1 from metadata where ${one} limit ${rare + 1}) found`;
+    const [row] = await reader.rows(found.compile(db), signal);
+    return (row?.count ?? 0) <= rare;
+  };
+
+  /** The place in the list, after `from`, up to which the next query looks; undefined: to the end. */
+  const edgeOf = async (project: string, from: Key | undefined, signal?: AbortSignal): Promise<Key | undefined> => {
+    let query = db.selectFrom("tasks").select(["updated", "stream"]).where("project", "=", project);
+    if (from !== undefined) query = query.where(before(from.updated, from.stream));
+    const [edge] = await reader.rows(
+      query
+        .orderBy("updated", "desc")
+        .orderBy("stream", "desc")
+        .offset(window - 1)
+        .limit(1)
+        .compile(),
+      signal,
+    );
+    return edge;
+  };
+
+  return async (query: ListQuery, signal?: AbortSignal): Promise<StreamID[]> => {
+    const project = hash(query.project);
+    const { search, cursor } = query;
+    const entries = Object.entries(query.metadata ?? {}).map(([key, value]) => entry(plain(key), plain(value)));
+    const searched = search !== undefined && search !== "";
+    /** Conditions on texts and metadata, which no index of Tasks has. */
+    const others: RawBuilder<SqlBool>[] = searched ? [matches("tasks", search)] : [];
+    /** What leads SQLite to the few Tasks that can match; PostgreSQL finds that out by itself. */
+    let lead: "mission" | "metadata" | undefined =
+      kind === "sqlite" && query.missionID !== undefined ? "mission" : undefined;
+    for (const one of entries)
+      if (kind === "sqlite" && lead === undefined && (await isRare(one, signal))) {
+        others.push(sql`stream in (select stream from metadata where ${one})`);
+        lead = "metadata";
+      } else others.push(sql`exists (select 1 from metadata where metadata.stream = tasks.stream and ${one})`);
+    const walks = kind === "sqlite" && lead === undefined && others.length > 0;
+
+    const page = (limit: number, from: Key | undefined, to: Key | undefined) =>
+      db
+        .selectFrom("tasks")
+        .select("stream")
+        .where(sql<SqlBool>`${unindexed(lead === "metadata")}project = ${project}`)
+        .where((row) => row.and([...columnsAsked(query), ...others]))
+        .$if(from !== undefined, (rows) => rows.where(before(from?.updated ?? 0, from?.stream ?? "")))
+        .$if(to !== undefined, (rows) => rows.where(sql<SqlBool>`(updated, stream) >= (${to?.updated}, ${to?.stream})`))
+        .orderBy(sql`${unindexed(lead === "mission")}updated`, "desc")
+        .orderBy("stream", "desc")
+        .limit(limit)
+        .compile();
+
+    const found: StreamID[] = [];
+    for (let from = cursor && { updated: cursor.updated, stream: cursor.taskID }; ; ) {
+      const to = walks ? await edgeOf(project, from, signal) : undefined;
+      for (const { stream } of await reader.rows(page(query.limit - found.length, from, to), signal))
+        found.push(stream);
+      if (to === undefined || found.length >= query.limit) return found;
+      from = to;
+    }
+  };
+};
+
+/** Before a column: SQLite does not look for it in an index, of which it would else take the one with the order. */
+const unindexed = (yes: boolean): RawBuilder<unknown> => (yes ? sql`+` : sql``);
+
+/** Conditions on the columns of the list's index. */
+const columnsAsked = (query: ListQuery): Expression<SqlBool>[] => {
+  const { status, lifecycleStatus, productPillar, promptProfile, priority, missionID } = query;
+  const all: RawBuilder<SqlBool>[] = [];
+  if (status !== undefined) all.push(status === "running" ? sql`lifecycle = 'active'` : sql`lifecycle <> 'active'`);
+  if (lifecycleStatus !== undefined) all.push(sql`lifecycle = ${lifecycleStatus}`);
+  if (productPillar !== undefined) all.push(sql`pillar = ${productPillar}`);
+  if (missionID !== undefined) all.push(sql`mission_id = ${missionID}`);
+  if (promptProfile !== undefined) all.push(sql`squad = ${promptProfile}`);
+  if (priority !== undefined) all.push(sql`priority = ${priority}`);
+  if (query.archived !== true) all.push(sql`archived = 0`);
+  return all;
+};

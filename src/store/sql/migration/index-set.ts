@@ -1,0 +1,51 @@
+/**
+ * Indexes of migration 0005: an aid, not the schema, as every query gives the same answer without them. SQLite makes them
+ * in the migration. PostgreSQL makes those of a log that is in use after the start, without locking out writes
+ * (`postgres/late-index.ts`).
+ */
+
+export type Index = {
+  name: string;
+  on: string;
+  /** Columns and expressions, as SQL that both databases read. */
+  columns: string;
+  where?: string;
+  /** An older index that this one makes superfluous. */
+  replaces?: string;
+};
+
+/** Characters of a key or a value that are in the index: PostgreSQL refuses entries above 2,704 bytes. */
+const indexed = 100;
+
+/** The part of a column of `metadata` that `metadata_value` finds. */
+export const indexedPart = (column: string): string => `substr(${column}, 1, ${indexed})`;
+
+/** The same part of a given text; the databases count characters, not UTF-16 units. */
+export const indexedText = (text: string): string => Array.from(text).slice(0, indexed).join("");
+
+export const indexes: readonly Index[] = [
+  {
+    // Everything that filters of a list ask for, in the list's order: what does not match costs an entry, not a row.
+    name: "tasks_page",
+    on: "tasks",
+    columns: "project, updated, stream, lifecycle, pillar, squad, priority, archived, position",
+    replaces: "tasks_list",
+  },
+  { name: "tasks_mission_id", on: "tasks", columns: "mission_id, project", where: "mission_id is not null" },
+  {
+    name: "metadata_value",
+    on: "metadata",
+    columns: `${indexedPart("key")}, ${indexedPart("value")}, stream`,
+  },
+  { name: "streams_active", on: "streams", columns: "stream", where: "lifecycle = 'active'" },
+  {
+    name: "streams_waiting",
+    on: "streams",
+    columns: "rank, due_at, stream",
+    where: "due_at is not null and holder is null",
+    replaces: "streams_rank",
+  },
+];
+
+export const createIndex = ({ name, on, columns, where }: Index, how = ""): string =>
+  `create index ${how} ${name} on ${on} (${columns})${where === undefined ? "" : ` where ${where}`}`;

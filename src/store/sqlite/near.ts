@@ -1,0 +1,43 @@
+import type { Position } from "../../domain/event.ts";
+import { type EventReads, pageBytes } from "../sql/read.ts";
+import type { prepareStatements } from "./statement.ts";
+
+/**
+ * Chooses where events are read: on the service's own connection where few can be looked at, which is what engines and
+ * followers ask for at each step, and otherwise apart.
+ */
+
+/** The most events that a read may look at on the service's own connection. */
+const few = 100;
+
+export const withNearReads = (options: {
+  here: EventReads;
+  apart: EventReads;
+  rows: Pick<ReturnType<typeof prepareStatements>, "since" | "head">;
+  position: () => Position;
+}): EventReads => {
+  const { here, apart, rows, position } = options;
+  return {
+    async read(stream, asked = {}) {
+      const { after = 0, limit = Number.POSITIVE_INFINITY, types, last = false } = asked;
+      const version = rows.head(stream)?.version ?? 0;
+      const bound = Math.min(version - after, types === undefined ? limit : Number.POSITIVE_INFINITY);
+      if (bound <= few) return here.read(stream, asked);
+      if (!last || limit > few) return apart.read(stream, asked);
+      // What is asked for last mostly stands at the end.
+      const found = await here.read(stream, { ...asked, after: Math.max(after, version - few) });
+      return found.length === limit ? found : apart.read(stream, asked);
+    },
+
+    async since(after, limit, filter = {}, signal) {
+      const { types, project, mission, stream } = filter;
+      if (types === undefined && project === undefined && mission === undefined)
+        return rows.since(after, limit, stream, pageBytes);
+      const bound = Math.min(
+        position() - after,
+        stream === undefined ? Number.POSITIVE_INFINITY : (rows.head(stream)?.version ?? 0),
+      );
+      return (bound <= few ? here : apart).since(after, limit, filter, signal);
+    },
+  };
+};

@@ -1,0 +1,80 @@
+import { parentPort, workerData } from "node:worker_threads";
+import Database from "better-sqlite3";
+import { messageOf } from "../../error.ts";
+import { hashesIn } from "../sql/blob-name.ts";
+import type { Order, Reply } from "./reader.ts";
+
+/**
+ * The thread of `reader.ts`: runs one query at a time on a read-only connection. Rows go back in parts, each of which is
+ * asked for, so that the service takes them between other work.
+ */
+
+const partBytes = 256 * 1024;
+
+/** Prepared statements that are kept. */
+const keptStatements = 100;
+
+const database = new Database(String(workerData), { readonly: true, fileMustExist: true, timeout: 5000 });
+database.function("hashes_in", { deterministic: true }, (data) => {
+  const found = hashesIn(String(data));
+  return found.length === 0 ? null : found.join(" ");
+});
+
+const statements = new Map<string, Database.Statement<unknown[], object>>();
+
+const prepare = (sql: string): Database.Statement<unknown[], object> => {
+  const known = statements.get(sql);
+  if (known !== undefined) return known;
+  const made = database.prepare<unknown[], object>(sql);
+  statements.set(sql, made);
+  const [oldest] = statements.size > keptStatements ? statements.keys() : [];
+  if (oldest !== undefined) statements.delete(oldest);
+  return made;
+};
+
+let open: IterableIterator<object> | undefined;
+
+/** The next part of the open query. */
+const part = (): Reply => {
+  const rows: object[] = [];
+  for (let bytes = 0; bytes < partBytes; ) {
+    const next = open?.next();
+    if (next === undefined || next.done === true) {
+      open = undefined;
+      return { rows, done: true };
+    }
+    rows.push(next.value);
+    for (const value of Object.values(next.value)) bytes += typeof value === "string" ? value.length : 8;
+  }
+  return { rows, done: false };
+};
+
+const answer = (order: Order): Reply | undefined => {
+  switch (order.kind) {
+    case "query":
+      open = prepare(order.sql).iterate(...order.parameters);
+      return part();
+    case "more":
+      return part();
+    case "end":
+      open?.return?.();
+      open = undefined;
+      return undefined;
+    case "close":
+      database.close();
+      parentPort?.close();
+      return undefined;
+  }
+};
+
+parentPort?.on("message", (order: Order) => {
+  let reply: Reply | undefined;
+  try {
+    reply = answer(order);
+  } catch (error) {
+    open = undefined;
+    reply = { error: messageOf(error) };
+  }
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- the port of a thread has no origin
+  if (reply !== undefined) parentPort?.postMessage(reply);
+});

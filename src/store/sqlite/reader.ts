@@ -1,0 +1,155 @@
+import { Worker } from "node:worker_threads";
+import type { CompiledQuery } from "kysely";
+import type { Log } from "../../log.ts";
+import { messageOf } from "../../error.ts";
+import { entryPoint } from "../../package-root.ts";
+import type { Reader } from "../sql/reader.ts";
+import { unreadable } from "../unavailable.ts";
+
+/**
+ * Slow reads of SQLite, in a thread with a read-only connection (`reader-thread.ts`), so that none stops the service. The
+ * thread starts with the first read and ends when none came for a while.
+ */
+
+export type Order =
+  | { kind: "query"; sql: string; parameters: readonly unknown[] }
+  | { kind: "more" }
+  /** No more of this query. */
+  | { kind: "end" }
+  | { kind: "close" };
+
+export type Reply = { rows: object[]; done: boolean } | { error: string };
+
+/** Reads that may wait. */
+const most = 1000;
+
+const idleMs = 60_000;
+
+type Job = {
+  query: CompiledQuery;
+  rows: object[];
+  settle(rows: object[]): void;
+  fail(error: Error): void;
+  /** The signal aborted: whoever asked has their answer already. */
+  dropped: boolean;
+};
+
+export const createReader = ({
+  file,
+  log,
+  idle = idleMs,
+}: {
+  file: string;
+  log: Log;
+  idle?: number;
+}): Reader & AsyncDisposable => {
+  const waiting: Job[] = [];
+  let current: Job | undefined;
+  let thread: Worker | undefined;
+  let resting: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  const start = (): Worker => {
+    const made = new Worker(entryPoint("store/sqlite/reader-thread"), {
+      workerData: file,
+      env: {},
+      resourceLimits: { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 256 },
+    });
+    const lose = (error: unknown): void => {
+      if (thread !== made) return;
+      thread = undefined;
+      if (closed) return;
+      log.warn({ error: messageOf(error) }, "the thread that reads the database ended; the next read starts another");
+      const lost = current;
+      current = undefined;
+      lost?.fail(unreadable(error));
+      next();
+    };
+    made.on("message", hear);
+    made.once("error", lose);
+    made.once("exit", (code) => lose(new Error(`the thread ended with exit code ${code}`)));
+    return made;
+  };
+
+  const tell = (order: Order): void => {
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+    thread?.postMessage(order);
+  };
+
+  const hear = (reply: Reply): void => {
+    const job = current;
+    if (job === undefined) return;
+    if ("rows" in reply && !reply.done && !job.dropped) {
+      for (const row of reply.rows) job.rows.push(row);
+      return tell({ kind: "more" });
+    }
+    current = undefined;
+    if ("error" in reply) job.fail(unreadable(new Error(reply.error)));
+    else if (reply.done) job.settle(job.rows.length === 0 ? reply.rows : [...job.rows, ...reply.rows]);
+    else tell({ kind: "end" });
+    next();
+  };
+
+  const next = (): void => {
+    clearTimeout(resting);
+    current = waiting.shift();
+    if (current === undefined) return rest();
+    const { sql, parameters } = current.query;
+    thread ??= start();
+    thread.ref();
+    tell({ kind: "query", sql, parameters });
+  };
+
+  /** Nothing to read: the thread keeps no process alive, and ends after a while. */
+  const rest = (): void => {
+    thread?.unref();
+    resting = setTimeout(() => {
+      const done = thread;
+      thread = undefined;
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+      done?.postMessage({ kind: "close" } satisfies Order);
+    }, idle);
+    resting.unref();
+  };
+
+  return {
+    rows: <R>(query: CompiledQuery<R>, signal?: AbortSignal) =>
+      new Promise<R[]>((resolve, reject) => {
+        if (signal?.aborted === true) return reject(signal.reason as Error);
+        if (closed) return reject(unreadable(new Error("the store is closed")));
+        if (waiting.length >= most) return reject(unreadable(new Error(`${most} reads wait already`)));
+        const drop = (): void => {
+          job.dropped = true;
+          const at = waiting.indexOf(job);
+          if (at >= 0) waiting.splice(at, 1);
+          reject(signal?.reason as Error);
+        };
+        const over = (): void => signal?.removeEventListener("abort", drop);
+        const job: Job = {
+          query,
+          rows: [],
+          settle(rows) {
+            over();
+            resolve(rows as R[]);
+          },
+          fail(error) {
+            over();
+            reject(error);
+          },
+          dropped: false,
+        };
+        signal?.addEventListener("abort", drop, { once: true });
+        waiting.push(job);
+        if (current === undefined) next();
+      }),
+    async [Symbol.asyncDispose]() {
+      if (closed) return;
+      closed = true;
+      clearTimeout(resting);
+      for (const job of [...waiting.splice(0), ...(current === undefined ? [] : [current])])
+        job.fail(unreadable(new Error("the store is closed")));
+      // A statement is not cut short, but each is bounded.
+      await thread?.terminate();
+    },
+  };
+};
