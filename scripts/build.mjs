@@ -44,6 +44,7 @@ const entries = [
   "client/client",
   "store/sqlite/integrity-check",
   "store/sqlite/reader-thread",
+  "workspace/usage/measure",
   "process/runner/main",
   "check/kind/pixel",
 ];

@@ -46,9 +46,10 @@ const orders: Record<string, string> = {
   "protocol/event": "mission slice conversation workspace event frame",
   domain: "event agent attachment state permission session evidence task mission conversation view",
   store:
-    "webhook-queue store unavailable lock claimed-stream redacted-store blob feed sql batch sqlite postgres open disk-space",
+    "webhook-queue store disk unavailable lock claimed-stream redacted-store blob feed sql batch sqlite postgres open",
   process: "seccomp sandbox process runner command service",
-  workspace: "file git object tree workspace error record project dependency tamper worktree checkout landing service",
+  workspace:
+    "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",
   tool: "tool result file edit command web task registry",

@@ -47,6 +47,8 @@ const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSigna
   };
 
   const look = async (): Promise<void> => {
+    // A pause takes no time of the Task's, once it is on record.
+    await turn.space();
     // An empty commit folds in what others changed, such as the budget.
     await turn.record([]);
     const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());

@@ -59,6 +59,8 @@ export type AgentSession = {
   background: BackgroundCommands;
   /** Options for fetching web pages; undefined: web access is off. */
   web: OutboundOptions | undefined;
+  /** Resolves when there is space on the disk for what a reply or a call may write; usually at once. */
+  space: () => Promise<void>;
   /**
    * Waits for one of the machine's slots; dispose the result to free it. Rejects when `signal` (default: the
    * session's) aborts.

@@ -241,6 +241,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     codemods: file.rules?.codemods ?? {},
     limits: {
       ...defaultLimits,
+      // A Task that was accepted must not pause at once for what its acceptance did not ask for.
+      diskPauseBytes: Math.min(defaultLimits.diskPauseBytes, file.limits?.diskFreeBytes ?? defaultLimits.diskFreeBytes),
       ...Object.fromEntries(Object.entries(file.limits ?? {}).filter(([, value]) => value !== undefined)),
       ...(loopRepeats === undefined ? {} : { loopRepeats }),
     },

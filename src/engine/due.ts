@@ -15,3 +15,11 @@ const headStart: Record<Priority, number> = {
  * first, and a `low` stream that has waited ten minutes longer than a `normal` one runs before it, so nothing starves.
  */
 export const dueNow = (now: Date, priority: Priority): Due => ({ at: now, rank: now.getTime() - headStart[priority] });
+
+/** The rank of streams whose run only ends them: before all others. */
+const endingRank = 0;
+
+/** A due time of now for a run that only ends its stream. */
+export const dueToEnd = (now: Date): Due => ({ at: now, rank: endingRank });
+
+export const isEnding = ({ rank }: Due): boolean => rank === endingRank;

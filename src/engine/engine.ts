@@ -25,6 +25,18 @@ export interface Engine extends AsyncDisposable {
    */
   interrupt(stream: StreamID): Promise<void>;
 
+  /**
+   * Until disposed, the stream's running handler takes no place of those that the engine has, because it only waits.
+   * Afterwards it goes on at once, even if that makes one too many.
+   */
+  standAside(stream: StreamID): Disposable;
+
+  /**
+   * While it pauses, the engine begins only runs that end their streams (`dueToEnd`); those that run go on. Afterwards
+   * it begins whatever is due, also what threw before.
+   */
+  pause(pauses: boolean): void;
+
   /** The number of streams whose handler runs now, of all or of those that match. */
   running(of?: (stream: StreamID) => boolean): number;
 }

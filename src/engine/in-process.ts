@@ -1,4 +1,5 @@
 import type { StreamID } from "../domain/event.ts";
+import { isEnding } from "./due.ts";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { DueStream, Store } from "../store/store.ts";
@@ -41,9 +42,12 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   const clock = () => now().getTime();
 
   const running = new Map<StreamID, Run>();
+  /** Those of them that wait, and take no place. */
+  const aside = new Set<Run>();
   const rests = new Map<StreamID, Rest>();
   let handler: ((stream: StreamID, signal: AbortSignal) => Promise<void>) | undefined;
   let stopped = false;
+  let pauses = false;
   let asked = false;
   let looking: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -54,7 +58,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
    */
   let inTheWay = 0;
 
-  const free = () => maxRunning - running.size;
+  const free = () => maxRunning - (running.size - aside.size);
   const wanted = () => asked && !stopped;
 
   const ask = () => {
@@ -101,7 +105,9 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   const look = async (): Promise<number> => {
     for (let limit = free() + inTheWay; ; limit = Math.max(16, limit * 2)) {
       const asOf = now();
-      const rows = await store.due(asOf, limit);
+      const found = await store.due(asOf, limit);
+      // Those that end come first.
+      const rows = pauses ? found.filter(({ due }) => isEnding(due)) : found;
       let earliest = Number.POSITIVE_INFINITY;
       inTheWay = 0;
       for (const row of rows) {
@@ -156,6 +162,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       else log.debug(data, "a run was interrupted");
     } finally {
       running.delete(stream);
+      aside.delete(run);
       rests.set(stream, restAfter(run, threw));
       ask();
     }
@@ -189,6 +196,20 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       const run = running.get(stream);
       run?.controller.abort(new Error("The run was interrupted"));
       await run?.done;
+    },
+
+    standAside(stream) {
+      const run = running.get(stream);
+      if (run === undefined) return { [Symbol.dispose]() {} };
+      aside.add(run);
+      ask();
+      return { [Symbol.dispose]: () => void aside.delete(run) };
+    },
+
+    pause(now) {
+      pauses = now;
+      if (!now) rests.clear();
+      ask();
     },
 
     running: (of) => (of === undefined ? running.size : [...running.keys()].filter(of).length),

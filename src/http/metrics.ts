@@ -10,6 +10,9 @@ type Gauges = {
   missionsRunning: () => number;
   waiting: () => Promise<number>;
   slotsFree: () => number;
+  /** In bytes. */
+  diskFree: () => number;
+  diskPause: () => number;
   breakers: () => Iterable<[provider: string, state: BreakerState]>;
   webhooks: () => Promise<Record<"pending" | "dead" | "enabled" | "paused" | "disabled", number>>;
 };
@@ -120,6 +123,8 @@ export const createMetrics = (gauges: Gauges) => {
     states("sortie_webhooks", "Webhooks", ["enabled", "paused", "disabled"]);
     states("sortie_webhook_deliveries", "What is still to be told, and what could not be", ["pending", "dead"]);
     gauge("sortie_slots_free", "Free slots for tools, checks and landings", gauges.slotsFree);
+    gauge("sortie_disk_free_bytes", "Free space on the disk of the data folder", gauges.diskFree);
+    gauge("sortie_disk_pause", "1 while all Tasks pause for lack of space on that disk", gauges.diskPause);
     return registry;
   };
 

@@ -14,6 +14,7 @@ import type {
 import type { MessagePage } from "../protocol/task/board.ts";
 import type { TaskAnswer } from "../protocol/task/request.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
+import type { Disk } from "../store/disk/disk.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
 import type { Accepted, ArchiveFile, IdempotencyKey, Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
@@ -104,8 +105,7 @@ export type MissionsDeps = {
   catalog: Pick<Catalog, "find">;
   /** The model of a new Mission: the one named, or the default. Throws when it cannot be called. */
   resolveModel: (ref: string | undefined) => ModelRef;
-  /** Rejects with `disk_low` while the disk is nearly full. */
-  checkDisk: () => Promise<void>;
+  disk: Pick<Disk, "admit" | "shortage">;
   archive: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
   /** Whether the operator allows squad production; undefined: a Mission's caller decides. */
   production: boolean | undefined;

@@ -3,6 +3,7 @@ import type { Conversation } from "../domain/conversation/message.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import type { RuleTexts } from "../domain/permission/rule.ts";
 import type { MissionState } from "../domain/state/mission.ts";
+import type { Engine } from "../engine/engine.ts";
 import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
@@ -10,6 +11,8 @@ import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
 import type { CommitEvents } from "../store/claimed-stream.ts";
+import type { Disk } from "../store/disk/disk.ts";
+import type { Patience } from "../store/disk/patience.ts";
 import type { Fence, Store } from "../store/store.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
@@ -28,6 +31,8 @@ export type MissionDeps = {
     fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   };
   slots: Slots;
+  engine: Pick<Engine, "standAside">;
+  disk: Pick<Disk, "shortage" | "plenty" | "onPause">;
   limits: Limits;
   /** The operator's rules. */
   permissions: RuleTexts;
@@ -65,6 +70,8 @@ export type MissionRun = MissionDeps & {
    * with `ClaimLost`.
    */
   record: CommitEvents;
+  /** See `Patience`: asked before whatever writes is begun. */
+  space: Patience["space"];
   /**
    * Runs concurrent calls one after another, in the order they were made, so that each sees what the earlier ones did.
    */

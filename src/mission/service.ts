@@ -52,6 +52,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     missionID: string,
     once: IdempotencyKey | undefined,
     decide: (state: MissionState) => { events: DomainEvent[]; wakes?: boolean; revokes?: boolean; body: T },
+    urgent = false,
   ): Promise<Accepted<T>> => {
     for (;;) {
       const state = await stateOf(directory, missionID);
@@ -64,6 +65,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
         ...(wakes ? { due: [{ stream, due }] } : revokes ? { due: [{ stream, due: null }] } : {}),
         ...(revokes ? { revoke: [stream] } : {}),
         ...(once === undefined ? {} : { once: idempotencyRecord(once, 200, body, "eventID" in body) }),
+        urgent,
       });
       if (done.ok) {
         if (revokes) void engine.interrupt(stream);
@@ -102,7 +104,8 @@ export const createMissions = (deps: MissionsDeps): Missions => {
 
     async status(directory, missionID) {
       const state = await stateOf(directory, missionID);
-      return statusFrom(state, await withQueuePlaces(store, await store.dispatched(state.sessionID), now()));
+      const dispatched = await store.dispatched(state.sessionID);
+      return statusFrom(state, await withQueuePlaces(store, dispatched, now(), deps.disk.shortage()));
     },
 
     async messages(directory, missionID, page, signal) {
@@ -124,7 +127,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       const { surface = "api", reason = "", cascade = false } = body;
       const before = await stateOf(directory, missionID);
       const { sessionID } = before;
-      const { replayed } = await change(directory, missionID, undefined, (state) => ({
+      const abort = (state: MissionState): { events: DomainEvent[]; revokes: boolean; body: object } => ({
         events:
           state.aborted === null || (cascade && !state.aborted.cascade)
             ? [
@@ -134,7 +137,8 @@ export const createMissions = (deps: MissionsDeps): Missions => {
             : [],
         revokes: true,
         body: {},
-      }));
+      });
+      const { replayed } = await change(directory, missionID, undefined, abort, true);
       if (cascade) await cancelTasks(before, surface, reason);
       const running = (await store.dispatched(sessionID)).filter(({ status }) => status === "running").length;
       const answered: MissionAborted = {
@@ -146,7 +150,8 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       };
       // The abort is committed and can be repeated, so the key may be committed after it.
       if (once !== undefined) {
-        const done = await store.commit({ appends: [], once: idempotencyRecord(once, 200, answered, false) });
+        const answer = idempotencyRecord(once, 200, answered, false);
+        const done = await store.commit({ appends: [], once: answer, urgent: true });
         if (!done.ok && done.reason === "once") return replay(done.bodyHash, done.stored, once);
       }
       return { status: 200, body: answered, replayed };

@@ -58,7 +58,7 @@ export const createWake =
         const issues = [{ path: "body.text", message, code: "custom" }];
         throw new ServiceError("invalid_request", `body.text: ${message}`, { issues });
       }
-      await deps.checkDisk();
+      await deps.disk.admit();
       return {
         type: "mission.created",
         data: {

@@ -38,6 +38,15 @@ export interface Processes {
   /** Where commands find a program of the service's own; undefined if this service was given none of that name. */
   program(name: string): string | undefined;
 
+  /**
+   * Stops all processes of all Tasks where they are, and starts no further ones; false lets them go on. A held command
+   * can be ended like any other. Processes of the service's own are not held. Resolves when every process was told.
+   */
+  hold(held: boolean): Promise<void>;
+
+  /** The folder that is the home of the Task's interactive programs, whether it exists or not. */
+  homeOf(taskID: string): string;
+
   /** Closes the sandboxes of a Task whose run ends, with everything in them. */
   closeSandboxes(taskID: string): Promise<void>;
 
@@ -108,6 +117,8 @@ export type Command = {
   network?: boolean;
   /** Runs in a separate sandbox of this name, next to the Task's own. It is closed when its last command ends. */
   apart?: string;
+  /** It is begun and goes on while commands are held: the service's own, over files that no run of a Task works on. */
+  unheld?: boolean;
 };
 
 export type CommandResult = {
@@ -119,11 +130,16 @@ export type CommandResult = {
   stdout: string;
   /** Bytes of `output` that were not kept. */
   dropped: number;
-  /** "not-started": nothing was run; `output` says why. */
-  ended: "exit" | "timeout" | "aborted" | "not-started";
+  /**
+   * "not-started": nothing was run; `output` says why. "disk": it was ended because its Task has outgrown its space on
+   * the disk; `output` says more.
+   */
+  ended: "exit" | "timeout" | "aborted" | "not-started" | "disk";
   /** Whether "timeout" is for want of progress (`Command.idleMs`). */
   idle?: true;
   durationMs: number;
+  /** Milliseconds of these for which it was held, see `hold`; absent: 0. They do not count for its time limit. */
+  heldMs?: number;
 };
 
 export type InteractiveCommand = {

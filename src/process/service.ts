@@ -4,6 +4,7 @@ import { delimiter, join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { startInteractive } from "./command/interactive.ts";
+import { createHold } from "./command/hold.ts";
 import { killGroup, killMarked, type MarkFiles, markFileOf, statOf, wait } from "./command/kill.ts";
 import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts";
 import { stalledMs, watchProgress } from "./command/progress.ts";
@@ -108,17 +109,28 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   let serial = 0;
   const markOf = (taskID: string) => `${runID}/${taskID}/`;
   const files = sandbox.wrap === undefined ? markFiles(join(folder, "..", "marks"), runID) : undefined;
+  const boxMark = "box";
+  const ownMark = "own";
+  /** Marks of what keeps a sandbox, and of the service's own. */
+  const notHeld = new RegExp(`/(?:${boxMark}|${ownMark}[^/]*)$`);
+  const homeOf = (taskID: string) => join(folder, "..", "homes", taskID);
 
   const boxes = createSandboxPool({
     sandbox,
     spawner,
     folder: join(folder, "..", "sandbox"),
-    env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}box` }),
+    env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}` }),
     prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), memory].join("\n"),
     isBusy: (taskID, apart) => [...live].some((entry) => entry.taskID === taskID && entry.apart === apart),
     opened: (pid, taskID) => record.add(pid, taskID),
     closed: (pid) => record.remove(pid),
     log,
+  });
+
+  const held = createHold({
+    boxes,
+    live,
+    isHeld: (mark) => mark.startsWith(`${runID}/`) && !notHeld.test(mark),
   });
 
   /** What to start and where, or why that is impossible: no command runs without the sandbox. */
@@ -138,14 +150,16 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       const real = realpathSync(command.cwd);
       const cwd = sandbox.tier === 1 ? insideOf(place, real) : real;
       if (cwd === undefined) return `Expected a folder inside ${place.at}, got ${real}.`;
-      return { ...start, cwd, box: boxes.use(taskID, place, command.network, command.apart) };
+      return { ...start, cwd, box: boxes.use(taskID, place, command.network, command.apart, command.unheld) };
     } catch (error) {
       return messageOf(error);
     }
   };
 
   const run = async (taskID: string, command: Command, place?: SandboxPlace): Promise<CommandResult> => {
-    const mark = `${markOf(taskID)}${(serial += 1)}`;
+    const unheld = command.unheld === true;
+    if (!unheld) await held.over(command.signal);
+    const mark = `${markOf(taskID)}${unheld ? `${ownMark}-` : ""}${(serial += 1)}`;
     used.add(taskID);
     const ran = await runCommand(
       { taskID, mark, command, start: () => startOf(taskID, command, mark, place) },
@@ -169,9 +183,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     { run: command, env, home, network, signal }: InteractiveCommand,
     place?: SandboxPlace,
   ): Promise<InteractiveProcess> => {
+    await held.over(signal);
     const mark = `${markOf(taskID)}${(serial += 1)}`;
     const passing = join(folder, "..", "tmp", mark.slice(runID.length + 1).replaceAll("/", "-"));
-    const ownHome = home === "passing" ? passing : (home ?? join(folder, "..", "homes", taskID));
+    const ownHome = home === "passing" ? passing : (home ?? homeOf(taskID));
     await mkdir(ownHome, { recursive: true, mode: 0o700 });
     used.add(taskID);
     const start = {
@@ -213,7 +228,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
 
   const track = (taskID: string): Tracker => {
     return {
-      env: { SERVICE_RUN_ID: `${markOf(taskID)}own` },
+      env: { SERVICE_RUN_ID: `${markOf(taskID)}${ownMark}` },
       begin(pid, { idleMs, undisturbed }) {
         used.add(taskID);
         const watch = watchProgress({ group: () => pid }, idleMs, () => kill(child, "idle"));
@@ -261,6 +276,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     },
     program: (name) => sandbox.programs[name],
     pathInSandbox: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
+    hold: held.set,
+    homeOf,
     closeSandboxes: (taskID) => boxes.shut(taskID),
     track,
     interrupt,

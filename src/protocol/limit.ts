@@ -62,6 +62,10 @@ export const defaultLimits = {
   /** Free disk space below which POST /task answers 503. */
   diskFreeBytes: 1024 ** 3,
   diskFreePercent: 5,
+  /** Free disk space below which running Tasks pause; unless configured, at most `diskFreeBytes`. */
+  diskPauseBytes: 512 * 1024 ** 2,
+  /** What one Task may have on the disk, its worktree with all that its commands write; 0 = no bound. */
+  taskDiskBytes: 20 * 1024 ** 3,
   /** Rounds in which failed checks or reviews go back to the agents. */
   checkRounds: 3,
   /** For each of the project's own checks, which run if a request names none; 0 = they do not run. */

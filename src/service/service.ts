@@ -29,7 +29,6 @@ import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
 import { createManager } from "../squad/install/manager.ts";
 import { createSquads } from "../squad/revision.ts";
 import { watchIntegrity, openData } from "../store/open.ts";
-import { diskGuard } from "../store/disk-space.ts";
 import { redactStore } from "../store/redacted-store.ts";
 import { createRetention } from "../task/workspace/retention.ts";
 import { problemIn } from "../task/worker/project-rules.ts";
@@ -102,6 +101,7 @@ export const createService = async (
       log,
     });
     scope.defer(() => processes.stop());
+    scope.use(data.disk.onPause((pauses) => processes.hold(pauses)));
     const reaped = await processes.endLeftovers();
     for (const [task, pids] of reaped) log.warn({ task, pids }, "ended processes that an earlier run left");
 
@@ -151,15 +151,17 @@ export const createService = async (
     });
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));
     const engine = scope.use(createLocalEngine({ store, maxRunning: config.maxRunning, log }));
+    scope.use(data.disk.onPause((pauses) => engine.pause(pauses)));
     const metrics = createMetrics({
       tasksRunning: () => engine.running((stream) => !isMission(stream)),
       missionsRunning: () => engine.running(isMission),
       waiting: () => store.waiting(),
       slotsFree: () => slots.free(),
+      diskFree: data.disk.free,
+      diskPause: () => (data.disk.shortage() === undefined ? 0 : 1),
       breakers: () => registry.breakers(),
       webhooks: () => store.webhooks.counts(),
     });
-    const checkDisk = diskGuard(dataDir, limits);
     const archiver = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });
     const now = () => new Date();
     const browser = () => ({
@@ -173,7 +175,7 @@ export const createService = async (
       squads,
       resolveModel: (ref) => registry.resolve(ref),
       archive: archiver.ofTask,
-      checkDisk,
+      disk: data.disk,
       callback: (url) => callbackTo(url, allowed),
       captures: { browser, slots, network: sandbox.network, tier: sandbox.tier },
       defaults: { squad: config.squad, landing: config.landing },
@@ -189,7 +191,7 @@ export const createService = async (
       workspaces,
       catalog,
       resolveModel: (ref) => registry.resolve(ref),
-      checkDisk,
+      disk: data.disk,
       archive: archiver.ofMission,
       production: config.production,
       log,
@@ -216,6 +218,8 @@ export const createService = async (
       models: registry,
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       slots,
+      engine,
+      disk: data.disk,
       setup: config.setup,
       browser,
       web: config.web.fetch ? { http: config.web.http } : undefined,
@@ -234,6 +238,8 @@ export const createService = async (
       catalog,
       models: registry,
       slots,
+      engine,
+      disk: data.disk,
       limits,
       permissions,
       sandbox: running,

@@ -1,5 +1,5 @@
 import type { DomainEvent, Recorded, StreamID } from "../domain/event.ts";
-import type { Claim, Due, Store, Write } from "./store.ts";
+import type { Claim, Committed, Due, Store, Write } from "./store.ts";
 
 /**
  * How a worker runs a stream: claims it, writes through the claim, and keeps its fold up to date in the log's order.
@@ -11,15 +11,15 @@ export class ClaimLost extends Error {}
 /**
  * Calls `work` with a claim on the stream; returns at once if another worker holds it. `stop` aborts with `signal` or
  * when the claim is lost. What `work` adds to `scope` is disposed before the claim is released. A lost claim is no
- * error.
+ * error. `urgent`: the run only ends the stream, see `Write.urgent`.
  */
 export const withClaim = async (
-  { store, worker }: { store: Store; worker: string },
+  { store, worker, urgent = false }: { store: Store; worker: string; urgent?: boolean },
   stream: StreamID,
   signal: AbortSignal,
   work: (claim: Claim, stop: AbortSignal, scope: AsyncDisposableStack) => Promise<void>,
 ): Promise<void> => {
-  await using claim = await store.claim(stream, worker);
+  await using claim = await store.claim(stream, worker, urgent);
   if (claim === undefined) return;
   await using scope = new AsyncDisposableStack();
   try {
@@ -29,18 +29,18 @@ export const withClaim = async (
     if (!signal.aborted) throw error;
     // Without this event, the end would be taken for a crash of the worker at this step.
     const stopped: DomainEvent = { type: "run.stopped", data: { reason: "the service stopped" } };
-    await store.commit({ appends: [{ stream, expected: "any", events: [stopped] }], fence: claim.fence });
+    await store.commit({ appends: [{ stream, expected: "any", events: [stopped] }], fence: claim.fence, urgent: true });
   }
 };
 
 /**
  * Commits events through the claim and folds them in. `decidedAt`: the version that the decision was based on. Resolves
  * to false if others committed since then: nothing was written, their events are folded in, and the caller decides
- * again. Throws `ClaimLost`.
+ * again. Throws `ClaimLost`. `once`: a write that fails is not tried again, whatever `Fold.retry` says.
  */
 export type CommitEvents = (
   events: readonly DomainEvent[],
-  options?: { decidedAt?: number; due?: Due | null },
+  options?: { decidedAt?: number; due?: Due | null; once?: boolean },
 ) => Promise<boolean>;
 
 export type Fold = {
@@ -53,6 +53,10 @@ export type Fold = {
   recorded: (events: readonly Recorded[]) => void;
   /** Called with what others committed, when a write was based on an older version. */
   missed?: (events: readonly Recorded[]) => void;
+  /** Whether the run only ends its stream, see `Write.urgent`. */
+  urgent?: () => boolean;
+  /** Called with the error of a write; resolves to true when the same write is to be tried again. */
+  retry?: (error: unknown) => Promise<boolean>;
 };
 
 export const commitThroughClaim = (store: Store, { stream, fence }: Claim, fold: Fold): CommitEvents => {
@@ -68,12 +72,24 @@ export const commitThroughClaim = (store: Store, { stream, fence }: Claim, fold:
     return folding;
   };
 
-  return async (events, { decidedAt, due } = {}) => {
-    const done = await store.commit({
+  const write = async (data: Write, once: boolean): Promise<Committed> => {
+    for (;;) {
+      try {
+        return await store.commit(data);
+      } catch (error) {
+        if (once || fold.retry === undefined || !(await fold.retry(error))) throw error;
+      }
+    }
+  };
+
+  return async (events, { decidedAt, due, once = false } = {}) => {
+    const data: Write = {
       appends: [{ stream, expected: decidedAt ?? "any", events }],
       fence,
       due: [...(due === undefined ? [] : [{ stream, due }]), ...(fold.wakes?.(events) ?? [])],
-    });
+      urgent: fold.urgent?.() ?? false,
+    };
+    const done = await write(data, once);
     if (done.ok) {
       fold.recorded(done.recorded);
       await catchUp(done.recorded);

@@ -3,6 +3,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
+import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
 import { sweepOrphanBlobs } from "./blob/sweep.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
@@ -12,15 +13,17 @@ import type { Store } from "./store.ts";
 
 /**
  * `instance`: the folder's permanent id, by which a service recognises claims and processes of a dead one of the same
- * folder.
+ * folder. `disk`: the watch over the folder's disk.
  */
-export type Data = AsyncDisposable & { store: Store & { verify?(): Promise<void> }; instance: string };
+export type Data = AsyncDisposable & { store: Store & { verify?(): Promise<void> }; instance: string; disk: Disk };
 
-/** Locks the folder for this process, removes temporary files of an earlier one, and opens the store. */
-export const openData = async (
-  { dataDir, databaseURL }: { dataDir: string; databaseURL: string | undefined },
-  log: Log,
-): Promise<Data> => {
+type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & { databaseURL: string | undefined };
+
+/**
+ * Locks the folder for this process, removes temporary files of an earlier one, and opens the store. Also on a full
+ * disk: then it uses the space that is kept back.
+ */
+export const openData = async ({ dataDir, limits, databaseURL }: Wanted, log: Log): Promise<Data> => {
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
     throw new StartError(
       78,
@@ -30,18 +33,21 @@ export const openData = async (
   await using scope = new AsyncDisposableStack();
   scope.use(await lockFolder(dataDir));
   await rm(join(dataDir, "tmp"), { recursive: true, force: true });
+  const disk = scope.use(await openDisk({ dataDir, limits, log }));
   const instance = await instanceOf(dataDir);
-  const store = scope.use(await openStore(databaseURL, dataDir, instance, log));
+  const store = scope.use(await openStore(databaseURL, { dataDir, instance, space: disk, log }));
   scope.use(forgetKeys(store, log));
   scope.use(sweepOrphanBlobs(store, log));
   const held = scope.move();
-  return { store, instance, [Symbol.asyncDispose]: () => held.disposeAsync() };
+  return { store, instance, disk, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };
 
-const openStore = async (url: string | undefined, dataDir: string, instance: string, log: Log) => {
-  if (url === undefined) return createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, log });
+type StoreOptions = { dataDir: string; instance: string; space: Disk; log: Log };
+
+const openStore = async (url: string | undefined, { instance, ...options }: StoreOptions) => {
+  if (url === undefined) return createSqliteStore({ file: join(options.dataDir, "sortie.db"), ...options });
   const { createPostgresStore } = await import("./postgres/postgres.ts");
-  return createPostgresStore({ url, dataDir, instance, log });
+  return createPostgresStore({ url, instance, ...options });
 };
 
 /** Resolves if the store finds, while the service runs, that its data is damaged; otherwise never. */

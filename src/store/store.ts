@@ -42,14 +42,14 @@ export interface Store extends AsyncDisposable {
    * Takes the right to write to a stream as its worker, and raises the stream's epoch, so that an earlier claim can no
    * longer commit. undefined: another worker holds the stream, or it does not exist. After a crash of the holder the
    * claim is free at the next start (SQLite, and PostgreSQL with the same data folder) or once its lease has expired
-   * (PostgreSQL).
+   * (PostgreSQL). `urgent`: the run only ends the stream, see `Write.urgent`.
    */
-  claim(stream: StreamID, worker: string): Promise<Claim | undefined>;
+  claim(stream: StreamID, worker: string, urgent?: boolean): Promise<Claim | undefined>;
 
   /**
    * Removes a stream with its events, rows and due time, and revokes its claim; call `orphans.markOrphans` first. The
    * positions of other events do not change. Resolves to false, and removes nothing, if the stream is not at version
-   * `expected`; without `expected` any version will do.
+   * `expected`; without `expected` any version will do. Always urgent, see `Write.urgent`.
    */
   erase(stream: StreamID, expected?: number): Promise<boolean>;
 
@@ -158,6 +158,11 @@ export type Write = {
   revoke?: readonly StreamID[];
   /** Where to report a new Task's end. Kept outside the log, because the URL's query may hold a secret. */
   callbacks?: readonly { stream: StreamID; url: string }[];
+  /**
+   * The write ends or removes something, so that on a full disk it gets the space that is kept back for that
+   * (`disk/reserve.ts`). Default: false.
+   */
+  urgent?: boolean;
 };
 
 /** The outcome of a write. A refused one left nothing behind; the caller decides again on the current state. */

@@ -1,4 +1,5 @@
 import { messageOf, ServiceError } from "../error.ts";
+import { isFull } from "./disk/full.ts";
 
 /** The error for a write that failed; nothing of it was kept. */
 export const unavailable = (cause: unknown): ServiceError => failed("written", cause);
@@ -6,10 +7,13 @@ export const unavailable = (cause: unknown): ServiceError => failed("written", c
 /** The error for a read that failed. */
 export const unreadable = (cause: unknown): ServiceError => failed("read", cause);
 
-const failed = (what: string, cause: unknown): ServiceError =>
-  cause instanceof ServiceError
-    ? cause
-    : new ServiceError("store_unavailable", `The store could not be ${what}: ${messageOf(cause)}.`, { cause });
+const failed = (what: string, cause: unknown): ServiceError => {
+  if (cause instanceof ServiceError) return cause;
+  const remedy = isFull(cause) ? " Cancel and delete Tasks, which is possible, or free space otherwise." : "";
+  return new ServiceError("store_unavailable", `The store could not be ${what}: ${messageOf(cause)}.${remedy}`, {
+    cause,
+  });
+};
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 

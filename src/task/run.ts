@@ -5,18 +5,23 @@ import type { Conversation } from "../domain/conversation/message.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import type { RuleTexts } from "../domain/permission/rule.ts";
 import type { TaskState } from "../domain/state/task.ts";
+import type { Engine } from "../engine/engine.ts";
 import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
 import type { Processes } from "../process/process.ts";
+import type { TurnFailure } from "../protocol/event/conversation.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Manager } from "../squad/install/manager.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { CommitEvents } from "../store/claimed-stream.ts";
+import type { Disk } from "../store/disk/disk.ts";
+import type { Patience } from "../store/disk/patience.ts";
 import type { Store } from "../store/store.ts";
 import type { BackgroundCommands } from "../tool/tool.ts";
+import type { Usage } from "../workspace/usage/measure.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
 
 /** What a run of a Task needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
@@ -36,6 +41,8 @@ export type RunDeps = {
   /** The operator's external agents, by name. */
   externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
+  engine: Pick<Engine, "standAside">;
+  disk: Pick<Disk, "shortage" | "pauses" | "plenty" | "onPause" | "free" | "look">;
   /** The command to run in every new worktree; undefined: none. */
   setup: Setup | undefined;
   /** The browser for visual checks. It is looked up at each call, so that installing one needs no restart. */
@@ -74,10 +81,14 @@ export type Run = RunDeps & {
   chats: Conversations;
   /**
    * Commits events through the claim and folds them in, together with what others appended. Resolves to false when
-   * `decidedAt` was given and other events came in after it: nothing was committed, so ask `next` again. Rejects with
-   * `ClaimLost`.
+   * `decidedAt` was given and other events came in after it: nothing was committed, so ask `next` again. Waits while the
+   * disk is full. Rejects with `ClaimLost`.
    */
   record: CommitEvents;
+  /** See `Patience`: asked before whatever writes is begun. */
+  space: Patience["space"];
+  /** What the Task may have on the disk. */
+  bound: DiskBound;
   /** The Task's workspace; the first call creates or opens it, later ones resolve to the same. */
   workspace: () => Promise<Workspace>;
   /** Resolves when no workspace is being created, so that none appears after the run's end. Never rejects. */
@@ -116,6 +127,21 @@ export interface RunCheckout extends AsyncDisposable {
    * result of every check, or to undefined when it passed or there is none.
    */
   setUp(): Promise<CheckResult | undefined>;
+}
+
+/** What one Task may have on the disk (`limits.taskDiskBytes`). */
+export interface DiskBound {
+  /**
+   * Runs what may write. `signal` aborts when the Task has outgrown its bound. `over`: what it has, if that is too much;
+   * `ended`: the signal has aborted.
+   */
+  during<T>(work: (signal: AbortSignal) => Promise<T>): Promise<{ value: T; over: Usage | undefined; ended: boolean }>;
+  /** Whether the Task had too much when it was last measured. */
+  isOver(): boolean;
+  /** Why the Task cannot succeed as it is: it has too much. Measured anew if it had too much before. */
+  failure(): Promise<TurnFailure | undefined>;
+  /** Why the Task may ask its model for no further step: it had several to make room. */
+  stopReason(): TurnFailure | undefined;
 }
 
 /** Conversations that are open in a run; each is read from the log at its first use and updated with later events. */

@@ -17,6 +17,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
   const captures = createCaptures(deps.captures, deps, accept);
   return {
     ...reads,
+    pause: deps.disk.shortage,
     create: createTask(deps),
     message: createMessage(deps, accept, (taskID) => captures.stop(taskID)),
     answer: createAnswer(deps, accept),

@@ -27,6 +27,7 @@ import type {
 import type { Artifact, production, TaskDetail, TaskStatus, TaskSummary } from "../protocol/task/status.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
 import type { Squads } from "../squad/squad.ts";
+import type { Disk } from "../store/disk/disk.ts";
 import type { Fence, ListQuery, Store, Write } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
@@ -63,6 +64,8 @@ export interface Tasks {
   list(directory: string, query: Omit<ListQuery, "project">, signal?: AbortSignal): Promise<TaskSummary[]>;
   /** The status with the request's full text, attachments and checks. */
   get(taskID: string): Promise<TaskDetail>;
+  /** Why all Tasks pause now, in words; undefined: they do not. */
+  pause(): string | undefined;
   /** What the Task is doing, its checks, slices, usage and, while queued, its place. */
   status(taskID: string): Promise<TaskStatus>;
   /** The status with slices by column, and the newest messages and events. */
@@ -215,8 +218,7 @@ export type TasksDeps = {
   /** The model of a new Task: the one named, or the default. Throws when it cannot be called. */
   resolveModel: (ref: string | undefined) => ModelRef;
   archive: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
-  /** Rejects with `disk_low` while the disk is nearly full. */
-  checkDisk: () => Promise<void>;
+  disk: Pick<Disk, "admit" | "shortage" | "giveUp" | "look">;
   /**
    * Where a callback is sent, and the part of the address that may be shown. Throws for an address that must not be
    * called.

@@ -1,4 +1,5 @@
 import { mkdirSync, realpathSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
@@ -22,6 +23,7 @@ import { createWorktreeRecords } from "./record.ts";
 import { createRetention } from "./worktree/retire.ts";
 import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
 import { createKeyedMutex } from "../mutex.ts";
+import { measureUsage } from "./usage/measure.ts";
 import { createWorktrees } from "./worktree/open.ts";
 import type { Workspaces } from "./workspace.ts";
 
@@ -203,6 +205,14 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     },
     unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
     landingTurn: turns,
+    async usage(taskID) {
+      const names = await readdir(home).catch((): string[] => []);
+      const own = names.filter(
+        (name) => name === taskID || name.startsWith(`${taskID}.`) || name.startsWith(`${taskID}-`),
+      );
+      const folders = [...own.map((name) => join(home, name)), processes.homeOf(taskID)];
+      return measureUsage(folders, folder.worktreeOf(taskID));
+    },
     keepWhileRead(taskID) {
       readers.set(taskID, (readers.get(taskID) ?? 0) + 1);
       return {

@@ -5,6 +5,7 @@ import type { Files } from "./file/files.ts";
 import type { Commit } from "./object/commit.ts";
 import type { Rebased } from "./object/rebase.ts";
 import type { TreeGit } from "./tree/tree-git.ts";
+import type { Usage } from "./usage/measure.ts";
 
 /** Where a Task works, and how its result enters the project. `createWorkspaces` (service.ts) implements it. */
 
@@ -240,6 +241,11 @@ export interface Workspaces {
   /** Those of the paths that still contain conflict markers. */
   unresolved(workspace: Workspace, paths: readonly string[]): Promise<string[]>;
 
+  /**
+   * What a Task takes on the disk of the data folder: its worktree, forks and checkouts, what its commands write over
+   * dependency folders, and the home of its programs.
+   */
+  usage(taskID: string): Promise<Usage>;
   /** Until disposed, `retire` leaves the Task's worktree on disk. */
   keepWhileRead(taskID: string): Disposable;
   /**

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import type { StreamID } from "../../src/domain/event.ts";
 import type { Engine } from "../../src/engine/engine.ts";
-import { dueNow } from "../../src/engine/due.ts";
+import { dueNow, dueToEnd } from "../../src/engine/due.ts";
 import { createLocalEngine, type LocalEngineOptions } from "../../src/engine/in-process.ts";
 import { type Log, silent } from "../../src/log.ts";
 import type { Priority } from "../../src/protocol/task/status.ts";
@@ -401,6 +401,72 @@ describe.each(backends)("engine: $name", (backend) => {
       await make(world, now());
       engine.start(runOf(world, () => void runs++));
       await until(() => runs === 1);
+    });
+  });
+
+  describe("pause", () => {
+    test("begins only what ends its stream, whatever was due before; afterwards everything, at once", async () => {
+      const world = await open({ reconcileMs: 30, maxRunning: 1 });
+      const seen: StreamID[] = [];
+      world.engine.pause(true);
+      const others = [await make(world, now("critical")), await make(world, now())];
+      world.engine.start(runOf(world, (stream) => void seen.push(stream)));
+      await sleep(150);
+      expect(seen).toEqual([]);
+      const ending = await make(world, dueToEnd(new Date()));
+      world.engine.nudge(ending, now());
+      await until(() => seen.length === 1);
+      expect(seen).toEqual([ending]);
+      world.engine.pause(false);
+      await until(() => seen.length === 3, 500);
+      expect(seen).toEqual([ending, ...others]);
+    });
+
+    test("what threw before a pause is not kept waiting after it", async () => {
+      const world = await open({ reconcileMs: 60_000 });
+      await make(world, now());
+      let runs = 0;
+      world.engine.start(() => {
+        runs += 1;
+        return Promise.reject(new Error("no"));
+      });
+      await until(() => runs === 1);
+      world.engine.pause(true);
+      await sleep(100);
+      expect(runs).toBe(1);
+      world.engine.pause(false);
+      await until(() => runs === 2, 500);
+    });
+  });
+
+  describe("standing aside", () => {
+    test("a run that only waits leaves its place to others, and takes it again when it goes on", async () => {
+      const world = await open({ reconcileMs: 60_000, maxRunning: 1 });
+      const gate = Promise.withResolvers<void>();
+      const seen: StreamID[] = [];
+      const first = await make(world, now());
+      world.engine.start(async (stream, signal) => {
+        seen.push(stream);
+        if (stream !== first) return ended(signal);
+        await gate.promise;
+        await ended(signal);
+      });
+      await until(() => seen.length === 1);
+      const others = [await make(world, now()), await make(world, now())];
+      for (const stream of others) world.engine.nudge(stream, now());
+      await sleep(50);
+      // The control: its place is taken.
+      expect(seen).toEqual([first]);
+      const aside = world.engine.standAside(first);
+      await until(() => seen.length === 2);
+      expect([seen, world.engine.running()]).toEqual([[first, others[0]], 2]);
+      aside[Symbol.dispose]();
+      gate.resolve();
+      // Now there is one too many, so that the end of one makes no room.
+      await world.engine.interrupt(others[0] ?? "");
+      await sleep(50);
+      expect([seen.length, world.engine.running()]).toEqual([2, 1]);
+      using _nothing = world.engine.standAside("task_none");
     });
   });
 

@@ -19,6 +19,7 @@ import type { Store } from "../../src/store/store.ts";
 import { missionWake } from "../../src/task/wake-mission.ts";
 import { createTasks } from "../../src/task/service.ts";
 import type { Workspaces } from "../../src/workspace/workspace.ts";
+import { endlessDisk } from "../harness/disk.ts";
 import { temporary } from "../harness/project.ts";
 import { type Random, seededRandom } from "../harness/random.ts";
 
@@ -115,6 +116,8 @@ export const playMonth = async (
     nudge() {},
     start() {},
     interrupt: async () => {},
+    standAside: () => ({ [Symbol.dispose]() {} }),
+    pause() {},
     running: () => 0,
     async [Symbol.asyncDispose]() {},
   };
@@ -134,7 +137,7 @@ export const playMonth = async (
       squads: createSquads(store.blobs, catalog),
       resolveModel: () => model,
       archive: () => Promise.reject(new Error("not part of this")),
-      checkDisk: () => Promise.resolve(),
+      disk: endlessDisk,
       callback: (url) => ({ url, shown: url }),
       defaults: { squad: "base", landing: "commit" },
       captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true, tier: 3 },
@@ -142,12 +145,10 @@ export const playMonth = async (
       log: silent,
       now,
     });
-    const shared = { store, tasks, workspaces, catalog, log: silent, now };
+    const shared = { store, tasks, workspaces, catalog, engine, disk: endlessDisk, log: silent, now };
     const missions = createMissions({
       ...shared,
-      engine,
       resolveModel: () => model,
-      checkDisk: () => Promise.resolve(),
       archive: () => Promise.reject(new Error("not part of this")),
       production: false,
     });

@@ -85,7 +85,7 @@ const filledFile = async (file: string, first: string): Promise<Filled> => {
 
 describe.each(backends.filter(({ name }) => name !== "SQLite :memory:"))("$name", ({ name, open }) => {
   test("no read of the store holds up anything", { timeout: 900_000 }, async () => {
-    await using place = (await open()) as Place;
+    await using place: Place = await open();
     const filled = (await place.fillLog?.({ tasks, turns })) as Filled;
     const { store } = place;
     const [some, small] = [filled.directories[0], filled.directories.at(-1)].map(

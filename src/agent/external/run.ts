@@ -49,6 +49,7 @@ const startMs = 60_000;
 const cancelMs = 10_000;
 
 export const runExternal = async (turn: SessionContext, agent: ExternalAgent): Promise<void> => {
+  await turn.space();
   const workspace = await turn.workspace();
   const process = await workspace.startInteractive({
     run: agent.command,

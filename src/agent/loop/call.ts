@@ -102,6 +102,7 @@ const attempt = async (
   const workspace = await turn.workspace();
   const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
+  if (tool.effect !== "none" && tool.effect !== "log") await turn.space();
   // Who reads or writes to the log loads no machine, and delegated work takes slots of its own.
   const free = tool.effect === "log" || tool.effect === "none" ? nothing : turn.slot(cut);
   using slot = await Promise.resolve(free).catch((error: unknown) => {

@@ -31,7 +31,9 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     record: turn.record,
     sleep: (ms) => turn.sleep(ms, signal),
   });
-  while (turn.wanted()) {
+  for (;;) {
+    await turn.space();
+    if (!turn.wanted()) return;
     await notStuck("turn");
     const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
     if (warnings.length > 0) await turn.record(warnings);

@@ -42,6 +42,8 @@ const judge = async (check: CommandCheck, ran: CommandResult): Promise<string | 
       return `did not end within ${check.timeoutSeconds} s`;
     case "aborted":
       return "was stopped";
+    case "disk":
+      return "was ended, because the Task takes too much of the disk";
     case "exit":
   }
   const wanted = check.expect?.exitCode ?? 0;

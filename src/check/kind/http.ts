@@ -139,6 +139,8 @@ const judge = async (check: HttpCheck, answer: Answer | "unable" | undefined, ra
     switch (ran.ended) {
       case "not-started":
         return error(`could not be started: ${ran.output}`);
+      case "disk":
+        return failed("the server was ended, because the Task takes too much of the disk");
       case "timeout":
       case "aborted":
         return failed(`${check.url} did not answer within ${check.timeoutSeconds} s`);

@@ -59,13 +59,19 @@ export const disk = async ({
   limits,
 }: {
   dataDir: string;
-  limits: { diskFreeBytes: number; diskFreePercent: number };
+  limits: { diskFreeBytes: number; diskFreePercent: number; diskPauseBytes: number };
 }): Promise<Finding> => {
   const { bavail, bsize, blocks } = await statfs(await nearest(dataDir));
   const free = bavail * bsize;
   const wanted = Math.max(limits.diskFreeBytes, (blocks * bsize * limits.diskFreePercent) / 100);
+  if (free < limits.diskPauseBytes)
+    return bad(
+      "Disk",
+      `${bytes(free)} free; under ${bytes(limits.diskPauseBytes)} running Tasks pause, and new ones are refused`,
+      "Free some, by DELETE of Tasks that have ended or otherwise: they go on by themselves. Cancel and DELETE work on a full disk.",
+    );
   return free >= wanted
-    ? ok("Disk", `${bytes(free)} free`)
+    ? ok("Disk", `${bytes(free)} free; running Tasks pause under ${bytes(limits.diskPauseBytes)}`)
     : bad(
         "Disk",
         `${bytes(free)} free; under ${bytes(wanted)} new Tasks are refused`,

@@ -59,7 +59,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   const rows = [
     ["Title", line(task.title)],
     ["Project", line(task.directory, 400)],
-    ["State", `${task.lifecycleStatus}, ${task.phase}`],
+    ["State", `${task.lifecycleStatus}, ${task.phase}${task.queue === null ? "" : `: ${line(task.queue.reason)}`}`],
     ["Model", `${line(task.model)}, squad ${line(task.squad.id)} ${line(task.squad.version)}`],
     ["Branch", `${line(task.git.branch ?? "none")}, base ${task.git.baseCommit?.slice(0, 10) ?? "none"}`],
     ["Landed", task.git.landedCommit ?? "no"],

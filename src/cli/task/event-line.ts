@@ -35,6 +35,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return yellow(`Paused: ${line(event.data.reason)}; goes on when the service is back`);
       case "run.stuck":
         return yellow(`No progress at the step "${line(event.data.step, 40)}"; tried again`);
+      case "run.paused":
+        return yellow(`Paused: ${line(event.data.reason)}; goes on by itself`);
+      case "run.resumed":
+        return dim("Goes on");
       case "workspace.prepared": {
         const { kind, branch, baseCommit, root } = event.data;
         return kind === "worktree"

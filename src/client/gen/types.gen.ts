@@ -444,7 +444,7 @@ export type TaskSummary = {
     model: string;
     attempt: number;
     /**
-     * null unless queued
+     * null unless queued, for the first time or again
      */
     queue: {
         position: number;
@@ -652,7 +652,7 @@ export type TaskDetail = {
     model: string;
     attempt: number;
     /**
-     * null unless queued
+     * null unless queued, for the first time or again
      */
     queue: {
         position: number;
@@ -937,7 +937,7 @@ export type TaskStatus = {
     model: string;
     attempt: number;
     /**
-     * null unless queued
+     * null unless queued, for the first time or again
      */
     queue: {
         position: number;
@@ -1337,6 +1337,43 @@ export type TaskEvent = {
          * Of the state that the step was chosen for
          */
         version: number;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'run.paused';
+    data: {
+        code: 'disk_low';
+        reason: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'run.resumed';
+    data: {
+        code: 'disk_low';
+        /**
+         * When the pause began
+         */
+        since: string;
     };
 } | {
     id: number;

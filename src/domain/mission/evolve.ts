@@ -10,7 +10,7 @@ import { isAwake } from "./next.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 6;
+export const missionRevision = 7;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -65,6 +65,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         asks: [],
         retry: null,
         deferred: null,
+        pause: null,
         quotaSince: null,
       };
     case "mission.finished":
@@ -116,6 +117,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return {
         ...state,
         deferred: null,
+        pause: null,
         time: { ms: timeUntil(before, before.updatedAt), since: event.at },
         sandbox: event.data.sandbox,
         crashes:
@@ -132,6 +134,8 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       };
     }
     case "run.stopped":
+    case "run.paused":
+    case "run.resumed":
     case "reply.retried":
     case "task.deferred":
     case "model.switched":

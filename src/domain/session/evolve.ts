@@ -3,13 +3,15 @@ import type { Recorded } from "../event.ts";
 import type { OpenCall, StreamState } from "../state/stream.ts";
 import { callHash } from "./repetition.ts";
 import { withModel, withRepetition, afterReply, addUsage } from "./session.ts";
-import { pauseClock, resumeClock, timeUntil } from "./work-time.ts";
+import { afterPause, pauseClock, resumeClock, timeUntil } from "./work-time.ts";
 
 /** Folds the events that Tasks and Missions share: their agents reply, call tools, ask and wait. */
 
 type Talk = Recorded & {
   type:
     | "run.stopped"
+    | "run.paused"
+    | "run.resumed"
     | "reply.finished"
     | "reply.retried"
     | "task.deferred"
@@ -26,11 +28,21 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
   switch (event.type) {
     case "run.stopped":
       return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
+    case "run.paused":
+      // Whatever ends it now finds nothing begun.
+      return {
+        ...state,
+        pause: { at: event.at, reason: event.data.reason },
+        stopped: true,
+        time: { ms: timeUntil(state, event.at), since: null },
+      };
+    case "run.resumed":
+      return { ...afterPause(state, event.data.since, event.at), stopped: false };
     case "reply.finished":
       return {
         ...state,
         ...afterReply(state, event),
-        time: state.time.since === null ? { ...state.time, since: event.at } : state.time,
+        time: state.time.since === null && state.pause === null ? { ...state.time, since: event.at } : state.time,
         retry: null,
         tried: [],
         quotaSince: null,

@@ -2,7 +2,7 @@ import { type StreamState, waitsForAnswers } from "../state/stream.ts";
 
 /**
  * Working time of the attempt at a moment, in milliseconds. Time in which every call waits for an answer does not
- * count.
+ * count, nor does that of a pause.
  */
 export const timeUntil = ({ time }: Pick<StreamState, "time">, at: string): number =>
   time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
@@ -16,4 +16,14 @@ export const pauseClock = <S extends StreamState>(state: S, at: string): S =>
  * it waits.
  */
 export const resumeClock = <S extends StreamState>(state: S, at: string): S =>
-  state.time.since === null && !waitsForAnswers(state) ? { ...state, time: { ...state.time, since: at } } : state;
+  state.time.since === null && state.pause === null && !waitsForAnswers(state)
+    ? { ...state, time: { ...state.time, since: at } }
+    : state;
+
+/** Takes a pause since `since` out, whose beginning may not be on record. */
+export const afterPause = <S extends StreamState>(state: S, since: string, at: string): S => {
+  const { time } = state;
+  if (time.since === null) return resumeClock({ ...state, pause: null }, at);
+  const worked = Math.max(0, Date.parse(since) - Date.parse(time.since));
+  return { ...state, pause: null, time: { ms: time.ms + worked, since: at } };
+};

@@ -33,6 +33,8 @@ export type StreamState = {
   retry: EventData["reply.retried"] | null;
   /** Set while the Task waits for a provider's quota, which it does outside of a run. */
   deferred: { at: string; until: string; reason: string } | null;
+  /** Set while its run waits, such as for space on the disk. */
+  pause: { at: string; reason: string } | null;
   /** Since when replies failed for lack of quota. */
   quotaSince: string | null;
   open: OpenCall[];
@@ -106,6 +108,7 @@ export const beginStream = (first: {
   reply: null,
   retry: null,
   deferred: null,
+  pause: null,
   quotaSince: null,
   open: [],
   asks: [],

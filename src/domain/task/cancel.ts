@@ -25,8 +25,9 @@ export const cancel = (state: TaskState, request: EventData["cancel.requested"],
   if (state.lifecycle !== "active") return { kind: "settled" };
   if (state.landingStarted !== null || state.landed !== null || state.installing !== null) return { kind: "landing" };
   if (state.cancel !== null && (state.cancel.mode === "stop" || request.mode === "wrap_up")) return { kind: "nothing" };
-  // Before the first reply, or while waiting for the provider, there is nothing to wrap up.
-  const mode = state.reply === null || state.retry !== null || state.deferred !== null ? "stop" : request.mode;
+  // Before the first reply, or while waiting for the provider or for space, there is nothing to wrap up.
+  const waits = state.reply === null || state.retry !== null || state.deferred !== null || state.pause !== null;
+  const mode = waits ? "stop" : request.mode;
   const asked = { ...request, mode };
   const requested: DomainEvent = { type: "cancel.requested", data: asked };
   if (state.startedAt !== null) {

@@ -26,6 +26,8 @@ const waits: ReadonlySet<string> = new Set([
   "setup.started",
   "agent.attached",
   "reply.retried",
+  "run.paused",
+  "run.resumed",
   "task.deferred",
   "model.switched",
   "budget.warned",
@@ -74,6 +76,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       return {
         ...state,
         deferred: null,
+        pause: null,
         startedAt: state.startedAt ?? event.at,
         attemptStartedAt: state.attemptStartedAt ?? event.at,
         // A run that died counts as working until its last event.
@@ -84,6 +87,8 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         running: [],
       };
     case "run.stopped":
+    case "run.paused":
+    case "run.resumed":
     case "reply.finished":
     case "reply.retried":
     case "task.deferred":
@@ -259,6 +264,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         retry: null,
         tried: [],
         deferred: null,
+        pause: null,
         quotaSince: null,
         cancel: null,
       };

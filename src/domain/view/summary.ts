@@ -13,7 +13,7 @@ import { isActive, isCurrent, type TaskState } from "../state/task.ts";
 export const phaseOf = (state: TaskState): Phase => {
   if (!isActive(state)) return "settled";
   if (state.landingStarted !== null) return "landing";
-  if (state.attemptStartedAt === null || state.deferred !== null) return "queued";
+  if (state.attemptStartedAt === null || state.deferred !== null || state.pause !== null) return "queued";
   if (state.running.length > 0) return "checking";
   if (state.sessions.some(({ purpose, end }) => purpose === "review" && end === null)) return "reviewing";
   if (state.retry !== null || waitsUntil(state) !== undefined) return "waiting";
@@ -95,9 +95,11 @@ const checkedTree = (state: TaskState): string | null => {
   return required.length > 0 && passed.length === required.length ? (passed[0]?.tree ?? null) : null;
 };
 
-/** A wait with a known end. The place in the queue is filled in when the row is read. */
-export const waitOf = ({ deferred }: TaskState): TaskSummary["queue"] =>
-  deferred && { position: 1, notBefore: deferred.until, reason: deferred.reason };
+/** What the Task itself is known to wait for. The place in the queue is filled in when the row is read. */
+export const waitOf = ({ deferred, pause }: TaskState): TaskSummary["queue"] =>
+  deferred !== null
+    ? { position: 1, notBefore: deferred.until, reason: deferred.reason }
+    : pause && { position: 1, notBefore: null, reason: pause.reason };
 
 export const summarise = (state: TaskState): TaskSummary => {
   const checks = checksOf(state);

@@ -46,6 +46,10 @@ export const describeEvent = (event: Recorded): string => {
         : `${event.data.agent} called ${event.data.calls.length} ${event.data.calls.length === 1 ? "tool" : "tools"}`;
     case "reply.retried":
       return `${event.data.message} (attempt ${event.data.attempt} of ${event.data.attempts})`;
+    case "run.paused":
+      return `Pauses: ${event.data.reason}`;
+    case "run.resumed":
+      return `Goes on after a pause since ${event.data.since}`;
     case "task.deferred":
       return `Waits until ${event.data.until}: ${event.data.reason}`;
     case "model.switched":

@@ -71,11 +71,11 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
 
     "task.status": async ({ entry, params }) => {
       const state = await store.state(params.taskID);
-      const known = state === undefined ? undefined : statusTexts.get(state);
+      const known = state === undefined || tasks.pause() !== undefined ? undefined : statusTexts.get(state);
       if (known !== undefined) return answer(entry, 200, known, jsonType);
       const status = await tasks.status(params.taskID);
       const text = JSON.stringify(status);
-      if (state !== undefined && status.phase !== "queued" && status.lastEventID === state.position)
+      if (state !== undefined && status.queue === null && status.lastEventID === state.position)
         statusTexts.set(state, text);
       return answer(entry, 200, text, jsonType);
     },

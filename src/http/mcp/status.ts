@@ -35,7 +35,7 @@ export const mcpTaskStatus = z.object({
   next,
   nextPollSeconds,
   waitingFor,
-  queue: z.string().nullable().describe("Why it has not begun"),
+  queue: z.string().nullable().describe("Why it has not begun, or does not go on"),
   goals: z
     .array(z.object({ title: z.string(), state: z.string(), notes: z.string().optional() }))
     .describe("Its parts: open, running, accepted, rejected by review, or dropped"),

@@ -4,6 +4,7 @@ import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { Log } from "../../log.ts";
 import type { ErrorBody } from "../../protocol/error.ts";
+import { isFull } from "../../store/disk/full.ts";
 
 /** A request's context, created before the guards and used for its answer. */
 export type RequestContext = {
@@ -88,10 +89,11 @@ export const write = (
 export type Failure = { status: number; headers: Record<string, string>; body: ErrorBody };
 
 /**
- * The one place where an error becomes an answer. A `ServiceError` is sent as it is; anything else is a bug: it is
- * logged with the request's id, and the caller gets only that id.
+ * The one place where an error becomes an answer. A `ServiceError` is sent as it is, and a full disk is told as one;
+ * anything else is a bug: it is logged with the request's id, and the caller gets only that id.
  */
-export const failureOf = (error: unknown, requestID: string, log: Log): Failure => {
+export const failureOf = (thrown: unknown, requestID: string, log: Log): Failure => {
+  const error = thrown instanceof ServiceError || !isFull(thrown) ? thrown : diskFull(thrown);
   if (!(error instanceof ServiceError)) {
     log.error({ requestID, err: error instanceof Error ? error : { message: String(error) } }, "request failed");
     return failure("internal", 500, "An internal error; the log has it under this requestID.", requestID);
@@ -113,6 +115,13 @@ export const failureOf = (error: unknown, requestID: string, log: Log): Failure 
     },
   };
 };
+
+const diskFull = (cause: unknown): ServiceError =>
+  new ServiceError(
+    "disk_low",
+    "There is no space left on a disk that this needs. Delete Tasks that have ended, or free space otherwise.",
+    { cause, headers: { "retry-after": "10" } },
+  );
 
 const unknownTask = "Expected the id of an existing Task, got one that does not exist.";
 

@@ -1,6 +1,7 @@
 import { belongsTo, applyEvent } from "../../domain/conversation/fold.ts";
 import { evolveMission } from "../../domain/mission/evolve.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
+import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
 import type { Claim } from "../../store/store.ts";
 import { openConversation } from "../../task/session/conversation.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
@@ -10,12 +11,23 @@ export const openMission = async (
   deps: MissionDeps,
   claim: Claim,
   signal: AbortSignal,
+  scope: AsyncDisposableStack,
 ): Promise<MissionRun | undefined> => {
-  const { store } = deps;
   const { stream, fence } = claim;
-  const folded = await store.mission(stream);
+  const folded = await deps.store.mission(stream);
   if (folded === undefined) return undefined;
   let state = folded;
+  const patience = scope.use(
+    createPatience({
+      disk: deps.disk,
+      record: (event) => record([event], { once: true }),
+      isEnding: () => false,
+      standAside: () => deps.engine.standAside(stream),
+      signal,
+      now: deps.now,
+    }),
+  );
+  const store = waitingForSpace(deps.store, patience);
   const chat = await openConversation(store, stream, state);
   const record = commitThroughClaim(store, claim, {
     version: () => state.version,
@@ -26,12 +38,15 @@ export const openMission = async (
     recorded: deps.recorded,
     // Events that a dispatch or a wake committed to this stream.
     missed: deps.recorded,
+    retry: patience.retry,
   });
   let last: Promise<unknown> = Promise.resolve();
   return {
     ...deps,
+    store,
     stream,
     signal,
+    space: patience.space,
     fence,
     chat,
     state: () => state,

@@ -32,11 +32,14 @@ import { createMissionTools } from "../tool/registry.ts";
  */
 export const createRunMission =
   (deps: MissionDeps) =>
-  (stream: StreamID, signal: AbortSignal): Promise<void> =>
-    withClaim(deps, stream, signal, async (claim, stop) => {
-      const run = await openMission(deps, claim, stop);
+  async (stream: StreamID, signal: AbortSignal): Promise<void> => {
+    // While there is no space nothing is taken up, and nothing written.
+    if (deps.disk.shortage() !== undefined) return;
+    await withClaim(deps, stream, signal, async (claim, stop, scope) => {
+      const run = await openMission(deps, claim, stop, scope);
       if (run !== undefined) await move(run).catch((error: unknown) => failUnexpectedly(run, error));
     });
+  };
 
 /** Number of deaths with the same calls under way after which the calls are considered to crash the service. */
 const crashLoop = 3;
@@ -50,6 +53,7 @@ const move = async (run: MissionRun): Promise<void> => {
   });
   for (;;) {
     run.signal.throwIfAborted();
+    await run.space();
     await recordTaskEnds(run);
     await hearTime(run);
     const state = run.state();
@@ -209,6 +213,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     workspace: () => Promise.resolve(nowhere),
     background: createBackground(run.fence.epoch),
     web: undefined,
+    space: run.space,
     slot: (until = signal) => run.slots.take(dueNow(now(), "normal").rank, until),
     live: (type, id, text) => store.live.publish(frame(run, type, id, text), run.state().position),
     sleep,

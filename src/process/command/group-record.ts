@@ -59,7 +59,8 @@ export const createGroupRecord = (folder: string, log: Log): GroupRecord => {
       append(`- ${pgid}\n`);
       if (alive.size > 0 || bytes < 64 * 1024 || fd === undefined) return;
       ftruncateSync(fd, 0);
-      bytes = writeSync(fd, `boot ${bootID()}\n`);
+      bytes = 0;
+      append(`boot ${bootID()}\n`);
     },
     close() {
       if (fd === undefined) return;

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { setTimeout as wait } from "node:timers/promises";
+import { setImmediate as turnOver, setTimeout as wait } from "node:timers/promises";
 
 /**
  * How a later service process ends the commands of one that died: by a record of live process groups, and by the mark
@@ -9,15 +9,17 @@ import { setTimeout as wait } from "node:timers/promises";
 
 export { wait };
 
-/** Kills a process group. False: it does not exist. */
-export const killGroup = (pgid: number): boolean => {
+/** Sends a process group a signal. False: it does not exist. */
+export const signalGroup = (pgid: number, signal: "SIGKILL" | "SIGSTOP" | "SIGCONT"): boolean => {
   try {
-    process.kill(-pgid, "SIGKILL");
+    process.kill(-pgid, signal);
     return true;
   } catch {
     return false;
   }
 };
+
+export const killGroup = (pgid: number): boolean => signalGroup(pgid, "SIGKILL");
 
 type Stat = { pgid: number; session: number; started: string; zombie: boolean };
 
@@ -83,6 +85,29 @@ export const markOf = (pid: string): string | undefined => {
   } catch {}
   return undefined;
 };
+
+/**
+ * Sends every process with a matching mark a signal that it survives; one forked during a pass is found by the next.
+ * Yields to other work in between.
+ */
+export const signalMarked = async (fits: (mark: string) => boolean, signal: "SIGSTOP" | "SIGCONT"): Promise<void> => {
+  const told = new Set<string>();
+  for (let pass = 0; pass < maxPasses; pass += 1) {
+    const before = told.size;
+    for (const [at, pid] of pids().entries()) {
+      if (at % 100 === 99) await turnOver();
+      const mark = told.has(pid) ? undefined : markOf(pid);
+      if (mark === undefined || !fits(mark)) continue;
+      told.add(pid);
+      try {
+        process.kill(Number(pid), signal);
+      } catch {}
+    }
+    if (told.size === before) return;
+  }
+};
+
+const maxPasses = 10;
 
 /**
  * Kills every process with a matching mark and waits until none is left; one forked during a pass is found by the next.

@@ -26,6 +26,8 @@ const workOf = (pid: string): string => {
 export type Watch = Disposable & {
   /** Milliseconds since the last progress that was seen. */
   idleMs: () => number;
+  /** The processes are held, which is no want of progress. */
+  hold: (held: boolean) => void;
 };
 
 /**
@@ -39,11 +41,12 @@ export const watchProgress = (
 ): Watch => {
   let seen = "";
   let since = performance.now();
+  let isHeld = false;
   const belongs = (pid: string): boolean =>
     "mark" in whose ? markOf(pid) === whose.mark : statOf(pid)?.pgid === whose.group();
   const look = () => {
     const now = pids().filter(belongs).map(workOf).join("\n");
-    if (now !== seen || now === "") since = performance.now();
+    if (now !== seen || now === "" || isHeld) since = performance.now();
     seen = now;
     if (performance.now() - since < limitMs) return;
     clearInterval(timer);
@@ -52,7 +55,11 @@ export const watchProgress = (
   const timer = setInterval(look, Math.min(lookMs, limitMs / 2));
   timer.unref();
   return {
-    idleMs: () => performance.now() - since,
+    idleMs: () => (isHeld ? 0 : performance.now() - since),
+    hold(held) {
+      isHeld = held;
+      since = performance.now();
+    },
     [Symbol.dispose]: () => clearInterval(timer),
   };
 };

@@ -7,6 +7,7 @@ import type { GroupRecord } from "./group-record.ts";
 import type { Command, CommandResult } from "../process.ts";
 import type { RunnerClient } from "../runner/client.ts";
 import { createBoundedOutput } from "./output.ts";
+import { startTimeout, type Timeout } from "./timeout.ts";
 
 /** Runs one command, from its start until all of its processes are gone. */
 
@@ -20,6 +21,10 @@ export type LiveCommand = {
   /** Ends a command in a sandbox, where process ids mean nothing outside. */
   kill: (() => void) | undefined;
   stop: () => void;
+  /** It goes on while commands are held. */
+  unheld: boolean;
+  /** Its processes are held, or go on: its limits stand still meanwhile. */
+  hold: (held: boolean) => void;
   gone: Promise<unknown>;
   /** Milliseconds without progress; undefined where nobody asked to watch it. */
   idleMs: (() => number) | undefined;
@@ -56,6 +61,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
   let ended: CommandResult["ended"] = "exit";
   let exitCode: number | null = null;
   let idle = false;
+  let timeout: Timeout | undefined;
   const result = (): CommandResult => ({
     exitCode: ended === "exit" ? exitCode : null,
     output: output.text(),
@@ -64,6 +70,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
     ended,
     ...(idle ? { idle: true as const } : {}),
     durationMs: performance.now() - begun,
+    ...(timeout === undefined || timeout.heldMs() === 0 ? {} : { heldMs: timeout.heldMs() }),
   });
   if (command.signal.aborted) {
     ended = "aborted";
@@ -83,6 +90,11 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
     pid: undefined,
     kill: undefined,
     stop: () => stop("aborted"),
+    unheld: command.unheld === true,
+    hold(held) {
+      timeout?.hold(held);
+      watch?.hold(held);
+    },
     gone: Promise.resolve(),
     idleMs: undefined,
   };
@@ -100,7 +112,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
     if (entry.pid !== undefined) killGroup(entry.pid);
     entry.kill?.();
   };
-  const timer = setTimeout(stop, command.timeoutMs, "timeout");
+  timeout = startTimeout(command.timeoutMs, () => stop("timeout"));
   const abort = () => stop("aborted");
   command.signal.addEventListener("abort", abort, { once: true });
   live.add(entry);
@@ -110,7 +122,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
     const isOpen = () => live.has(entry);
     const finish = () => {
       watch?.[Symbol.dispose]();
-      clearTimeout(timer);
+      timeout?.clear();
       clearTimeout(drain);
       command.signal.removeEventListener("abort", abort);
       live.delete(entry);
@@ -150,7 +162,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
         },
         exit(code) {
           exitCode = code;
-          clearTimeout(timer);
+          timeout?.clear();
           command.signal.removeEventListener("abort", abort);
           if (entry.pid !== undefined) killGroup(entry.pid);
           drain = setTimeout(() => void search(), drainMs);

@@ -28,6 +28,8 @@ export interface RunnerClient {
   open(open: Open, hear: (news: SandboxNews) => void): void;
   /** Ends a sandbox with everything in it; its `hear` is called when it is gone. */
   shut(box: string): void;
+  /** Stops everything in a sandbox where it is, or lets it go on. */
+  hold(box: string, held: boolean): void;
   close(): void;
 }
 
@@ -130,6 +132,9 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
     },
     shut(box) {
       runner?.stdin.write(frameOf(frames.shut, 0, box));
+    },
+    hold(box, held) {
+      runner?.stdin.write(frameOf(held ? frames.hold : frames.letGo, 0, box));
     },
     close() {
       runner?.stdin.end();

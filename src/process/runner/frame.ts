@@ -8,6 +8,9 @@ export const frames = {
   open: 9,
   shut: 10,
   kill: 11,
+  /** To the runner: stop all processes of a sandbox where they are; let them go on (its name). */
+  hold: 14,
+  letGo: 15,
   /** From the runner: process id, outputs, exit code ("" = by a signal), pipes closed, why it could not be started. */
   started: 3,
   stdout: 4,

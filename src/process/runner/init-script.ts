@@ -10,6 +10,7 @@ export const closeOthers =
 /**
  * Each command has a separate waiter process, because bash cannot read and wait at once. Waiter and reader run a copy
  * of bash whose file is not readable, so the commands cannot inspect them; commands inherit none of their descriptors.
+ * While commands are held the waiters go on, so that a held command can be ended.
  */
 export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
 exec 9>&1 >/dev/null 2>&1
@@ -31,6 +32,9 @@ while IFS=' ' read -r verb a b; do
     k) kill -9 -- "-$a" ;;
     q) kill -9 -1
        echo "q $a" >&9 ;;
+    h) kill -STOP -1
+       kill -CONT $(jobs -p) ;;
+    g) kill -CONT -1 ;;
     w) if kill -0 "$b"; then :; else echo "w $a $b" >&9; fi ;;
   esac
 done

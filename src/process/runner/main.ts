@@ -123,6 +123,8 @@ const read = createReader(({ type, id, payload }) => {
     else startIn(request.box, id, request);
   } else if (type === frames.open) open(JSON.parse(payload.toString("utf8")) as Open);
   else if (type === frames.shut) boxes.get(payload.toString("utf8"))?.end();
+  else if (type === frames.hold) boxes.get(payload.toString("utf8"))?.hold(true);
+  else if (type === frames.letGo) boxes.get(payload.toString("utf8"))?.hold(false);
   else if (type === frames.kill) boxed.get(id)?.kill(id);
   else if (type === frames.drop) {
     boxed.get(id)?.drop(id);

@@ -14,11 +14,13 @@ import type { RunnerClient } from "./client.ts";
 
 export interface SandboxPool {
   /** The name of the Task's sandbox over these files, opened if there is none. Throws if it cannot be opened. */
-  use(taskID: string, place: SandboxPlace, network?: boolean, apart?: string): string;
+  use(taskID: string, place: SandboxPlace, network?: boolean, apart?: string, unheld?: boolean): string;
   /** Process ids of the Task's sandboxes. */
   pidsOf(taskID: string): number[];
   /** Ends the Task's sandboxes, or only the one named `apart`, with everything in them. Resolves when they are gone. */
   shut(taskID: string, apart?: string): Promise<void>;
+  /** Stops everything where it is, or lets it go on, in all that were opened for commands that may be held. */
+  hold(held: boolean): void;
   shutAll(): Promise<void>;
 }
 
@@ -45,6 +47,8 @@ type Open = {
   name: string;
   place: SandboxPlace;
   network: boolean;
+  /** Its commands go on while others are held. */
+  unheld: boolean;
   stamp: string;
   used: number;
   pid: number | undefined;
@@ -64,7 +68,8 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   let serial = 0;
   let timer: NodeJS.Timeout | undefined;
 
-  const begin = (taskID: string, apart: string | undefined, place: SandboxPlace, network: boolean): Open => {
+  const begin = (about: Pick<Open, "taskID" | "apart" | "place" | "network" | "unheld">): Open => {
+    const { taskID, apart, place, network } = about;
     const key = keyOf(taskID, apart);
     if (wrap === undefined) throw new Error("Expected a sandbox, got tier 3.");
     if (serial === 0) {
@@ -84,7 +89,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     const [file = "", ...args] = place.around?.(argv) ?? argv;
     const { promise: gone, resolve } = Promise.withResolvers<void>();
     const stamp = stampOf(place);
-    const box: Open = { taskID, apart, name, place, network, stamp, used: performance.now(), pid: undefined, gone };
+    const box: Open = { ...about, name, stamp, used: performance.now(), pid: undefined, gone };
     open.set(key, box);
     const { filter } = sandbox;
     const request = { box: name, file, args, env: options.env(taskID), folder: own };
@@ -133,7 +138,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   };
 
   return {
-    use(taskID, place, network = sandbox.network, apart) {
+    use(taskID, place, network = sandbox.network, apart, unheld = false) {
       const before = open.get(keyOf(taskID, apart));
       const fits = before?.place.at === place.at && before.network === network;
       if (before !== undefined && fits && before.stamp === stampOf(place)) {
@@ -142,7 +147,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
       }
       // The Task's tree was replaced: what the old sandbox has mounted is no longer that tree.
       if (before !== undefined) void end(before);
-      const box = begin(taskID, apart, place, network);
+      const box = begin({ taskID, apart, place, network, unheld });
       if (open.size > kept) evict(box);
       timer ??= setInterval(() => evict(), Math.min(idleMs, 60_000)).unref();
       return box.name;
@@ -151,6 +156,9 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     async shut(taskID, apart) {
       const one = apart === undefined ? undefined : open.get(keyOf(taskID, apart));
       await Promise.all((apart === undefined ? ofTask(taskID) : one === undefined ? [] : [one]).map(end));
+    },
+    hold(held) {
+      for (const { name, unheld } of open.values()) if (!unheld) spawner.hold(name, held);
     },
     async shutAll() {
       clearInterval(timer);

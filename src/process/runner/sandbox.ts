@@ -26,6 +26,8 @@ export interface OpenSandbox {
   start(id: number, start: Start, listener: SandboxListener): void;
   kill(id: number): void;
   drop(id: number): void;
+  /** Stops all commands where they are, or lets them go on. */
+  hold(held: boolean): void;
   /** The service can take output again. */
   resume(): void;
   end(): void;
@@ -288,6 +290,9 @@ export const openSandbox = (
       job.exited = true;
       job.sweeping = false;
       job.pipes?.destroy();
+    },
+    hold(held) {
+      if (!ended) say(held ? "h\n" : "g\n");
     },
     resume() {
       for (const { pipes } of jobs.values()) pipes?.resume();

@@ -64,6 +64,10 @@ export const eventData = {
     step: z.string(),
     version: z.number().describe("Of the state that the step was chosen for"),
   }),
+  /** The run waits, and nothing new is begun. Absent where the disk was too full for it to be written. */
+  "run.paused": z.object({ code: z.enum(["disk_low"]), reason: z.string() }),
+  /** It goes on. The time since the pause began is not the Task's. */
+  "run.resumed": z.object({ code: z.enum(["disk_low"]), since: z.iso.datetime().describe("When the pause began") }),
   ...talkEvents,
   ...workEvents,
   /** A file kept besides the result: its bytes are the blob `sha256`. */

@@ -197,7 +197,7 @@ const common = {
   queue: z
     .object({ position: z.number().int(), notBefore: time.nullable(), reason: z.string() })
     .nullable()
-    .describe("null unless queued"),
+    .describe("null unless queued, for the first time or again"),
   pending: z.array(pendingAsk).describe("What waits for an answer"),
   checks: z.array(checkState),
   git: z.object({

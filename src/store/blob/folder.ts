@@ -1,6 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
+import { type Space, unwatched } from "../disk/disk.ts";
+import { DiskFull } from "../disk/full.ts";
 import { unavailable } from "../unavailable.ts";
 import type { Blobs } from "../store.ts";
 
@@ -8,7 +10,7 @@ import type { Blobs } from "../store.ts";
  * Blobs as files, `<folder>/ab/<sha256>`. A file gets its name only when all its bytes are on disk, so every file found
  * under a name is complete; a crash leaves at most a `.tmp` file that is never read.
  */
-export const createBlobs = (folder: string): Blobs => {
+export const createBlobs = (folder: string, space: Space = unwatched): Blobs => {
   /** The last pending operation per file: operations on the same file run one after another. */
   const under = new Map<string, Promise<unknown>>();
   const inTurn = <T>(sha256: string, work: () => Promise<T>): Promise<T> => {
@@ -28,6 +30,7 @@ export const createBlobs = (folder: string): Blobs => {
       if (Date.now() - found.mtimeMs > touchedMs) await utimes(path, new Date(), new Date());
       return;
     }
+    if (space.isKept()) throw unavailable(new DiskFull());
     const shelf = join(folder, sha256.slice(0, 2));
     const temporary = join(shelf, `${sha256}.${randomBytes(6).toString("hex")}.tmp`);
     try {
@@ -43,6 +46,7 @@ export const createBlobs = (folder: string): Blobs => {
       await syncFolder(shelf);
     } catch (error) {
       await rm(temporary, { force: true });
+      space.report(error);
       throw unavailable(error);
     }
   };

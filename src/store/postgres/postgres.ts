@@ -9,6 +9,8 @@ import { answerID } from "../sql/row.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
+import { type Space, unwatched } from "../disk/disk.ts";
+import { isFull } from "../disk/full.ts";
 import { unavailable, unreadable, withErrors } from "../unavailable.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
@@ -33,6 +35,7 @@ type Options = {
   url: string;
   dataDir: string;
   log: Log;
+  space?: Space;
   /** How long a claim outlives a crashed holder, in milliseconds. */
   leaseMs?: number;
   /** Schema for the tables instead of the connection's default; created if missing. */
@@ -49,7 +52,7 @@ const slowReads = 4;
 
 /** The store on PostgreSQL, for any number of processes. All times that processes compare are the database's. */
 export const createPostgresStore = async (options: Options): Promise<Store> => {
-  const { url, dataDir, log, leaseMs = 10_000, schema, instance } = options;
+  const { url, dataDir, log, space = unwatched, leaseMs = 10_000, schema, instance } = options;
   await using scope = new AsyncDisposableStack();
   const config: PoolConfig = {
     connectionString: url,
@@ -127,6 +130,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   // ---------------------------------------
 
   type Waiting = Needs & {
+    urgent: boolean;
     run(base: StoredView, batch: Changes, now: Date): void;
     settle(): void;
     fail(error: unknown): void;
@@ -135,11 +139,12 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   let pumping: Promise<void> | undefined;
   let closed = false;
 
-  const submit = <T>(needs: Partial<Needs>, member: BatchMember<T>): Promise<T> =>
+  const submit = <T>(needs: Partial<Needs>, member: BatchMember<T>, urgent = false): Promise<T> =>
     new Promise<T>((resolve, reject) => {
       if (closed) return reject(unavailable(new Error("the store is closed")));
       let settle = () => {};
       waiting.push({
+        urgent,
         streams: needs.streams ?? [],
         folds: needs.folds ?? [],
         appends: needs.appends ?? false,
@@ -179,6 +184,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
         for (const member of members) await attempt([member]);
         return;
       }
+      // The database may be on the same disk.
+      if (isFull(error) && members.some(({ urgent }) => urgent) && (await space.giveUp())) return attempt(members);
       log.error({ error: messageOf(error), members: members.length }, "a transaction failed");
       for (const member of members) member.fail(error);
     }
@@ -219,7 +226,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   /** If this fails, the claim ends with its lease. */
   const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
     try {
-      await submit({ streams: [stream] }, releaseMember(stream, claimed));
+      await submit({ streams: [stream] }, releaseMember(stream, claimed), true);
     } catch (error) {
       log.warn({ stream, error: messageOf(error) }, "a claim could not be given back and waits for its lease to end");
     }
@@ -233,21 +240,21 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const owned = scope.move();
   const store: Store = {
     kind: "postgres",
-    blobs: createBlobs(join(dataDir, "blobs")),
+    blobs: createBlobs(join(dataDir, "blobs"), space),
     live: createLive(),
     webhooks: createWebhooks(db, reader, atomically),
     redact: (text) => text,
     ...reads,
-    commit: (write) => submit(needsOf(write), commitMember(write)),
-    async claim(stream, worker) {
+    commit: (write) => submit(needsOf(write), commitMember(write), write.urgent),
+    async claim(stream, worker, urgent = false) {
       // The lease counts from before the request, which is the safe side.
       const since = performance.now();
-      const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs));
+      const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs), urgent);
       return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
     },
     follow: createFollow(commits, reads),
-    orphans: createOrphanBlobs(db, reader, "postgres", atomically),
-    erase: (stream, expected) => submit({ streams: [stream] }, eraseMember(stream, expected)),
+    orphans: createOrphanBlobs(db, reader, "postgres", atomically, space),
+    erase: (stream, expected) => submit({ streams: [stream] }, eraseMember(stream, expected), true),
     async forget(before) {
       await removeInSteps(db, reader, "answers", sql`at < ${before.getTime()}`);
     },

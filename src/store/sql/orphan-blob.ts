@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type Kysely, sql } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
+import { type Space, withReserve } from "../disk/disk.ts";
 import type { OrphanBlobs } from "../store.ts";
 import { unavailable } from "../unavailable.ts";
 import { hashesIn } from "./blob-name.ts";
@@ -31,6 +32,7 @@ export const createOrphanBlobs = (
   reader: Reader,
   kind: Kind,
   atomically: Atomically,
+  space: Space,
 ): OrphanBlobs => {
   const progress = () => db.selectFrom("log").select(["old", "named"]).executeTakeFirstOrThrow();
 
@@ -118,7 +120,7 @@ export const createOrphanBlobs = (
   return {
     async markOrphans(stream) {
       try {
-        await markOrphans(stream);
+        await withReserve(space, () => markOrphans(stream));
       } catch (error) {
         throw unavailable(error);
       }

@@ -9,6 +9,8 @@ import { type StoredView, type Changes, isEmpty, type BatchMember, noChanges, ru
 import { type Claimed, claimMember, commitMember, eraseMember, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
+import { type Space, unwatched } from "../disk/disk.ts";
+import { DiskFull, isFull } from "../disk/full.ts";
 import { unavailable, unreadable, withErrors } from "../unavailable.ts";
 import { isFatal, notStarted, openFile, starting } from "./file.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
@@ -39,14 +41,14 @@ export type SqliteStore = Store & {
   verify(): Promise<void>;
 };
 
-type Options = { file: string; dataDir: string; log: Log; now?: () => Date };
+type Options = { file: string; dataDir: string; log: Log; space?: Space; now?: () => Date };
 
 /**
  * The store on SQLite: one process, one connection that writes, and one for slow reads. The caller holds the lock on the data folder (store/lock.ts), so
  * caches need no invalidation.
  */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
-  const { file, dataDir, log, now = () => new Date() } = options;
+  const { file, dataDir, log, space = unwatched, now = () => new Date() } = options;
   const inMemory = file === ":memory:";
   await using scope = new AsyncDisposableStack();
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -92,7 +94,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
 
   // ---- one transaction per tick -------------------------------------------------------------------------------------
 
-  type Waiting = { run(batch: Changes, at: Date): void; settle(): void; fail(error: unknown): void };
+  type Waiting = { urgent: boolean; run(batch: Changes, at: Date): void; settle(): void; fail(error: unknown): void };
   let waiting: Waiting[] = [];
   let closed = false;
   const stopping = new AbortController();
@@ -101,12 +103,13 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   /** The file is damaged or a sync failed: its content is unknown, so nothing more is written. */
   let broken: unknown;
 
-  const submit = <T>(member: BatchMember<T>): Promise<T> =>
+  const submit = <T>(member: BatchMember<T>, urgent = false): Promise<T> =>
     new Promise<T>((resolve, reject) => {
       if (closed) return reject(unavailable(new Error("the store is closed")));
       if (broken !== undefined) return reject(unavailable(broken));
       let settle = () => {};
       waiting.push({
+        urgent,
         run(batch, at) {
           try {
             const value = runMember(member, base, batch, at);
@@ -124,6 +127,12 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const flush = (): void => {
     const members = waiting;
     waiting = [];
+    const refused = space.isKept() ? members.filter(({ urgent }) => !urgent) : [];
+    for (const member of refused) member.fail(unavailable(new DiskFull()));
+    transact(refused.length === 0 ? members : members.filter(({ urgent }) => urgent));
+  };
+
+  const transact = (members: readonly Waiting[]): void => {
     if (members.length === 0) return;
     if (closed || broken !== undefined) {
       for (const member of members) member.fail(unavailable(broken ?? new Error("the store is closed")));
@@ -138,7 +147,10 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       failing = error;
       if (isFatal(error)) broken = error;
       log.error({ error: messageOf(error), members: members.length }, "a transaction failed; nothing of it was kept");
-      for (const member of members) member.fail(unavailable(error));
+      space.report(error);
+      const urgent = isFull(error) ? members.filter((member) => member.urgent) : [];
+      for (const member of members) if (!urgent.includes(member)) member.fail(unavailable(error));
+      if (urgent.length > 0) void withReserve(urgent, error);
       return;
     }
     failing = undefined;
@@ -148,6 +160,12 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     for (const member of members) member.settle();
     for (const stream of batch.revoked) held.lose(stream);
     if (batch.events.length + batch.erased.size > 0) commits.ring(new Set(batch.states.keys()), batch.erased);
+  };
+
+  /** On a full disk: once more, with a part of the space that is kept back. */
+  const withReserve = async (members: readonly Waiting[], error: unknown): Promise<void> => {
+    if (await space.giveUp()) transact(members);
+    else for (const member of members) member.fail(unavailable(error));
   };
 
   /** Returns when the transaction is on disk. */
@@ -165,6 +183,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
 
   const atomically: Atomically = async (queries) => {
     if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
+    if (space.isKept()) throw unavailable(new DiskFull());
     const prepared = new Map<string, Database.Statement>();
     rows.begin();
     try {
@@ -194,7 +213,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
    */
   const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
     try {
-      await submit(releaseMember(stream, claimed));
+      await submit(releaseMember(stream, claimed), true);
     } catch (error) {
       if (closed || broken !== undefined) return;
       log.warn({ stream, error: messageOf(error) }, "a claim could not be given back yet");
@@ -234,14 +253,14 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   );
   const store: SqliteStore = {
     kind: "sqlite",
-    blobs: createBlobs(join(dataDir, "blobs")),
+    blobs: createBlobs(join(dataDir, "blobs"), space),
     live: createLive(),
     webhooks: createWebhooks(db, reader, atomically),
     redact: (text) => text,
     ...reads,
-    commit: (data) => submit(commitMember(data)),
-    async claim(stream, worker) {
-      const claimed = await submit(claimMember(stream, worker, null));
+    commit: (data) => submit(commitMember(data), data.urgent),
+    async claim(stream, worker, urgent = false) {
+      const claimed = await submit(claimMember(stream, worker, null), urgent);
       if (claimed === undefined) return undefined;
       const claim = held.add(stream, claimed, performance.now(), () => release(stream, claimed));
       // Revoked in the same transaction as the claim.
@@ -249,8 +268,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       return claim;
     },
     follow: createFollow(commits, reads),
-    orphans: createOrphanBlobs(db, reader, "sqlite", lazily),
-    erase: (stream, expected) => submit(eraseMember(stream, expected)),
+    orphans: createOrphanBlobs(db, reader, "sqlite", lazily, space),
+    erase: (stream, expected) => submit(eraseMember(stream, expected), true),
     async forget(before) {
       await removeInSteps(db, reader, "answers", sql`at < ${before.getTime()}`);
     },
@@ -284,8 +303,12 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       // What still reads would keep the log beside the database from being written back.
       await reader[Symbol.asyncDispose]?.();
       if (broken === undefined && failing === undefined) {
-        rows.markClean();
-        database.pragma("wal_checkpoint(TRUNCATE)");
+        try {
+          rows.markClean();
+          database.pragma("wal_checkpoint(TRUNCATE)");
+        } catch (error) {
+          log.warn({ error: messageOf(error) }, "the database is not closed cleanly; the next start checks it");
+        }
       }
       await owned.disposeAsync();
     },

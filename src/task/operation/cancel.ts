@@ -1,7 +1,7 @@
 import { openAsks } from "../../domain/state/stream.ts";
 import { isActive, type TaskState } from "../../domain/state/task.ts";
 import { cancel } from "../../domain/task/cancel.ts";
-import { dueNow } from "../../engine/due.ts";
+import { dueNow, dueToEnd } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import type { CancelAccepted } from "../../protocol/task/accepted.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
@@ -38,7 +38,8 @@ export const createCancel =
         }
         case "nothing": {
           const active = isActive(state);
-          return { status: active ? 202 : 200, body: accepted(active ? "active" : "cancelled"), events: [] };
+          const lifecycle = active ? "active" : "cancelled";
+          return { status: active ? 202 : 200, body: accepted(lifecycle), events: [], urgent: true };
         }
         case "events": {
           const ends = decision.events.some((event) => event.type === "task.settled");
@@ -49,10 +50,13 @@ export const createCancel =
             // A waiting run has to close its open asks, so the Task becomes due.
             ...(ends
               ? { due: null }
-              : decision.stops || openAsks(state).length > 0
-                ? { due: dueNow(now(), "critical") }
-                : {}),
+              : decision.stops
+                ? { due: dueToEnd(now()) }
+                : openAsks(state).length > 0
+                  ? { due: dueNow(now(), "critical") }
+                  : {}),
             revoke: decision.stops,
+            urgent: true,
           };
         }
       }

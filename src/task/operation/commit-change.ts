@@ -17,6 +17,8 @@ export type Decision<T> = {
   events: readonly DomainEvent[];
   due?: ReturnType<typeof dueNow> | null;
   revoke?: boolean;
+  /** See `Write.urgent`. */
+  urgent?: boolean;
 };
 
 const mismatch = (state: TaskState, directory: string): ServiceError =>
@@ -69,13 +71,14 @@ export const createChange = (
     for (;;) {
       const state = await stateOf(taskID);
       const decision = await decide(state);
-      const { status, body, events, due, revoke } = decision;
+      const { status, body, events, due, revoke, urgent = false } = decision;
       if (events.length === 0 && once === undefined)
         return { status, body: { ...body, eventID: state.position }, replayed: false };
       const write: Write = {
         appends: [{ stream: taskID, expected: state.version, events }],
         ...dueBy(taskID, due, missionWake(state, events, now())),
         ...(revoke ? { revoke: [taskID] } : {}),
+        urgent,
         ...(once === undefined
           ? {}
           : { once: idempotencyRecord(once, status, { ...body, eventID: state.position }, events.length > 0) }),

@@ -28,7 +28,7 @@ export const createTask =
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents } = await deps.squads.load(squad);
     const model = modelFor(orchestrator, body.model, origin?.model, deps.resolveModel);
-    await deps.checkDisk();
+    await deps.disk.admit();
     if ((await store.waiting()) >= limits.waiting)
       throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
 

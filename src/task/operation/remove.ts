@@ -1,27 +1,43 @@
 import { isActive } from "../../domain/state/task.ts";
 import { ServiceError } from "../../error.ts";
+import { withReserve } from "../../store/disk/disk.ts";
+import { isFull } from "../../store/disk/full.ts";
+import { unavailable } from "../../store/unavailable.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import type { Change } from "./commit-change.ts";
 
-/** Deletes an ended Task: its log, worktree and branch. `removed` is called once the log is gone. */
+/**
+ * Deletes an ended Task: its log, worktree and branch, also on a full disk. `removed` is called once the log is gone.
+ */
 export const createRemove =
   (
-    { store, engine, workspaces }: Pick<TasksDeps, "store" | "engine" | "workspaces">,
+    { store, engine, workspaces, disk }: Pick<TasksDeps, "store" | "engine" | "workspaces" | "disk">,
     { own }: Change,
     removed: (taskID: string) => void,
   ): Tasks["remove"] =>
   async (directory, taskID) => {
+    /** A log that is longer than what is kept back for deletions has the space that the worktree takes. */
+    const erase = (id: string, version: number): Promise<boolean> =>
+      store.erase(id, version).catch(async (error: unknown) => {
+        if (!isFull(error)) throw error;
+        await engine.interrupt(id);
+        await workspaces.remove(id);
+        return store.erase(id, version);
+      });
     for (;;) {
       const state = await own(directory, taskID);
       if (isActive(state))
         throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
       await store.orphans.markOrphans(taskID);
-      workspaces.markForRemoval(taskID);
+      await withReserve(disk, () => workspaces.markForRemoval(taskID)).catch((error: unknown) => {
+        throw isFull(error) ? unavailable(error) : error;
+      });
       // False: a message came in between and restarted the Task, so look at it again.
-      if (await store.erase(taskID, state.version)) break;
+      if (await erase(taskID, state.version)) break;
     }
     // The Task's last run may still be finishing, with files open.
     removed(taskID);
     await engine.interrupt(taskID);
     await workspaces.remove(taskID);
+    await disk.look();
   };

@@ -11,6 +11,7 @@ import { isID } from "../../id.ts";
 import type { MessagePage, TaskBoard } from "../../protocol/task/board.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { loadText } from "../../store/blob/text.ts";
+import type { Disk } from "../../store/disk/disk.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
@@ -19,13 +20,19 @@ import { withQueuePlaces } from "./queue-place.ts";
 
 /** Queries on Tasks; nothing here writes. */
 
-export type ReadsDeps = { store: Store; workspaces: Workspaces; now: () => Date };
+export type ReadsDeps = {
+  store: Store;
+  workspaces: Workspaces;
+  /** undefined: what is shown is of no moment, as in an archive. */
+  disk?: Pick<Disk, "shortage">;
+  now: () => Date;
+};
 
 const boardMessages = 50;
 
 const boardTimeline = 50;
 
-export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
+export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
   const state = async (taskID: string): Promise<TaskState> => {
     const found = isID("task", taskID) ? await store.state(taskID) : undefined;
     if (found === undefined) throw new ServiceError("task_not_found", "No Task has this id.");
@@ -45,14 +52,9 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
   };
 
   const statusFrom = async (task: TaskState): Promise<TaskStatus> => {
-    const phase = phaseOf(task);
-    const wait = phase === "queued" ? waitOf(task) : null;
-    const [{ queue } = { queue: null }] = await withQueuePlaces(
-      store,
-      [{ taskID: task.taskID, phase, queue: wait }],
-      now(),
-    );
-    return statusOf(task, queue);
+    const known = { taskID: task.taskID, phase: phaseOf(task), queue: waitOf(task) };
+    const [{ phase, queue } = known] = await withQueuePlaces(store, [known], now(), disk?.shortage());
+    return { ...statusOf(task, queue), phase };
   };
 
   const diff = async (task: TaskState, between: CommitRange | undefined): Promise<string> => {
@@ -76,7 +78,7 @@ export const createReads = ({ store, workspaces, now }: ReadsDeps) => {
 
     async list(directory: string, query: Omit<ListQuery, "project">, signal?: AbortSignal): Promise<TaskSummary[]> {
       const { project } = await workspaces.inspect(directory);
-      return withQueuePlaces(store, await store.list({ ...query, project }, signal), now());
+      return withQueuePlaces(store, await store.list({ ...query, project }, signal), now(), disk?.shortage());
     },
 
     status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),

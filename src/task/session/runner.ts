@@ -15,6 +15,7 @@ import type { Model } from "../../model/model.ts";
 import type { Squad } from "../../squad/squad.ts";
 import type { ToolResult } from "../../tool/tool.ts";
 import type { Run } from "../run.ts";
+import { withDiskBound } from "../workspace/disk-bound.ts";
 import { delegate } from "./delegate.ts";
 import { createInterruptions } from "./interruption.ts";
 import { factsOf } from "./project-facts.ts";
@@ -57,7 +58,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const retries = () => !(model instanceof Error) && model?.retries !== false;
   const reviews = agents.some(isReviewer);
   const stop = (sessionID: string) =>
-    stopReason(run.state(), run.limits, run.now(), repetitionOf(run.state(), sessionID));
+    stopReason(run.state(), run.limits, run.now(), repetitionOf(run.state(), sessionID)) ?? run.bound.stopReason();
   const nextStep = (): Step =>
     next(run.state(), {
       checkRounds: run.limits.checkRounds,
@@ -121,7 +122,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       const forked =
         fork === null
           ? undefined
-          : withTamperGuard(run, await run.workspaces.fork(await run.workspace(), fork.name, fork));
+          : withDiskBound(run, withTamperGuard(run, await run.workspaces.fork(await run.workspace(), fork.name, fork)));
       const own = {
         ...base({
           agent,

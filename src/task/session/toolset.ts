@@ -45,6 +45,11 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     workspace: () => withAttachments(run),
     background: run.background,
     web: run.web,
+    async space() {
+      await run.space();
+      // Files that were removed by another tool than a command count, too.
+      await run.bound.failure();
+    },
     slot: run.slot,
     live: (type, id, text) => run.store.live.publish(frame(run, about.sessionID, type, id, text), run.state().position),
     sleep: (ms, signal = run.signal) => sleep(ms, signal),

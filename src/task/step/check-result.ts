@@ -4,6 +4,7 @@ import { findRedefined } from "../../check/project/redefined.ts";
 import type { RunCheck } from "../../protocol/check.ts";
 import type { Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
+import { withDiskBound } from "../workspace/disk-bound.ts";
 import { withTamperGuard } from "../workspace/tamper.ts";
 
 /** One check, from its first attempt to the result that counts. */
@@ -51,11 +52,26 @@ const checkWithOriginal = async (run: Run, spec: RunCheck, checkout: Checkout, g
   return { ...result, state, exitCode, tail, reason };
 };
 
+/** A result counts that no pause came between: what is held for a while may fail for that alone. */
 const attempt = async (
   run: Run,
   spec: RunCheck,
   checkout: Checkout | undefined,
   laid: readonly FileOverride[] = [],
+): Promise<CheckResult> => {
+  for (;;) {
+    await run.space();
+    const pauses = run.disk.pauses();
+    const result = await runOnce(run, spec, checkout, laid);
+    if (result.state === "passed" || run.disk.pauses() === pauses) return result;
+  }
+};
+
+const runOnce = async (
+  run: Run,
+  spec: RunCheck,
+  checkout: Checkout | undefined,
+  laid: readonly FileOverride[],
 ): Promise<CheckResult> => {
   const options = {
     limits: run.limits,
@@ -73,5 +89,5 @@ const attempt = async (
   const failed = spec.kind === "file" ? undefined : await run.checkout.setUp();
   if (failed !== undefined) return failed;
   await using place = await checkout.open(spec.id, laid);
-  return await runCheck(spec, withTamperGuard(run, place), options);
+  return await runCheck(spec, withDiskBound(run, withTamperGuard(run, place)), options);
 };

@@ -15,7 +15,10 @@ import { commitTree } from "../workspace/commit.ts";
 export const settle = async (run: Run, end: End): Promise<void> => {
   let decided = run.state();
   await run.workspaceMade();
-  if (end.lifecycleStatus !== "completed" && mayHaveEdits(decided)) {
+  // Without space Git would only leave the half of the tree in the project, and what is too much does not belong there:
+  // then it stays as it is, uncommitted.
+  const fits = run.disk.shortage() === undefined && !run.bound.isOver();
+  if (end.lifecycleStatus !== "completed" && mayHaveEdits(decided) && fits) {
     await commitTree(run).catch((error: unknown) => {
       run.signal.throwIfAborted();
       run.log.warn({ task: run.stream, error: messageOf(error) }, "the tree of an ended Task could not be committed");

@@ -1,18 +1,21 @@
+import type { TaskState } from "../../domain/state/task.ts";
 import { evolve } from "../../domain/task/evolve.ts";
 import { dueNow } from "../../engine/due.ts";
 import { messageOf } from "../../error.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
+import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
 import type { Claim } from "../../store/store.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { createFiles } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
 import { missionWake } from "../wake-mission.ts";
-import type { Run, RunDeps } from "../run.ts";
+import type { DiskBound, Run, RunDeps } from "../run.ts";
 import { closingCalls } from "../session/closed-call.ts";
 import { createConversations, openConversation } from "../session/conversation.ts";
 import { failNow } from "../step/settle.ts";
 import { createRunCheckout } from "../workspace/check-files.ts";
+import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { readRules } from "./project-rules.ts";
 
@@ -32,11 +35,23 @@ export const openRun = async (
   signal: AbortSignal,
   scope: AsyncDisposableStack,
 ): Promise<Run | undefined> => {
-  const { store, log } = deps;
+  const { log } = deps;
   const { stream } = claim;
-  const folded = await store.state(stream);
+  const folded = await deps.store.state(stream);
   if (folded === undefined) return undefined;
   let state = folded;
+  const isEnding = () => state.cancel?.mode === "stop";
+  const patience = scope.use(
+    createPatience({
+      disk: deps.disk,
+      record: (event) => record([event], { once: true }),
+      isEnding,
+      standAside: () => deps.engine.standAside(stream),
+      signal,
+      now: deps.now,
+    }),
+  );
+  const store = waitingForSpace(deps.store, patience);
   const chat = await openConversation(store, stream, state);
   const chats = createConversations(store, () => state, chat);
 
@@ -48,6 +63,8 @@ export const openRun = async (
     },
     wakes: (events) => missionWake(state, events, deps.now()),
     recorded: deps.recorded,
+    urgent: isEnding,
+    retry: patience.retry,
   });
 
   const record: typeof commit = (events, options) => commit(closingCalls(state, events), options);
@@ -62,8 +79,11 @@ export const openRun = async (
   };
   const run: Run = {
     ...deps,
+    store,
     stream,
     signal,
+    space: patience.space,
+    bound: boundOf(deps, state, () => state.steps),
     chat,
     chats,
     state: () => state,
@@ -120,9 +140,10 @@ export const openRun = async (
     await record([], { due: { at: until, rank: dueNow(until, state.priority).rank } });
     return undefined;
   }
+  const hold = state.isolation === "directory" ? holdDirectory(state.directory) : undefined;
   if (state.isolation === "directory") {
-    const hold = holdDirectory(state.directory);
-    if (hold === undefined) {
+    // A Task that only ends does nothing there.
+    if (hold === undefined && !isEnding()) {
       await record([], { due: { at: new Date(deps.now().getTime() + 300), rank: deps.now().getTime() } });
       return undefined;
     }
@@ -131,7 +152,7 @@ export const openRun = async (
 
   // A commit in a worktree leaves temporary files of interrupted writes out; in the user's directory they must be
   // removed.
-  if (state.isolation === "directory" && state.open.length > 0)
+  if (hold !== undefined && state.open.length > 0)
     await tidy(state.directory).catch((error: unknown) => log.warn({ stream, error: messageOf(error) }, "not tidied"));
   const killed =
     state.startedAt === null
@@ -171,6 +192,23 @@ export const openRun = async (
       .catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;
 };
+
+/** A Task in the user's own directory has none: what is there is not the service's to measure. */
+const boundOf = (
+  { limits, workspaces, disk }: RunDeps,
+  { taskID, isolation, workspace }: TaskState,
+  steps: () => number,
+): DiskBound =>
+  isolation === "directory" || limits.taskDiskBytes === 0
+    ? unbounded
+    : createDiskBound({
+        limit: limits.taskDiskBytes,
+        measure: () => workspaces.usage(taskID),
+        isUnknown: workspace !== null,
+        free: disk.free,
+        look: disk.look,
+        steps,
+      });
 
 const tidy = async (directory: string): Promise<void> => createFiles(directory).tidy();
 

@@ -1,9 +1,13 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { StreamID } from "../../domain/event.ts";
+import type { End } from "../../domain/task/end.ts";
 import type { Step } from "../../domain/task/step.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
+import { isFullAt } from "../../store/disk/disk.ts";
+import { isFull } from "../../store/disk/full.ts";
+import { unavailable } from "../../store/unavailable.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { WorkspaceLost } from "../../workspace/error.ts";
 import { withoutAttachments } from "../workspace/attachment.ts";
@@ -27,13 +31,17 @@ import { wait as waitForAnswer } from "../step/wait.ts";
  */
 export const createRunTask =
   (deps: RunDeps) =>
-  (stream: StreamID, signal: AbortSignal): Promise<void> =>
-    withClaim(deps, stream, signal, async (claim, stop, scope) => {
+  async (stream: StreamID, signal: AbortSignal): Promise<void> => {
+    const urgent = (await deps.store.state(stream))?.cancel?.mode === "stop";
+    // While there is no space nothing is taken up, and nothing written, but what ends.
+    if (!urgent && deps.disk.shortage() !== undefined) return;
+    await withClaim({ ...deps, urgent }, stream, signal, async (claim, stop, scope) => {
       const run = await openRun(deps, claim, stop, scope);
       if (run === undefined) return;
       scope.defer(() => withoutAttachments(run));
       await move(run).catch((error: unknown) => failUnexpectedly(run, error));
     });
+  };
 
 const move = async (run: Run): Promise<void> => {
   const runner = await createSessionRunner(run);
@@ -44,6 +52,7 @@ const move = async (run: Run): Promise<void> => {
   });
   for (;;) {
     run.signal.throwIfAborted();
+    await run.space();
     const step = runner.nextStep();
     if (!ending.has(step.kind)) await notStuck(step.kind);
     // Steps that read the files or end the Task must not run next to background commands.
@@ -69,9 +78,12 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "wait":
         return;
-      case "commit":
-        await commitTree(run);
+      case "commit": {
+        const failure = await run.bound.failure();
+        if (failure === undefined) await commitTree(run);
+        else await settle(run, { lifecycleStatus: "failed", failure });
         break;
+      }
       case "refuse":
         await refuse(run);
         break;
@@ -102,7 +114,7 @@ const move = async (run: Run): Promise<void> => {
       case "settle":
         await withoutAttachments(run);
         await withoutSetID(run);
-        await settle(run, step.end);
+        await settle(run, await endOf(run, step.end));
         break;
     }
   }
@@ -111,12 +123,17 @@ const move = async (run: Run): Promise<void> => {
 /** Steps that end the run, or wait for something outside of it, without a fact. */
 const ending: ReadonlySet<Step["kind"]> = new Set(["done", "wait", "ask"]);
 
+/** Whatever a Task failed for that has outgrown its disk space: that it has comes first. */
+const endOf = async (run: Run, end: End): Promise<End> =>
+  end.lifecycleStatus === "failed" ? { ...end, failure: (await run.bound.failure()) ?? end.failure } : end;
+
 /**
  * An unforeseen error fails this Task only. Errors that are worth a retry are thrown, and the engine tries again later.
  */
 const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
+  if (isFull(error)) return failForSpace(run, error);
   run.log.error(
     { task: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
     "a Task failed unexpectedly",
@@ -128,5 +145,25 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
     message: messageOf(error),
     retryable: true,
     remedy: "Read the service's log, then send a message to try again.",
+  });
+};
+
+/**
+ * A step found no room on a disk. While that disk is full the step is tried again and again, from its beginning. Where
+ * the disk has space, but not as much as the step needs, the Task fails.
+ */
+const failForSpace = async (run: Run, error: unknown): Promise<void> => {
+  const { directory } = run.state();
+  const paused = run.disk.shortage();
+  const reason = paused ?? ((await isFullAt(directory)) ? "waits for space on the disk of the project" : undefined);
+  if (reason !== undefined) {
+    await run.record([{ type: "run.paused", data: { code: "disk_low", reason } }], { once: true });
+    throw unavailable(error);
+  }
+  await failNow(run, {
+    code: "disk_low",
+    message: `There is less space on the disk than the work needs: ${messageOf(error)}`,
+    retryable: true,
+    remedy: "Free space, then send a message to go on.",
   });
 };

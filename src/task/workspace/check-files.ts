@@ -1,6 +1,7 @@
 import type { CheckResult } from "../../check/check.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
 import type { RunCheckout, Run } from "../run.ts";
+import { withDiskBound } from "./disk-bound.ts";
 import { reasonOf } from "./setup.ts";
 import { withTamperGuard } from "./tamper.ts";
 
@@ -24,7 +25,9 @@ export const createRunCheckout = (run: () => Run): RunCheckout => {
 const setUpIn = async (run: Run, checkout: Checkout): Promise<CheckResult | undefined> => {
   const { setup, limits, signal } = run;
   if (setup === undefined) return undefined;
-  const place = withTamperGuard(run, await checkout.whole());
+  const place = withDiskBound(run, withTamperGuard(run, await checkout.whole()));
+  await run.space();
+  const pauses = run.disk.pauses();
   const ran = await place.run({
     run: setup.run,
     cwd: place.root,
@@ -38,6 +41,8 @@ const setUpIn = async (run: Run, checkout: Checkout): Promise<CheckResult | unde
     await checkout.keep();
     return undefined;
   }
+  // What is held for a while may fail for that alone.
+  if (run.disk.pauses() !== pauses) return setUpIn(run, checkout);
   const reason = `workspace.setup failed before it (${reasonOf(ran, limits.setupSeconds)}): mend \`${setup.run}\` in the service's configuration`;
   const { exitCode, durationMs, output } = ran;
   return { state: "error", exitCode, durationMs, output, tail: output.slice(-4000), reason, final: true };

@@ -1,6 +1,7 @@
 import type { Snapshot } from "../../protocol/event/workspace.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
+import { withDiskBound } from "./disk-bound.ts";
 import { recordDependencies, withSetup } from "./setup.ts";
 import { withTamperGuard } from "./tamper.ts";
 
@@ -21,7 +22,7 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
 
 const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspace> => {
   await recordDependencies(run, workspace);
-  return withSetup(run, withTamperGuard(run, workspace));
+  return withSetup(run, withDiskBound(run, withTamperGuard(run, workspace)));
 };
 
 /** A message came in while the result landed: the next work starts from the new base. */

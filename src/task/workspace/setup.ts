@@ -77,6 +77,8 @@ const setUp = async (
     await workspace.clearDependencies();
   }
   await run.record([{ type: "setup.started", data: about }]);
+  await run.space();
+  const pauses = run.disk.pauses();
   // The setup runs in a sandbox of its own, because only it may use the network.
   if (setup.network) await run.processes.closeSandboxes(run.stream);
   const ran = await runCommand({
@@ -90,6 +92,11 @@ const setUp = async (
   if (setup.network) await run.processes.closeSandboxes(run.stream);
   run.signal.throwIfAborted();
   const passed = ran.ended === "exit" && ran.exitCode === 0;
+  // What is held for a while may fail for that alone.
+  if (!passed && run.disk.pauses() !== pauses) {
+    await run.space();
+    return setUp(run, workspace, setup, runCommand);
+  }
   const finished: EventData["setup.finished"] = {
     ...about,
     state: passed ? "passed" : "failed",
@@ -113,6 +120,8 @@ export const reasonOf = (ran: CommandResult, seconds: number): string => {
       return "could not be started";
     case "aborted":
       return "aborted";
+    case "disk":
+      return "ended, because the Task takes too much of the disk";
   }
 };
 

@@ -81,6 +81,7 @@ const createJob = (id: string, workspace: Workspace, command: Omit<Command, "sig
     .then((result) => {
       ran = result;
       if (result.ended === "not-started") unread.add(Buffer.from(result.output));
+      if (result.ended === "disk") unread.add(Buffer.from(`\n${result.output.slice(result.output.lastIndexOf("["))}`));
       wake();
     });
 

@@ -74,6 +74,8 @@ const stateOf = (job: BackgroundCommand): string => {
         : `${job.id} ended with exit code ${ran.exitCode} after ${seconds}.`;
     case "timeout":
       return `${job.id} was ended at its time limit, after ${seconds}.`;
+    case "disk":
+      return `${job.id} was ended after ${seconds}, because the Task takes too much of the disk.`;
     case "not-started":
       return `${job.id} could not be started.`;
     case "aborted":

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
+import type { CommandResult } from "../../process/process.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import { providedNote } from "../../workspace/dependency/find.ts";
 import { report } from "./process.ts";
@@ -66,7 +67,7 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
   const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), signal });
   signal.throwIfAborted();
   const text = ran.output.trimEnd();
-  const note = firstNote(workspace.dependencies);
+  const note = `${heldNote(ran)}${firstNote(workspace.dependencies)}`;
   const after = `after ${(ran.durationMs / 1000).toFixed(1)} s`;
   const shown = sized(text, context);
   const result = (first: string): ToolResult => ({
@@ -81,12 +82,20 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
       return result(ran.exitCode === null ? `Ended by a signal ${after}.` : `Exit code ${ran.exitCode} ${after}.`);
     case "timeout":
       return result(`Timed out after ${seconds} s: the command and everything it started were ended.`);
+    case "disk":
+      return result(`Ended ${after}, because the Task takes too much of the disk.`);
     case "not-started":
       return result("The command could not be started.");
     case "aborted":
       return result(`Aborted ${after}.`);
   }
 };
+
+/** What depends on the time may have gone wrong for this alone. */
+const heldNote = ({ heldMs = 0 }: CommandResult): string =>
+  heldMs < 1
+    ? ""
+    : `\n\n[The service was short of disk space and held this command for ${(heldMs / 1000).toFixed(1)} s of that time.]`;
 
 /** The note is given once in a run, with its first command. */
 const told = new WeakSet<readonly Given[]>();

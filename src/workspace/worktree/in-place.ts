@@ -82,8 +82,10 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
     refresh: false,
     // In a sandbox the settings are without programs.
     ...(confined ? {} : { keys: createGit(root, { ...git, toplevel, gitDir }).blanked }),
-    run: (command, writes) =>
-      runInside(processes, placeOf(writes), confined ? { ...command, apart: writes ? "git-write" : "git" } : command),
+    run: (command, writes) => {
+      const apart = confined ? { apart: writes ? "git-write" : "git" } : {};
+      return runInside(processes, placeOf(writes), { ...command, ...apart, unheld: true });
+    },
     path: git.path ?? defaultPath,
     author: git.author ?? defaultAuthor,
     ...(git.onSpawn === undefined ? {} : { onSpawn: git.onSpawn }),

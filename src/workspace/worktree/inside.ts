@@ -68,7 +68,7 @@ export const treeGitOf = (request: TreeGitRequest): TreeGit => {
     run: (command) =>
       apart === undefined
         ? runInside(processes, { taskID, root: tree, place }, command)
-        : runInside(processes, { taskID: besides(taskID), root: tree, place }, { ...command, apart }),
+        : runInside(processes, { taskID: besides(taskID), root: tree, place }, { ...command, apart, unheld: true }),
     path,
     author,
     ...(request.onSpawn === undefined ? {} : { onSpawn: request.onSpawn }),

@@ -107,6 +107,8 @@ describe("what the pages name", () => {
       missionsRunning: () => 0,
       waiting: () => Promise.resolve(0),
       slotsFree: () => 0,
+      diskFree: () => 0,
+      diskPause: () => 0,
       breakers: () => [],
       webhooks: () => Promise.resolve({ pending: 0, dead: 0, enabled: 0, paused: 0, disabled: 0 }),
     });

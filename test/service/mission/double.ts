@@ -71,6 +71,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
         query: { directory, ...query },
       })) as never;
     },
+    pause: () => undefined,
     get: async (taskID) => find(taskID) as never,
     status: async (taskID) => find(taskID),
     board: async (taskID) => ({ task: find(taskID) }) as never,

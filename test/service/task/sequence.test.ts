@@ -7,22 +7,9 @@ import type { Recorded } from "../../../src/domain/event.ts";
 import { summarise } from "../../../src/domain/view/summary.ts";
 import { evolve } from "../../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../../src/domain/state/task.ts";
-import { createLocalEngine } from "../../../src/engine/in-process.ts";
-import { createSlots } from "../../../src/engine/slot.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
-import { silent } from "../../../src/log.ts";
 import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../../src/model/model.ts";
-import { defaultLimits } from "../../../src/protocol/limit.ts";
-import { createCatalog } from "../../../src/squad/catalog/catalog.ts";
-import { createSquads } from "../../../src/squad/revision.ts";
-import { createSqliteStore } from "../../../src/store/sqlite/sqlite.ts";
-import type { Store } from "../../../src/store/store.ts";
-import { createRunTask } from "../../../src/task/worker/run.ts";
-import { createTasks } from "../../../src/task/service.ts";
-import type { Tasks } from "../../../src/task/tasks.ts";
-import { createProcesses } from "../../../src/process/service.ts";
-import { createWorkspaces } from "../../../src/workspace/service.ts";
 import { temporary, until } from "../../harness/project.ts";
+import { openTaskService } from "../../harness/task-service.ts";
 
 /**
  * Random sequences of create, message, cancel, replies, crash and resume against a small model of a Task. The real
@@ -45,7 +32,7 @@ const refusal: ModelFailure = {
   usage: noUsage,
 };
 
-/** Everything of a service but HTTP, over a folder. `crash` leaves it as kill -9 would: nothing is released. */
+/** A service without HTTP whose model waits to be told. */
 const open = async (folder: string) => {
   const held: Held[] = [];
   const model: Model = {
@@ -71,69 +58,7 @@ const open = async (folder: string) => {
         });
       }),
   };
-  const store: Store = await createSqliteStore({ file: join(folder, "sortie.db"), dataDir: folder, log: silent });
-  const engine: Engine = createLocalEngine({ store, maxRunning: 100, log: silent });
-  const processes = createProcesses({ folder: join(folder, "processes"), keepEnv: process.env, log: silent });
-  await processes.endLeftovers();
-  const workspaces = createWorkspaces({
-    dataDir: folder,
-    projectRoots: [],
-    processes,
-    limits: defaultLimits,
-    log: silent,
-  });
-  const squads = createSquads(store.blobs, createCatalog({ dataDir: folder, external: [] }));
-  const now = () => new Date();
-  const tasks: Tasks = createTasks({
-    store,
-    engine,
-    workspaces,
-    squads,
-    resolveModel: () => model.ref,
-    archive: () => Promise.reject(new Error("not part of this test")),
-    checkDisk: () => Promise.resolve(),
-    callback: (url) => ({ url, shown: url }),
-    defaults: { squad: "base", landing: "commit" },
-    captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true, tier: 3 },
-    limits: defaultLimits,
-    log: silent,
-    now,
-  });
-  engine.start(
-    createRunTask({
-      store,
-      workspaces,
-      processes,
-      squads,
-      manager: {
-        validate: () => Promise.reject(new Error("not part of this test")),
-        install: () => Promise.reject(new Error("not part of this test")),
-      },
-      externals: {},
-      setup: undefined,
-      models: { load: async () => model, fallbackModel: async () => undefined },
-      slots: createSlots(4),
-      browser: () => ({ program: undefined, bare: false }),
-      web: undefined,
-      limits: defaultLimits,
-      permissions: { deny: [], ask: [], allow: [] },
-      sandbox: { tier: 3, name: "process-group", network: true },
-      worker: "test",
-      recorded() {},
-      log: silent,
-      now,
-    }),
-  );
-  return {
-    store,
-    tasks,
-    held,
-    async crash() {
-      // The database goes first, so that nothing the dying handlers still say is kept.
-      await store[Symbol.asyncDispose]();
-      await engine[Symbol.asyncDispose]();
-    },
-  };
+  return { ...(await openTaskService({ folder, model })), held };
 };
 
 type Expected = {

@@ -1,0 +1,102 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { DomainEvent } from "../../domain/event.ts";
+import type { Blobs, Store } from "../store.ts";
+import type { Disk } from "./disk.ts";
+import { isFull } from "./full.ts";
+
+/**
+ * How a run waits for space on the disk. What it has in hand, a reply or the result of a call, stays in memory until it
+ * can be written; and what it waited is on record, because that time is not the Task's.
+ */
+export type Patience = Disposable & {
+  /**
+   * Resolves when the run may begin something that writes: at once, unless runs pause. Rejects when the run's signal
+   * aborts.
+   */
+  space: () => Promise<void>;
+  /** After a write that failed: true, as soon as it may be tried again; false when space is not what it lacked. */
+  retry: (error: unknown) => Promise<boolean>;
+};
+
+export type PatienceOptions = {
+  disk: Pick<Disk, "shortage" | "plenty" | "onPause">;
+  /** Commits an event through the run's claim, without waiting for space. */
+  record: (event: DomainEvent) => Promise<unknown>;
+  /** The run does not pause: it only ends its stream. */
+  isEnding: () => boolean;
+  /** Lets others have the run's place meanwhile. */
+  standAside: () => Disposable;
+  signal: AbortSignal;
+  now: () => Date;
+};
+
+/** Between two tries of a write, in milliseconds. */
+const againMs = 500;
+
+export const createPatience = (options: PatienceOptions): Patience => {
+  const { disk, record, isEnding, standAside, signal, now } = options;
+  let pausing: Promise<void> | undefined;
+
+  /** Resolves to whether the event was written. */
+  const tell = (event: DomainEvent): Promise<boolean> =>
+    record(event).then(
+      () => true,
+      (error: unknown) => {
+        if (!isFull(error)) throw error;
+        return false;
+      },
+    );
+
+  const pause = async (): Promise<void> => {
+    const since = now().toISOString();
+    await tell({ type: "run.paused", data: { code: "disk_low", reason: disk.shortage() ?? "waits for space" } });
+    for (;;) {
+      {
+        using _aside = standAside();
+        await disk.plenty(signal);
+      }
+      if (await tell({ type: "run.resumed", data: { code: "disk_low", since } })) return;
+      await wait(againMs, undefined, { signal });
+    }
+  };
+  const begin = (): Promise<void> =>
+    (pausing ??= pause().finally(() => {
+      pausing = undefined;
+    }));
+
+  const heard = disk.onPause((pauses) => {
+    // What comes of it is noticed by whoever asks for space.
+    if (pauses && !isEnding()) void begin().catch(() => {});
+  });
+
+  return {
+    async space() {
+      signal.throwIfAborted();
+      if (isEnding()) return;
+      if (pausing !== undefined || disk.shortage() !== undefined) await begin();
+    },
+    async retry(error) {
+      if (!isFull(error) || signal.aborted) return false;
+      if (isEnding()) {
+        await disk.plenty(signal);
+        await wait(againMs, undefined, { signal });
+      } else await begin();
+      return true;
+    },
+    [Symbol.dispose]: () => heard[Symbol.dispose](),
+  };
+};
+
+/** A store whose texts and files wait for space instead of failing. Events wait in `commitThroughClaim`. */
+export const waitingForSpace = <S extends Store>(store: S, { retry }: Pick<Patience, "retry">): S => {
+  const put: Blobs["put"] = async (bytes, exact) => {
+    for (;;) {
+      try {
+        return await store.blobs.put(bytes, exact);
+      } catch (error) {
+        if (!(await retry(error))) throw error;
+      }
+    }
+  };
+  return { ...store, blobs: { ...store.blobs, put } };
+};

@@ -1,0 +1,159 @@
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { silent } from "../../src/log.ts";
+import type { Command, Processes } from "../../src/process/process.ts";
+import type { SandboxPlace } from "../../src/process/sandbox/place.ts";
+import { processGroupSandbox } from "../../src/process/sandbox/sandbox.ts";
+import { createProcesses } from "../../src/process/service.ts";
+import { until } from "../harness/project.ts";
+import { sandboxesHere } from "../harness/sandboxes.ts";
+
+/** Commands that are held: they stand where they are, take no time, and can be ended all the same. */
+
+let folder: string;
+let processes: Processes;
+const tiers = await sandboxesHere();
+let sandbox = tiers[0] ?? processGroupSandbox;
+
+const place = (): SandboxPlace => ({ tree: folder, at: folder, under: () => [], over: () => [] });
+const run = (text: string, more: Partial<Command> = {}) =>
+  processes.run(
+    "task_a",
+    {
+      run: text,
+      cwd: folder,
+      timeoutMs: 10_000,
+      keepBytes: 64 * 1024,
+      signal: new AbortController().signal,
+      ...more,
+    },
+    place(),
+  );
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sortie-hold-"));
+});
+afterEach(async () => {
+  await processes.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const sizeOf = (name: string): number => statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0;
+const grows = (name: string, from = sizeOf(name)) =>
+  until(
+    () => Promise.resolve(sizeOf(name)),
+    (size) => size > from,
+    5000,
+  );
+/** A second look would find what has gone on. */
+const stands = async (name: string): Promise<boolean> => {
+  const before = sizeOf(name);
+  await wait(300);
+  return sizeOf(name) === before;
+};
+
+/** Writes until there is a file `enough`; each leaves in another way what a service could find it by. */
+const writers: Record<string, string> = {
+  "the command itself": "while [ ! -e enough ]; do echo x >> out; sleep 0.02; done",
+  "a child in a session of its own": "setsid -w bash -c 'while [ ! -e enough ]; do echo x >> out; sleep 0.02; done'",
+  "a child with an empty environment":
+    "env -i PATH=\"$PATH\" bash -c 'while [ ! -e enough ]; do echo x >> out; sleep 0.02; done'",
+};
+
+describe.each(tiers)("tier $tier", (chosen) => {
+  beforeEach(() => {
+    sandbox = chosen;
+    processes = createProcesses({
+      folder: join(folder, "data/processes"),
+      keepEnv: process.env,
+      sandbox,
+      log: silent,
+    });
+  });
+
+  test.each(Object.entries(writers))("%s stands still, and goes on", async (_name, text) => {
+    const ran = run(text);
+    await grows("out");
+    // The control: it does not stand still by itself.
+    expect(await stands("out")).toBe(false);
+    await processes.hold(true);
+    expect(await stands("out")).toBe(true);
+    await processes.hold(false);
+    await grows("out");
+    await run("touch enough");
+    const { ended, exitCode, heldMs = 0 } = await ran;
+    expect({ ended, exitCode }).toEqual({ ended: "exit", exitCode: 0 });
+    expect(heldMs).toBeGreaterThanOrEqual(300);
+  });
+
+  test("what is held takes none of its time; what is new begins afterwards", async () => {
+    const ran = run("echo x > out; sleep 0.7; echo done", { timeoutMs: 1500 });
+    await grows("out");
+    await processes.hold(true);
+    const later = run("echo x > later");
+    await wait(2000);
+    expect(sizeOf("later")).toBe(0);
+    await processes.hold(false);
+    expect(await ran).toMatchObject({ ended: "exit", exitCode: 0, output: "done\n" });
+    expect(await later).toMatchObject({ ended: "exit", exitCode: 0 });
+    // The control: time that is its own still ends.
+    expect(await run("sleep 20", { timeoutMs: 300 })).toMatchObject({ ended: "timeout" });
+  });
+
+  test("what is held can be ended: by its caller, with its Task; what waits to begin, too", async () => {
+    const one = new AbortController();
+    const cut = run("while :; do echo x >> one; sleep 0.02; done", { signal: one.signal });
+    const killed = run("while :; do echo x >> two; sleep 0.02; done");
+    await grows("one");
+    await grows("two");
+    await processes.hold(true);
+    const third = new AbortController();
+    const waiting = run("echo x > three", { signal: third.signal });
+    one.abort();
+    expect(await cut).toMatchObject({ ended: "aborted" });
+    third.abort();
+    expect(await waiting).toMatchObject({ ended: "aborted" });
+    expect(await stands("two")).toBe(true);
+    expect((await processes.killAll("task_a")).length).toBeGreaterThan(0);
+    expect(await killed).toMatchObject({ ended: "aborted" });
+    await processes.hold(false);
+    expect(await stands("two")).toBe(true);
+    expect(sizeOf("three")).toBe(0);
+  });
+
+  test("held and let go in any order, it ends as it was told last", async () => {
+    const ran = run("while [ ! -e enough ]; do echo x >> out; sleep 0.02; done");
+    await grows("out");
+    await Promise.all([true, false, true, false, true].map((held) => processes.hold(held)));
+    expect(await stands("out")).toBe(true);
+    await Promise.all([false, true, false].map((held) => processes.hold(held)));
+    await grows("out");
+    await run("touch enough");
+    expect(await ran).toMatchObject({ ended: "exit", exitCode: 0 });
+  });
+
+  test("a program that one talks to is held as well", async () => {
+    const talk = await processes.startInteractive(
+      "task_a",
+      folder,
+      {
+        run: "while :; do echo x >> out; sleep 0.02; done",
+        env: {},
+        home: undefined,
+        network: false,
+        signal: new AbortController().signal,
+      },
+      place(),
+    );
+    await grows("out");
+    await processes.hold(true);
+    expect(await stands("out")).toBe(true);
+    await processes.hold(false);
+    await grows("out");
+    talk.kill();
+    await talk.gone;
+  });
+});
