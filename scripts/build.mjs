@@ -46,6 +46,7 @@ const entries = [
   "store/sqlite/reader-thread",
   "workspace/usage/measure",
   "process/runner/main",
+  "service/thread",
   "check/kind/pixel",
 ];
 

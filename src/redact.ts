@@ -9,6 +9,7 @@ import {
   shortest,
 } from "./redact/finder.ts";
 import { cutEscape, endOf, escapedParts, mostEscaped, unescapedLevels } from "./redact/unescape.ts";
+import { inThread, type Job } from "./thread.ts";
 
 /**
  * Keeps secrets out of everything that is written: the values this service knows, in the encodings in which they
@@ -23,8 +24,10 @@ export interface Secrets {
   readonly known: (text: string) => string;
   /** Replaces known values, and text in the form of a secret. */
   readonly all: (text: string) => string;
-  /** Replaces known values in bytes, which need not be text. */
-  bytes(bytes: Uint8Array): Uint8Array;
+  /** Replaces known values in bytes, which need not be text; the same bytes when there are none. */
+  bytes(bytes: Uint8Array): Promise<Uint8Array>;
+  /** Whether a text in UTF-8 holds neither known values nor text in the form of a secret. */
+  isClean(bytes: Uint8Array): Promise<boolean>;
   /** Replaces the known values of this kind. */
   learn(kind: string, values: readonly string[]): void;
   /**
@@ -69,23 +72,59 @@ const formsOf = ({ kind, value }: Secret): string[] => {
   ].filter((text) => text.length >= shortest && kind !== "");
 };
 
+/** Bytes that are looked through at once; more are in a thread. */
+const mostAtOnce = 256 * 1024;
+
+type Task = { secrets: readonly Secret[]; bytes: Uint8Array };
+
+/** undefined: there was nothing to replace. */
+export const redacting: Job<Task, Uint8Array | undefined> = {
+  name: "redact",
+  run({ secrets, bytes }) {
+    const clean = build(secrets).bytes(bytes);
+    return clean === bytes ? undefined : clean;
+  },
+};
+
+export const cleanChecking: Job<Task, boolean> = {
+  name: "clean",
+  run: ({ secrets, bytes }) => build(secrets).isClean(bytes),
+};
+
 export const createSecrets = (secrets: readonly Secret[]): Secrets => {
   const learned = new Map<string, readonly string[]>();
-  let now = build(secrets);
+  let all = secrets;
+  let now = build(all);
   return {
     known: (text) => now.known(text),
     all: (text) => now.all(text),
-    bytes: (bytes) => now.bytes(bytes),
+    async bytes(bytes) {
+      if (all.length === 0 || bytes.length <= mostAtOnce) return now.bytes(bytes);
+      return (await inThread(redacting, { secrets: all, bytes }, { timeoutMs: longMs })) ?? bytes;
+    },
+    async isClean(bytes) {
+      if (bytes.length <= mostAtOnce) return now.isClean(bytes);
+      return inThread(cleanChecking, { secrets: all, bytes }, { timeoutMs: longMs });
+    },
     stream: () => now.stream(),
     learn(kind, values) {
       if (values.join("\n") === (learned.get(kind) ?? []).join("\n")) return;
       learned.set(kind, values);
-      now = build([...secrets, ...[...learned].flatMap(([each, all]) => all.map((value) => ({ kind: each, value })))]);
+      all = [...secrets, ...[...learned].flatMap(([each, found]) => found.map((value) => ({ kind: each, value })))];
+      now = build(all);
     },
   };
 };
 
-const build = (secrets: readonly Secret[]): Omit<Secrets, "learn"> => {
+/** Milliseconds; a gigabyte takes some seconds. */
+const longMs = 10 * 60_000;
+
+type Built = Omit<Secrets, "learn" | "bytes" | "isClean"> & {
+  bytes(bytes: Uint8Array): Uint8Array;
+  isClean(bytes: Uint8Array): boolean;
+};
+
+const build = (secrets: readonly Secret[]): Built => {
   const forms = new Map<string, Form>();
   for (const secret of secrets)
     for (const text of secret.value.length < shortest ? [] : formsOf(secret)) {
@@ -140,6 +179,10 @@ const build = (secrets: readonly Secret[]): Omit<Secrets, "learn"> => {
       const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
       const clean = known(text);
       return clean === text ? bytes : Buffer.from(clean, "latin1");
+    },
+    isClean(bytes) {
+      const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+      return patterned(known(text)) === text;
     },
     stream() {
       let held = "";

@@ -11,7 +11,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 /** Folders and files at the top of `src`: each may import itself and those before it. */
 const layers =
-  "disposable error redact log id mutex shell-quote package-root outbound protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
+  "disposable error hash json pace package-root thread redact log id mutex shell-quote outbound protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
     " ",
   );
 
@@ -57,12 +57,12 @@ const orders: Record<string, string> = {
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project",
   task: "tasks run wake-mission query workspace operation service session step worker",
-  archive: "archive entry zip artifact execution-flow log project untracked task mission service",
+  archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission: "missions run wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
   config: "file config caller",
-  service: "machine secret service",
+  service: "machine secret thread service",
   cli: "terminal connection resolve-id context verify task mission webhook squad model heap systemd serve demo doctor completion main",
   "web/src":
     "api format settings search live component project home shell task mission squad webhook service router main",

@@ -13,6 +13,8 @@ export type ArchiveDeps = {
   limits: Limits;
   /** Removes secrets from the execution flow, in addition to what the store removed. */
   redact: (text: string) => string;
+  /** Whether `redact` would leave this text as it is. */
+  isClean: (bytes: Uint8Array) => Promise<boolean>;
 };
 
 /**

@@ -2,7 +2,7 @@ import type { ArchivedFile } from "../domain/view/archive.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import type { Artifact } from "../protocol/task/status.ts";
 import type { Blobs } from "../store/store.ts";
-import { nameEntries, type Omitted, type Room } from "./entry.ts";
+import { mayHold, nameEntries, type Omitted, type Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
 /** Adds a Task's artifacts, under their own names where those are safe and free. */
@@ -14,7 +14,7 @@ export const addArtifacts = async (
 ): Promise<{ files: ArchivedFile[]; omitted: Omitted[] }> => {
   const files: ArchivedFile[] = [];
   const omitted: Omitted[] = [];
-  for (const { artifact, name } of named(artifacts, `${flow}artifacts`)) {
+  for (const { artifact, name } of await named(artifacts, `${flow}artifacts`)) {
     if (artifact.bytes > room.left) {
       omitted.push({ path: name, reason: room.full });
       continue;
@@ -32,14 +32,16 @@ export const addArtifacts = async (
 };
 
 /** Names for the artifacts; when several have one name, later ones get a number. */
-const named = (artifacts: readonly Artifact[], folder: string): { artifact: Artifact; name: string }[] => {
+const named = async (
+  artifacts: readonly Artifact[],
+  folder: string,
+): Promise<{ artifact: Artifact; name: string }[]> => {
   const listed = artifacts.map((artifact) => {
     const own = entry(artifact.filename);
     // A name that no archive may hold is replaced by the artifact's id.
-    const held = nameEntries([own], folder).entries.length > 0;
-    return { ...(held ? own : entry(artifact.artifactID)), artifact };
+    return { ...(mayHold(own) ? own : entry(artifact.artifactID)), artifact };
   });
-  return nameEntries(listed, folder).entries;
+  return (await nameEntries(listed, folder)).entries;
 };
 
 const entry = (path: string) => ({ path, mode: "100644", stage: 0, object: "" });

@@ -1,3 +1,4 @@
+import { createPace } from "../pace.ts";
 import { componentsOf } from "../workspace/file/files.ts";
 import { encodePath } from "../workspace/file/path.ts";
 import type { TrackedFile } from "../workspace/object/commit-file.ts";
@@ -22,32 +23,46 @@ export type Named = TrackedFile & { name: string };
 const longest = 4096;
 
 /** Sorted by path. `name` is safe, unique without regard to case, and below `folder`. */
-export const nameEntries = <T extends TrackedFile>(
+export const nameEntries = async <T extends TrackedFile>(
   listed: readonly T[],
   folder: string,
-): { entries: (T & Named)[]; omitted: Omitted[]; warnings: Omitted[] } => {
+): Promise<{ entries: (T & Named)[]; omitted: Omitted[]; warnings: Omitted[] }> => {
   const omitted: Omitted[] = [];
+  const pace = createPace();
   const links = new Set(listed.filter(({ mode }) => mode === "120000").map(({ path }) => path));
-  const kept = listed
-    .filter((entry) => {
-      const reason = faultOf(entry, links);
-      if (reason !== undefined) omitted.push({ path: entry.path, reason });
-      return reason === undefined;
-    })
-    .toSorted((a, b) => (a.path < b.path ? -1 : 1));
+  const kept: T[] = [];
+  for (const entry of listed) {
+    const reason = faultOf(entry, links);
+    if (reason === undefined) kept.push(entry);
+    else omitted.push({ path: entry.path, reason });
+    await pace();
+  }
+  // Nearly sorted already, as git lists them.
+  kept.sort((a, b) => (a.path < b.path ? -1 : 1));
+  await pace();
 
-  const folders = new Set(kept.flatMap(({ path }) => parentsOf(fold(safeName(path)))));
+  const folders = new Set<string>();
+  for (const { path } of kept) {
+    for (const parent of parentsOf(fold(safeName(path)))) folders.add(parent);
+    await pace();
+  }
   const taken = new Set<string>();
-  const entries = kept.map((entry) => {
-    const name = freeName(safeName(entry.path), (folded) => taken.has(folded) || folders.has(folded));
+  const numbers = new Map<string, number>();
+  const entries: (T & Named)[] = [];
+  for (const entry of kept) {
+    const name = freeName(safeName(entry.path), numbers, (folded) => taken.has(folded) || folders.has(folded));
     taken.add(fold(name));
-    return { ...entry, name: `${folder}/${name}` };
-  });
+    entries.push({ ...entry, name: `${folder}/${name}` });
+    await pace();
+  }
   const warnings = kept
     .filter(({ path }) => looksSecret(path))
     .map(({ path }) => ({ path, reason: "the name suggests a secret" }));
   return { entries, omitted: distinct(omitted), warnings };
 };
+
+/** Whether an archive may hold a file of this name and mode. */
+export const mayHold = (entry: TrackedFile): boolean => faultOf(entry, new Set()) === undefined;
 
 const faultOf = ({ path, mode, stage }: TrackedFile, links: ReadonlySet<string>): string | undefined => {
   if (stage !== 0) return "unmerged";
@@ -84,13 +99,17 @@ const safeName = (path: string): string =>
 /** Maps names to one text that are the same name on some file systems. */
 const fold = (name: string): string => name.normalize("NFC").toUpperCase().toLowerCase();
 
-const freeName = (name: string, taken: (folded: string) => boolean): string => {
-  if (!taken(fold(name))) return name;
+/** `numbers`: up to which the same name was given before, so that many of the same take linear time. */
+const freeName = (name: string, numbers: Map<string, number>, taken: (folded: string) => boolean): string => {
+  const folded = fold(name);
+  if (!taken(folded)) return name;
   const dot = name.lastIndexOf(".");
   const at = dot > name.lastIndexOf("/") + 1 ? dot : name.length;
-  for (let number = 2; ; number++) {
+  for (let number = numbers.get(folded) ?? 2; ; number++) {
     const next = `${name.slice(0, at)}~${number}${name.slice(at)}`;
-    if (!taken(fold(next))) return next;
+    if (taken(fold(next))) continue;
+    numbers.set(folded, number + 1);
+    return next;
   }
 };
 

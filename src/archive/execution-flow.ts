@@ -2,13 +2,15 @@ import { hash } from "node:crypto";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import { type ArchivedFile, type FlowFile, flowOf } from "../domain/view/archive.ts";
 import { frameOf } from "../domain/view/frame.ts";
-import { ledgerOf } from "../domain/evidence/ledger.ts";
+import { entryOf, startOf } from "../domain/evidence/ledger.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import { mapStrings } from "../redact.ts";
 import type { Store } from "../store/store.ts";
+import { createPace } from "../pace.ts";
 import { allMessagesIn } from "../task/query/message.ts";
 import { createReads } from "../task/query/read.ts";
 import type { ArchiveDeps } from "./archive.ts";
+import { addText, partsOf } from "./text.ts";
 import type { Zip } from "./zip.ts";
 
 /** The execution flow of a Task in an archive: what HTTP answers about it, its events and their ledger. */
@@ -32,15 +34,23 @@ export const addFlow = async (
   // The metadata is the caller's own and stays unchanged.
   const clean = <T>(value: T): T => mapStrings(value, redact);
   const { metadata } = state;
-  const events = recorded.map((event) =>
+  const events = await eachOf(recorded, (event) =>
     frameOf(event.type === "task.created" ? { ...event, data: { ...clean(event.data), metadata } } : clean(event)),
   );
-  const { ledger, ...head } = ledgerOf(state.taskID, events, (text) => hash("sha256", text));
+  const sha256 = (text: string) => hash("sha256", text);
+  let head = startOf(state.taskID, sha256);
+  const ledger = (
+    await eachOf(events, (event) => {
+      const entry = entryOf(event, head, sha256);
+      if (entry !== undefined) head = { entries: entry.seq, head: entry.hash };
+      return entry;
+    })
+  ).filter((entry) => entry !== undefined);
   const flow = flowOf({
     state: clean(state),
     task: { ...clean(task), metadata },
     board: clean(board),
-    messages: clean(messages),
+    messages: await eachOf(messages, clean),
     events,
     ledger,
   });
@@ -49,17 +59,35 @@ export const addFlow = async (
 
 export const addFiles = async (zip: Zip, folder: string, flow: readonly FlowFile[]): Promise<ArchivedFile[]> => {
   const files: ArchivedFile[] = [];
-  for (const { name, text } of flow) {
-    const { done } = await zip.add(`${folder}${name}`, 0o100644, Buffer.from(text));
-    files.push({ name: `${folder}${name}`, ...(await done) });
+  for (const file of flow) {
+    const name = `${folder}${file.name}`;
+    const { done } = await addText(zip, name, await partsOf(file));
+    files.push({ name, ...(await done) });
   }
   return files;
 };
 
+/** As `map`, for very many: other work runs in between. */
+export const eachOf = async <T, R>(values: readonly T[], change: (value: T) => R): Promise<R[]> => {
+  const pace = createPace();
+  const changed: R[] = [];
+  for (const value of values) {
+    changed.push(change(value));
+    await pace();
+  }
+  return changed;
+};
+
+/** Events of at most 64 KiB that are read at once. */
+const pageEvents = 100;
+
 export const eventsOf = async (store: Store, stream: StreamID, version: number): Promise<Recorded[]> => {
   const events: Recorded[] = [];
   while (events.length < version) {
-    const page = await store.read(stream, { after: events.length, limit: Math.min(1000, version - events.length) });
+    const page = await store.read(stream, {
+      after: events.length,
+      limit: Math.min(pageEvents, version - events.length),
+    });
     if (page.length === 0) break;
     events.push(...page);
   }

@@ -16,7 +16,7 @@ import { allMessagesIn } from "../task/query/message.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
 import { type Omitted, roomOf } from "./entry.ts";
-import { addFiles, addFlow, eventsOf, flowFolder } from "./execution-flow.ts";
+import { addFiles, addFlow, eachOf, eventsOf, flowFolder } from "./execution-flow.ts";
 import { addLogs } from "./log.ts";
 import { addProject, onDisk } from "./project.ts";
 import type { Zip } from "./zip.ts";
@@ -97,12 +97,12 @@ const flowOf = async (
     allMessagesIn(store, sessionID, state.open),
   ]);
   const { directory, project, tasks } = state;
-  const events = recorded.map((event) => frameOf(mapStrings(event, redact), missionID));
+  const events = await eachOf(recorded, (event) => frameOf(mapStrings(event, redact), missionID));
   const flow = missionFlowOf({
     mission: mapStrings({ ...rowOf(state), directory, project, tasks }, redact),
     // The Mission's last change serves as the current time.
     status: mapStrings({ ...status, generatedAt: state.updatedAt }, redact),
-    messages: mapStrings(messages, redact),
+    messages: await eachOf(messages, (message) => mapStrings(message, redact)),
     events,
   });
   return { flow, events };

@@ -1,6 +1,6 @@
-import { setImmediate } from "node:timers/promises";
 import type { ArchivedFile } from "../domain/view/archive.ts";
 import { ServiceError } from "../error.ts";
+import { createPace } from "../pace.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Git } from "../workspace/git/git.ts";
 import { createDiskReader, listIndexFiles } from "../workspace/tree/tracked-file.ts";
@@ -24,7 +24,6 @@ type Archived = { files: ArchivedFile[]; omitted: Omitted[]; warnings: Omitted[]
 
 /** Entries that are read ahead. */
 const ahead = 16;
-const longestTurnMs = 10;
 
 /** The files that Git tracks in a folder, read from disk. */
 export const onDisk = async (
@@ -59,7 +58,8 @@ export const addProject = async (
   signal: AbortSignal,
 ): Promise<Archived> => {
   const own = listed.filter(({ path }) => !untracked.has(path));
-  const { entries, omitted, warnings } = nameEntries(own, "project");
+  const pace = createPace();
+  const { entries, omitted, warnings } = await nameEntries(own, "project");
   for (const path of untracked)
     omitted.push({ path, reason: "untracked in the project when the Task began, and not changed by it" });
   const added: { entry: Named; mode: number; done: Promise<AddedEntry> }[] = [];
@@ -94,14 +94,12 @@ export const addProject = async (
     complete = false;
     omitted.push({ path, reason: `beyond the archive's limit of ${limits.archiveFiles} files` });
   }
-  const files = await Promise.all(
-    added.map(async ({ entry: { name, path }, mode, done }) => ({
-      name,
-      ...(name === `project/${path}` ? {} : { path }),
-      ...(await done),
-      mode: mode.toString(8),
-    })),
-  );
+  const files: ArchivedFile[] = [];
+  for (const { entry, mode, done } of added) {
+    const { name, path } = entry;
+    files.push({ name, ...(name === `project/${path}` ? {} : { path }), ...(await done), mode: mode.toString(8) });
+    await pace();
+  }
   return { files, omitted: omitted.toSorted((a, b) => (a.path < b.path ? -1 : 1)), warnings, complete };
 };
 
@@ -113,14 +111,11 @@ async function* readAhead(
   signal: AbortSignal,
 ): AsyncGenerator<{ entry: Named; found: TrackedContent }> {
   const queue: { entry: Named; found: Promise<TrackedContent> }[] = [];
-  let since = performance.now();
+  const pace = createPace();
   try {
     for (const entry of entries) {
       // Small files are read and compressed synchronously, so let other work run in between.
-      if (performance.now() - since > longestTurnMs) {
-        await setImmediate();
-        since = performance.now();
-      }
+      await pace();
       signal.throwIfAborted();
       const found = reader.read(entry, most);
       found.catch(() => undefined);

@@ -1,12 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Manifest, manifestText, type MissionManifest } from "../domain/view/archive.ts";
+import type { Manifest, MissionManifest } from "../domain/view/archive.ts";
 import { ServiceError } from "../error.ts";
+import type { Secrets } from "../redact.ts";
 import type { ArchiveFile } from "../task/tasks.ts";
 import type { ArchiveDeps, Archiver } from "./archive.ts";
 import { addMission } from "./mission.ts";
 import { addTask } from "./task.ts";
+import { addText, jsonOf } from "./text.ts";
 import { createZip, type Zip } from "./zip.ts";
 
 /** Builds archives, a limited number at a time; `task.ts` and `mission.ts` define what is in them. */
@@ -14,15 +16,18 @@ import { createZip, type Zip } from "./zip.ts";
 /** Adds everything to the archive except the manifest, which it resolves to. */
 type Fill = (zip: Zip, signal: AbortSignal) => Promise<Manifest | MissionManifest>;
 
-const same = (text: string): string => text;
+const none: Pick<Secrets, "all" | "isClean"> = { all: (text) => text, isClean: async () => true };
 
 /** See `Archiver`. `dataDir`: the temporary files are in its folder `tmp`. */
 export const createArchiver = ({
   dataDir,
-  redact = same,
+  secrets = none,
   ...around
-}: Omit<ArchiveDeps, "redact"> & { dataDir: string; redact?: (text: string) => string }): Archiver => {
-  const deps: ArchiveDeps = { ...around, redact };
+}: Omit<ArchiveDeps, "redact" | "isClean"> & {
+  dataDir: string;
+  secrets?: Pick<Secrets, "all" | "isClean">;
+}): Archiver => {
+  const deps: ArchiveDeps = { ...around, redact: secrets.all, isClean: secrets.isClean };
   const { limits } = deps;
   const folder = join(dataDir, "tmp");
   let open = 0;
@@ -67,7 +72,7 @@ const zipped = async (path: string, signal: AbortSignal, fill: Fill): Promise<nu
   const zip = createZip(path, signal);
   try {
     const manifest = await fill(zip, signal);
-    await zip.add("execution-flow/manifest.json", 0o100644, Buffer.from(manifestText(manifest)));
+    await addText(zip, "execution-flow/manifest.json", await jsonOf(manifest));
     return await zip.finish();
   } finally {
     await zip.close();

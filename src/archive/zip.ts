@@ -24,9 +24,17 @@ export interface Zip {
 
 export type AddedEntry = { bytes: number; sha256: string };
 
+/** Bytes that are hashed and summed at once; more come in pieces. */
+const mostAtOnce = 1024 * 1024;
+const pieceBytes = 256 * 1024;
+
+function* piecesOf(bytes: Buffer): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
+}
+
 /** Bytes and entries that may be in flight between two gates. */
 const windowBytes = 8 * 1024 * 1024;
-const windowEntries = 256;
+const windowEntries = 32;
 
 /**
  * The same local date for every entry, because the format has no time zone. Not the format's first day, which yazl
@@ -85,7 +93,7 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
       const empty = Buffer.isBuffer(content) && content.length === 0;
       const options = { mtime: day(), mode, compress: !empty && !packed.test(name), forceDosTimestamp: true };
       const full = pendingBytes > windowBytes || pendingEntries >= windowEntries;
-      if (Buffer.isBuffer(content) && (empty || !full)) {
+      if (Buffer.isBuffer(content) && (empty || (!full && content.length <= mostAtOnce))) {
         pendingBytes += content.length;
         pendingEntries += 1;
         zip.addBuffer(content, name, options);
@@ -95,7 +103,7 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
       // Only entries with a lazy source show how far the writer is.
       await Promise.race([gate, failure.promise]);
       [pendingBytes, pendingEntries] = [0, 0];
-      const stream = Buffer.isBuffer(content) ? Readable.from([content], { objectMode: false }) : content;
+      const stream = Buffer.isBuffer(content) ? Readable.from(piecesOf(content), { objectMode: false }) : content;
       const done = addStream(name, options, stream);
       done.catch(() => undefined);
       return { done };

@@ -162,7 +162,7 @@ export const createService = async (
       breakers: () => registry.breakers(),
       webhooks: () => store.webhooks.counts(),
     });
-    const archiver = createArchiver({ store, workspaces, limits, dataDir, redact: secrets.all });
+    const archiver = createArchiver({ store, workspaces, limits, dataDir, secrets });
     const now = () => new Date();
     const browser = () => ({
       program: browserOf(config),

@@ -19,7 +19,7 @@ export const redactStore = <S extends Store>(store: S, secrets: Secrets): S => {
     ...store,
     redact: secrets.known,
     blobs: {
-      put: (bytes, exact = false) => store.blobs.put(exact ? bytes : secrets.bytes(bytes), exact),
+      put: async (bytes, exact = false) => store.blobs.put(exact ? bytes : await secrets.bytes(bytes), exact),
       get: (sha256) => store.blobs.get(sha256),
       drop: (sha256) => store.blobs.drop(sha256),
     },

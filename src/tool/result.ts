@@ -1,3 +1,4 @@
+import { ThreadLimit } from "../thread.ts";
 import { FileRefused } from "../workspace/file/files.ts";
 import { GitError } from "../workspace/git/git.ts";
 import type { ToolContext, ToolResult } from "./tool.ts";
@@ -16,15 +17,37 @@ export const truncateMiddle = (text: string, hint: string, max = maxOutput): str
 /** Prefix of the path at which a call's whole output can be read. */
 export const outputPath = "output:";
 
-/** Head and tail of a text of any length; the whole is kept for `read` and `search`. */
-export const sized = (text: string, { callID }: Pick<ToolContext, "callID">): Omit<ToolResult, "exitCode"> =>
-  text.length <= maxOutput
-    ? { outcome: "ok", output: text }
-    : {
-        outcome: "ok",
-        output: truncateMiddle(text, `all of it: \`read\` or \`search\` path ${outputPath}${callID}`),
-        full: text,
-      };
+/**
+ * Head and tail of a text of any length; the whole is kept for `read` and `search`. Bytes are UTF-8: of very many, only
+ * what is shown becomes a string.
+ */
+export const sized = (text: string | Buffer, { callID }: Pick<ToolContext, "callID">): Omit<ToolResult, "exitCode"> => {
+  const long = text.length > maxOutput;
+  if (!long) return { outcome: "ok", output: typeof text === "string" ? text : text.toString("utf8") };
+  const hint = `all of it: \`read\` or \`search\` path ${outputPath}${callID}`;
+  return {
+    outcome: "ok",
+    output: typeof text === "string" ? truncateMiddle(text, hint) : truncateBytes(text, hint),
+    full: text,
+  };
+};
+
+const truncateBytes = (bytes: Buffer, hint: string): string => {
+  const half = Math.floor(maxOutput / 2);
+  // Characters that the cuts would halve are left out, too.
+  const head = new TextDecoder().decode(bytes.subarray(0, half), { stream: true });
+  let start = bytes.length - half;
+  while (((bytes[start] ?? 0) & 0xc0) === 0x80) start += 1;
+  const missing = start - Buffer.byteLength(head);
+  return `${head}\n… ${missing} bytes left out; ${hint} …\n${bytes.toString("utf8", start)}`;
+};
+
+/** Output of a program without white space at its end. */
+export const withoutEnd = (bytes: Buffer): Buffer => {
+  let end = bytes.length;
+  while (end > 0 && (bytes[end - 1] === 0x0a || bytes[end - 1] === 0x20 || bytes[end - 1] === 0x0d)) end -= 1;
+  return bytes.subarray(0, end);
+};
 
 export const ok = (output: string): ToolResult => ({ outcome: "ok", output });
 
@@ -42,6 +65,7 @@ export const answer = async (signal: AbortSignal, work: () => Promise<ToolResult
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof FileRefused) return failed(`${error.message}.`);
+    if (error instanceof ThreadLimit) return failed(`${error.message}. Nothing was done: do it in smaller parts.`);
     if (error instanceof GitError)
       return failed(truncateMiddle(error.stderr.trim() || error.message, "the rest is more of it"));
     throw error;

@@ -39,7 +39,7 @@ export type ToolResult = {
   output: string;
   exitCode?: number;
   /** The whole text behind a truncated output. It is kept, and `read` and `search` find it at `output:<callID>`. */
-  full?: string;
+  full?: string | Uint8Array;
   /** Events committed together with the result, so a call that has to run again has left none. For effect `log`. */
   facts?: readonly DomainEvent[];
 };
@@ -50,8 +50,8 @@ export type ToolContext = {
   workspace: Workspace;
   limits: Limits;
   signal: AbortSignal;
-  /** The whole text behind the truncated result of an earlier call; undefined: nothing is kept for it. */
-  kept(callID: string): Promise<string | undefined>;
+  /** The whole text, as UTF-8, behind the truncated result of an earlier call; undefined: nothing is kept for it. */
+  kept(callID: string): Promise<Buffer | undefined>;
   /** Stores bytes as a blob, by their hash, after removing the secrets that the service knows. */
   keep(bytes: Uint8Array): Promise<BlobRef>;
   background: BackgroundCommands;

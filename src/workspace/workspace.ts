@@ -261,5 +261,5 @@ export interface Workspaces {
   isMarkedForRemoval(taskID: string): boolean;
   unmarkForRemoval(taskID: string): void;
   /** Ids of Tasks and forks with a worktree or a removal mark. Deletes what an interrupted removal left. */
-  listWorktrees(): string[];
+  listWorktrees(signal?: AbortSignal): Promise<string[]>;
 }

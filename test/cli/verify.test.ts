@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { type ArchivedFile, manifestText } from "../../src/domain/view/archive.ts";
+import type { ArchivedFile } from "../../src/domain/view/archive.ts";
 import { frameOf } from "../../src/domain/view/frame.ts";
 import { ledgerOf } from "../../src/domain/evidence/ledger.ts";
 import { treeOf } from "../../src/cli/verify/git-tree.ts";
@@ -82,7 +82,7 @@ const archiveOf = async (path: string, calls: number, bytes: number): Promise<vo
   files.push({ name: "project/large.bin", bytes, sha256: whole.digest("hex"), mode: "100644" });
   const rest = { source: "commit" as const, complete: true, omitted: [], warnings: [] };
   const manifest = { schemaVersion: 1, taskID, project: "/p", commit: null, ledger: head, files, ...rest };
-  await zip.add("execution-flow/manifest.json", 0o100644, Buffer.from(manifestText(manifest)));
+  await zip.add("execution-flow/manifest.json", 0o100644, Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
   await Promise.all([zip.finish(), large.done]);
 };
 

@@ -148,7 +148,7 @@ describe("T9 archives of hostile and random trees", () => {
       log: silent,
     });
     const secrets = createSecrets([{ kind: "canary", value: canary }]);
-    const archiver = createArchiver({ store, workspaces, limits: defaultLimits, dataDir, redact: secrets.all }).ofTask;
+    const archiver = createArchiver({ store, workspaces, limits: defaultLimits, dataDir, secrets }).ofTask;
     let refused = 0;
     let entriesSeen = 0;
     for (let number = 0; number < 360; number += 1) {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import { replaceIn } from "../../src/tool/edit/edit.ts";
+import { replaceIn } from "../../src/tool/edit/replace.ts";
 import { makeToolLab } from "./fixture.ts";
 
 /** `edit`: what is replaced, what is left alone, what is refused. */

@@ -8,6 +8,7 @@ import { createBackground } from "../../src/tool/command/background.ts";
 import { tools } from "../../src/tool/registry.ts";
 import type { ToolContext, ToolResult } from "../../src/tool/tool.ts";
 import { createProcesses } from "../../src/process/service.ts";
+import { asBuffer } from "../../src/thread.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { callContext } from "../harness/project.ts";
 
@@ -44,7 +45,7 @@ export const makeToolLab = () => {
       }
       const taskID = `task_${serial}`;
       const workspace = await workspaces.prepare({ taskID, directory: root, isolation: "directory", landing: "none" });
-      const outputs = new Map<string, string>();
+      const outputs = new Map<string, Buffer>();
       let calls = 0;
       const context: ToolContext = {
         ...callContext,
@@ -74,7 +75,8 @@ export const makeToolLab = () => {
           }
           const callID = `call_${(calls += 1)}`;
           const result = await tool.run(parsed.data, { ...context, callID, ...more });
-          if (result.full !== undefined) outputs.set(callID, result.full);
+          if (result.full !== undefined)
+            outputs.set(callID, typeof result.full === "string" ? Buffer.from(result.full) : asBuffer(result.full));
           return result;
         },
       };

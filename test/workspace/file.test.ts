@@ -75,7 +75,7 @@ describe("names", () => {
     expect(await files.write(`d/${name}`, "text")).toEqual({ created: true });
     const there = readdirSync(join(root, "d"), { encoding: "buffer" }).map((entry) => entry.toString("hex"));
     expect(there).toEqual([encodePath(name).toString("hex")]);
-    expect(await files.list("d")).toEqual({
+    expect(await files.list("d")).toMatchObject({
       entries: [{ path: `d/${name}`, kind: "file", bytes: 4 }],
       truncated: false,
     });
@@ -230,7 +230,7 @@ describe("remove and list", () => {
       "file src/deep/b.txt 2",
       "link up 0",
     ]);
-    expect(await files.list("src", { limit: 1 })).toEqual({
+    expect(await files.list("src", { limit: 1 })).toMatchObject({
       entries: [{ path: "src/a.txt", kind: "file", bytes: 2 }],
       truncated: true,
     });

@@ -30,13 +30,13 @@ const standing = ({ root }: Workspace) => [existsSync(root), existsSync(join(sce
 test("what is committed goes, and comes back with the next opening for work; reading makes no files", async () => {
   const { workspace, tip } = await work("echo n > n; mkdir dist; echo built > dist/out");
   const before = await workspace.diff(tip);
-  expect(workspaces.listWorktrees()).toEqual(["task_1"]);
+  expect(await workspaces.listWorktrees()).toEqual(["task_1"]);
   using reading = workspaces.keepWhileRead("task_1");
   expect(await retire(tip)).toEqual({ removed: false, reason: "it is being read" });
   reading[Symbol.dispose]();
   expect(await retire(tip)).toEqual({ removed: true });
   expect(standing(workspace)).toEqual([false, false]);
-  expect(workspaces.listWorktrees()).toEqual([]);
+  expect(await workspaces.listWorktrees()).toEqual([]);
   scene.sh("git reflog expire --expire=now --all; git gc -q --prune=now");
   const reader = await workspaces.open("task_1", workspace.prepared);
   expect(await reader.diff(tip)).toBe(before);
@@ -106,12 +106,12 @@ test("what a kill left half-removed goes at the next start; the marks of a delet
   mkdirSync(join(scene.dataDir, "worktrees/task_9.gone/x"), { recursive: true });
   mkdirSync(join(scene.dataDir, "worktrees/task_1.git"), { recursive: true });
   const later = scene.service();
-  expect(later.listWorktrees()).toEqual([]);
+  expect(await later.listWorktrees()).toEqual([]);
   expect(standing(workspace)).toEqual([false, false]);
   expect(existsSync(join(scene.dataDir, "worktrees/task_9.gone"))).toBe(false);
   later.markForRemoval("task_1");
-  expect([later.listWorktrees(), later.isMarkedForRemoval("task_1")]).toEqual([["task_1"], true]);
+  expect([await later.listWorktrees(), later.isMarkedForRemoval("task_1")]).toEqual([["task_1"], true]);
   await later.remove("task_1");
-  expect([later.listWorktrees(), later.isMarkedForRemoval("task_1")]).toEqual([[], false]);
+  expect([await later.listWorktrees(), later.isMarkedForRemoval("task_1")]).toEqual([[], false]);
   expect(scene.sh("git branch --list 'sortie/*'; ls -A ../data/worktrees")).toBe("");
 });

@@ -2,6 +2,7 @@ import { isAbsolute, relative } from "node:path";
 import type { RequestPermissionRequest } from "@agentclientprotocol/sdk";
 import { timeouts } from "../../domain/session/ask.ts";
 import { decide, type PermissionRequest, type PermissionSubject } from "../../domain/permission/rule.ts";
+import { withBoundedNesting } from "../../json.ts";
 import { hostOf } from "../permission/subject.ts";
 import { WaitsForAnswer } from "../../tool/tool.ts";
 import type { SessionContext } from "../session.ts";
@@ -35,7 +36,7 @@ export const createExternalPermissions = (turn: SessionContext, roots: readonly 
   return {
     async ask(callID, call) {
       const request = requestOf(call, roots);
-      const text = JSON.stringify(call.rawInput ?? call.title ?? "");
+      const text = () => JSON.stringify(withBoundedNesting(call.rawInput ?? call.title ?? ""));
       for (;;) {
         try {
           const refused = await checkPermission(turn, callID, request, text);

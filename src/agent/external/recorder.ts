@@ -2,6 +2,7 @@ import type { ContentBlock, PromptResponse, SessionUpdate, ToolCallContent } fro
 import { createTwoFilesPatch } from "diff";
 import type { DomainEvent } from "../../domain/event.ts";
 import { newID } from "../../id.ts";
+import { withBoundedNesting } from "../../json.ts";
 import { noUsage } from "../../model/model.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { ModelUsage, TurnFailure } from "../../protocol/event/conversation.ts";
@@ -92,9 +93,9 @@ export const createEventRecorder = (turn: SessionContext, read: number): EventRe
     calls.set(id, known);
     known.title = about.title ?? known.title;
     known.tool = about.name ?? about.kind ?? known.tool;
-    if (about.rawInput !== undefined) known.input = about.rawInput;
+    if (about.rawInput !== undefined) known.input = withBoundedNesting(about.rawInput);
     if (about.content != null) known.content = about.content;
-    if (about.rawOutput !== undefined) known.rawOutput = about.rawOutput;
+    if (about.rawOutput !== undefined) known.rawOutput = withBoundedNesting(about.rawOutput);
     return known;
   };
 

@@ -62,13 +62,15 @@ const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, c
     finished(turn, call, {
       outcome: result.outcome,
       output: await keepText(turn.store.blobs, output, outputBytes),
-      ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(Buffer.from(result.full)) }),
+      ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(bytesOf(result.full)) }),
       exitCode: result.exitCode ?? null,
       durationMs: Math.round(performance.now() - started),
       ...(sandbox ? { sandbox: turn.state().sandbox?.name ?? "process-group" } : {}),
     }),
   ]);
 };
+
+const bytesOf = (text: string | Uint8Array): Uint8Array => (typeof text === "string" ? Buffer.from(text) : text);
 
 const nothing: Disposable = { [Symbol.dispose]() {} };
 
@@ -140,9 +142,9 @@ const attempt = async (
 };
 
 /** The full text behind the shortened result of an earlier call in this conversation; undefined when there is none. */
-const keptOutput = async ({ chat, store }: AgentSession, callID: string): Promise<string | undefined> => {
+const keptOutput = async ({ chat, store }: AgentSession, callID: string): Promise<Buffer | undefined> => {
   const ref = chat.outputs.get(callID);
-  return ref === undefined ? undefined : (await store.blobs.get(ref.sha256))?.toString("utf8");
+  return ref === undefined ? undefined : store.blobs.get(ref.sha256);
 };
 
 /** Marks arguments that were not valid JSON: the loop passes `{ "$invalid": reason }` instead. */

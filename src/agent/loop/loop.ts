@@ -3,6 +3,7 @@ import { type DomainEvent, isMission } from "../../domain/event.ts";
 import { budgetWarnings } from "../../domain/session/budget.ts";
 import { newID } from "../../id.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
+import { deepest, isNestedWithin } from "../../json.ts";
 import type { ModelFailure, ModelReply } from "../../model/model.ts";
 import { keepInput, keepText } from "../../store/blob/text.ts";
 import { withinTime } from "../deadline.ts";
@@ -81,8 +82,14 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
   }
 };
 
-const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown =>
-  call?.invalid === undefined ? call?.input : markInvalid(call.invalid);
+const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown => {
+  if (call?.invalid !== undefined) return markInvalid(call.invalid);
+  return isNestedWithin(call?.input)
+    ? call?.input
+    : markInvalid(
+        `Expected the arguments of ${call?.tool} nested at most ${deepest} deep, got more. Call it again with plain ones.`,
+      );
+};
 
 /** The reply and the intent of each of its calls; committed together, before any effect. */
 const replyEvents = async (

@@ -23,17 +23,19 @@ export const permit = (
   input: unknown,
   inside: Files["inside"],
 ): Promise<ToolResult | undefined> =>
-  checkPermission(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, inside) }, JSON.stringify(input));
+  checkPermission(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, inside) }, () =>
+    JSON.stringify(input),
+  );
 
 /**
  * Resolves to undefined when the call may run, otherwise to the refusal that the model reads. Rejects with
- * `WaitsForAnswer` while an ask is open. `text` holds the arguments and is searched for secrets.
+ * `WaitsForAnswer` while an ask is open. `text` returns the arguments, which are searched for secrets.
  */
 export const checkPermission = async (
   turn: SessionContext,
   callID: string,
   request: PermissionRequest,
-  text: string,
+  text: () => string,
 ): Promise<ToolResult | undefined> => {
   const { tool } = request;
   const verdict = decide(turn.rules, request);
@@ -62,7 +64,7 @@ export const checkPermission = async (
     await turn.record([decided("allow", "rule")]);
     return undefined;
   }
-  if (!wasAsked && turn.store.redact(text) !== text)
+  if (!wasAsked && holdsSecret(turn, text()))
     return denied(
       `This needs permission (${rule}), and its arguments hold a secret, which is not kept while a call waits. Nothing was done. Make the call again without the secret.`,
       "rule",
@@ -90,6 +92,8 @@ export const checkPermission = async (
     answer.by,
   );
 };
+
+const holdsSecret = ({ store }: SessionContext, text: string): boolean => store.redact(text) !== text;
 
 const whose = {
   operator: "A rule of the operator",

@@ -15,7 +15,8 @@ import type { CheckRun, TaskState } from "../state/task.ts";
 /** Raised when a file of the archive changes in meaning. */
 export const archiveSchema = 1;
 
-export type FlowFile = { name: string; text: string };
+/** A file with one JSON value, or with one a line. */
+export type FlowFile = { name: string } & ({ json: unknown } | { lines: readonly unknown[] });
 
 export type FlowParts = {
   state: TaskState;
@@ -27,17 +28,13 @@ export type FlowParts = {
 };
 
 export const flowOf = ({ state, task, board, messages, events, ledger }: FlowParts): FlowFile[] => [
-  { name: "board.json", text: json(board) },
-  { name: "checks.json", text: json(checksIn(state)) },
-  { name: "events.jsonl", text: lines(events) },
-  { name: "ledger.jsonl", text: lines(ledger) },
-  { name: "messages.jsonl", text: lines(messages) },
-  { name: "task.json", text: json(task) },
+  { name: "board.json", json: board },
+  { name: "checks.json", json: checksIn(state) },
+  { name: "events.jsonl", lines: events },
+  { name: "ledger.jsonl", lines: ledger },
+  { name: "messages.jsonl", lines: messages },
+  { name: "task.json", json: task },
 ];
-
-const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
-
-const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
 
 /** Every check with how it is run, and the evidence of its last run on the base and on the work. */
 const checksIn = (state: TaskState) =>
@@ -108,11 +105,9 @@ export const missionFlowOf = (parts: {
   messages: readonly Message[];
   events: readonly Frame[];
 }): FlowFile[] => [
-  { name: "events.jsonl", text: lines(parts.events) },
-  { name: "messages.jsonl", text: lines(parts.messages) },
-  { name: "mission.json", text: json(parts.mission) },
-  { name: "plan.json", text: json(parts.status.plan) },
-  { name: "status.json", text: json(parts.status) },
+  { name: "events.jsonl", lines: parts.events },
+  { name: "messages.jsonl", lines: parts.messages },
+  { name: "mission.json", json: parts.mission },
+  { name: "plan.json", json: parts.status.plan },
+  { name: "status.json", json: parts.status },
 ];
-
-export const manifestText = (manifest: Manifest | MissionManifest): string => json(manifest);

@@ -4,6 +4,7 @@ import type {
   LanguageModelV4Prompt,
   SharedV4ProviderOptions,
 } from "@ai-sdk/provider";
+import { isNestedWithin } from "../../json.ts";
 import type { ProviderKind } from "../provider-kind.ts";
 import type { ModelReply, ModelRequest, PromptFile, PromptMessage, Traits } from "../model.ts";
 
@@ -33,6 +34,7 @@ const keptBytes = 32_768;
 export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
   const needed = kept.parts.some((part) => part.options !== undefined || part.type === "reasoning");
   if (!needed) return undefined;
+  if (!isNestedWithin(kept)) return undefined;
   const json = JSON.stringify(kept);
   return Buffer.byteLength(json) > keptBytes ? undefined : (JSON.parse(json) as ModelReply["provider"]);
 };

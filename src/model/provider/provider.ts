@@ -275,9 +275,17 @@ const outcomeOf = (
   }
 };
 
+/** Characters of a call's arguments: no model writes as much in one reply. */
+const mostInput = 8 * 1024 * 1024;
+
 const parsed = (tool: string, input: string, cut: boolean): { input: unknown; invalid?: string } => {
   if (input.trim() === "") return { input: {} };
   const expected = `Expected the arguments of ${tool} as one JSON object`;
+  if (input.length > mostInput)
+    return {
+      input: {},
+      invalid: `${expected} of at most ${mostInput} characters, got ${input.length}. Do the work in smaller calls.`,
+    };
   try {
     const value: unknown = JSON.parse(input);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return { input: value };

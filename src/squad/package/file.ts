@@ -10,6 +10,7 @@ import {
 import { isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
 import { messageOf } from "../../error.ts";
+import { isNestedWithin, isTextNestedWithin } from "../../json.ts";
 import { issuesOf } from "../../protocol/issue.ts";
 import { hiddenIn, hiddenWithin } from "./hidden.ts";
 import type { Issue, PackageFile } from "./package.ts";
@@ -48,6 +49,9 @@ const placesOf = (text: string) => {
   };
 };
 
+/** No schema of a package has as many. */
+const mostLevels = 32;
+
 /** A JSON file; comments, trailing commas and duplicate keys are refused. */
 export const readJson = <T>(file: PackageFile, schema: z.ZodType<T>): ReadResult<T> => {
   const read = textOf(file);
@@ -60,6 +64,7 @@ export const readJson = <T>(file: PackageFile, schema: z.ZodType<T>): ReadResult
   });
   const errors: ParseError[] = [];
   let tree: Node | undefined;
+  if (!isTextNestedWithin(text, mostLevels)) return no(0, `Expected JSON nested at most ${mostLevels} deep, got more`);
   try {
     tree = parseTree(text, errors, { disallowComments: true, allowTrailingComma: false });
   } catch (error) {
@@ -116,6 +121,8 @@ export const readMarkdown = <T>(file: PackageFile, schema: z.ZodType<T>): ReadRe
     if (error !== undefined)
       return no("invalid_yaml", `Expected valid YAML: ${error.message.split("\n")[0]}`, placed(error.pos[0]));
     const value: unknown = document.toJS({ maxAliasCount: 0 });
+    if (!isNestedWithin(value, mostLevels))
+      return no("invalid_yaml", `Expected YAML nested at most ${mostLevels} deep, got more`);
     const locate: Locate = (path) => {
       const [key, ...rest] = path;
       const contents = document.contents;

@@ -1,6 +1,7 @@
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
+import { hashOf } from "../../hash.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
 import { DiskFull } from "../disk/full.ts";
 import { unavailable } from "../unavailable.ts";
@@ -53,7 +54,7 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
 
   return {
     async put(bytes) {
-      const sha256 = createHash("sha256").update(bytes).digest("hex");
+      const sha256 = await hashOf(bytes);
       await inTurn(sha256, () => write(sha256, bytes));
       return { sha256, bytes: bytes.byteLength };
     },

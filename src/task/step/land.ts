@@ -1,3 +1,4 @@
+import { createPace } from "../../pace.ts";
 import { hasSnapshot } from "../../domain/state/task.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
@@ -150,7 +151,13 @@ const fail = (run: Run, failure: TurnFailure): Promise<void> => settle(run, { li
 
 /** Many paths are stored in a blob, because no event exceeds 64 KiB. */
 const keepPaths = async (run: Run, paths: LandingPlan["paths"]): Promise<EventData["landing.started"]["paths"]> => {
-  const text = JSON.stringify(paths);
+  const parts: string[] = [];
+  const pace = createPace();
+  for (const path of paths) {
+    parts.push(JSON.stringify(path));
+    await pace();
+  }
+  const text = `[${parts.join(",")}]`;
   return text.length <= 32 * 1024 ? paths : { blob: await run.store.blobs.put(Buffer.from(text), true) };
 };
 
@@ -159,5 +166,24 @@ const planOf = async (run: Run, started: EventData["landing.started"]): Promise<
   if (!("blob" in paths)) return { commit, tree, from, ref, paths };
   const bytes = await run.store.blobs.get(paths.blob.sha256);
   if (bytes === undefined) throw new Error(`The paths of the landing of ${run.stream} are gone from the data folder.`);
-  return { commit, tree, from, ref, paths: JSON.parse(bytes.toString("utf8")) as LandingPlan["paths"] };
+  return { commit, tree, from, ref, paths: await pathsIn(bytes.toString("utf8")) };
+};
+
+/** Between two of the paths of `keepPaths`; in a string of JSON the quotes would be escaped. */
+const between = '},{"path":"';
+/** Characters that are parsed at once. */
+const mostAtOnce = 1024 * 1024;
+
+const pathsIn = async (text: string): Promise<LandingPlan["paths"]> => {
+  const paths: LandingPlan["paths"] = [];
+  const pace = createPace();
+  for (let at = 0; at < text.length; ) {
+    const next = at + mostAtOnce < text.length ? text.indexOf(between, at + mostAtOnce) : -1;
+    const end = next < 0 ? text.length : next + 1;
+    const part = `${at === 0 ? "" : "["}${text.slice(at, end)}${next < 0 ? "" : "]"}`;
+    for (const path of JSON.parse(part) as LandingPlan["paths"]) paths.push(path);
+    at = next < 0 ? end : end + 1;
+    await pace();
+  }
+  return paths;
 };

@@ -53,12 +53,12 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
   const stop = new AbortController();
   let under: Promise<void> = Promise.resolve();
   /** Handles one Task after another; an error keeps the worktree of that Task. */
-  const sweep = (tasks: () => readonly string[]): Promise<void> =>
+  const sweep = (tasks: () => readonly string[] | Promise<readonly string[]>): Promise<void> =>
     (under = under.then(async () => {
-      for (const taskID of tasks())
+      for (const taskID of await tasks())
         if (!stop.signal.aborted) await tidy(taskID).catch((error: unknown) => keep(taskID, messageOf(error)));
     }));
-  const all = () => void sweep(() => workspaces.listWorktrees());
+  const all = () => void sweep(() => workspaces.listWorktrees(stop.signal));
   const timer = setInterval(all, Math.min(hour, Math.max(60_000, (retentionHours * hour) / 4)));
   timer.unref();
   setImmediate(all);

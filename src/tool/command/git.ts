@@ -2,7 +2,7 @@ import { z } from "zod";
 import { componentsOf, decodePath } from "../../workspace/file/files.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import { move, remove } from "../file/move.ts";
-import { answer, failed, truncateMiddle, ok, shown, sized } from "../result.ts";
+import { answer, failed, truncateMiddle, ok, shown, sized, withoutEnd } from "../result.ts";
 import { type Tool, type ToolContext, type ToolResult, builtinOnly } from "../tool.ts";
 
 const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
@@ -104,16 +104,17 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
       ],
       { signal, env: { GIT_LITERAL_PATHSPECS: "0" } },
     );
-    const text = stdout.toString("utf8").trimEnd();
+    const text = withoutEnd(stdout);
     const note = hidden.length === 0 ? "" : `Not shown, for they may not be read: ${hidden.map(shown).join(", ")}.`;
-    return text === "" ? ok(note === "" ? none : note) : sized(note === "" ? text : `${text}\n${note}`, context);
+    if (text.length === 0) return ok(note === "" ? none : note);
+    return sized(note === "" ? text : Buffer.concat([text, Buffer.from(`\n${note}`)]), context);
   };
   // In a worktree of its own a Task is on no branch.
   const branch = workspace.prepared.kind === "directory" ? ["--branch"] : [];
   const say = async (args: string[], none: string) => {
     const { stdout } = await repository.run([...args, "--", ...paths], { signal });
-    const text = stdout.toString("utf8").trimEnd();
-    return text === "" ? ok(none) : sized(text, context);
+    const text = withoutEnd(stdout);
+    return text.length === 0 ? ok(none) : sized(text, context);
   };
   switch (call.action) {
     case "status":

@@ -35,7 +35,7 @@ const commandOf = async (
   seconds: number,
 ) => {
   // Refuses a folder that does not exist, is no folder, or lies outside.
-  await workspace.files.list(cwd, { limit: 1 });
+  await workspace.files.expectFolder(cwd);
   return {
     run: command,
     cwd: cwd.startsWith("/") ? cwd : join(workspace.root, cwd),

@@ -1,4 +1,5 @@
 import { diffArrays } from "diff";
+import { startsOf } from "./occurrence.ts";
 
 /**
  * Finds a text that a model wrote from memory in a file, and adapts its replacement. Three readings, of which the
@@ -6,70 +7,77 @@ import { diffArrays } from "diff";
  * indentation differs in the same way throughout. Lines that are equal in both texts keep the file's own bytes.
  */
 
-export type Place = { from: number; to: number; fresh: string; line: number };
 export type Reading = "exact" | "line ends" | "indentation";
-export type PassageMatch = { reading: Reading; places: Place[] };
+
+export type PassageMatch = {
+  reading: Reading;
+  /** Rising offsets. */
+  starts: readonly number[];
+  /** The offset behind the place of this number, and what to put there. */
+  endOf: (index: number) => number;
+  freshFor: (index: number) => string;
+};
+
+export type FindOptions = {
+  /** Only at the start of a line. */
+  whole?: boolean;
+  /** Places that do not overlap, in order to replace all; otherwise every place, so that the caller sees whether there is only one. */
+  apart?: boolean;
+  /** How much may be compared; where it is not enough, `TooMuch` is thrown. Without it the search takes the time it takes. */
+  effort?: Effort;
+};
+
+/** Bounds the comparison of two lists: their differences, and milliseconds. */
+export type Effort = { maxEditLength: number; timeout: number };
+
+/** More than the given effort is needed. */
+export class TooMuch extends Error {}
 
 /** Line comparisons after which the search for other indentation is given up. */
 const maxCompared = 2_000_000;
 /** Characters; a longer text is matched exactly only. */
 const maxTolerant = 4_000_000;
 
-/**
- * `whole`: only at the start of a line. `apart`: places that do not overlap, in order to replace all; otherwise every
- * place, so that the caller can tell whether there is only one. Empty `places`: not found.
- */
-export const find = (text: string, old: string, fresh: string, { whole = false, apart = false } = {}): PassageMatch => {
+/** Empty `starts`: not found. */
+export const find = (text: string, old: string, fresh: string, options: FindOptions = {}): PassageMatch => {
+  const { whole = false, apart = false, effort } = options;
   // A CRLF is one line end: no match begins inside it.
   const begins = (at: number) =>
     whole ? at === 0 || text[at - 1] === "\n" : text[at] !== "\n" || text[at - 1] !== "\r";
-  const ends = endsOf(text);
   let exact = startsOf(text, old, apart).filter(begins);
   if (exact.length === 0 && old.includes("\n") && text.includes("\r\n")) {
     old = old.replaceAll(/\r?\n/g, "\r\n");
     exact = startsOf(text, old, apart).filter(begins);
   }
+  const { length } = old;
   // No line ends to adapt: the common case, and the one with very many matches.
-  const plain = !text.includes("\r") || !fresh.includes("\n");
-  if (exact.length > 0)
-    return {
-      reading: "exact",
-      places: exact.map((from) => {
-        const to = from + old.length;
-        return { from, to, fresh: plain ? fresh : merged(text, from, to, old, fresh), line: ends.lineAt(from) };
-      }),
-    };
-  if (text.length > maxTolerant || old.trim() === "") return { reading: "exact", places: [] };
+  const plain = !fresh.includes("\n") || !text.includes("\r");
+  if (exact.length > 0) {
+    const merge = plain ? () => fresh : mergerOf(text, old, fresh, effort);
+    const endOf = (index: number) => (exact[index] ?? 0) + length;
+    return { reading: "exact", starts: exact, endOf, freshFor: (index) => merge(exact[index] ?? 0, endOf(index)) };
+  }
+  if (text.length > maxTolerant || old.trim() === "")
+    return { reading: "exact", starts: [], endOf: () => 0, freshFor: () => "" };
   const lines = text.split("\n");
   const bare = lines.map(trimEnd);
-  const loose = withoutLineEnds(text, lines, bare, old, fresh, begins, apart);
-  if (loose.length > 0)
-    return { reading: "line ends", places: loose.map((place) => ({ ...place, line: ends.lineAt(place.from) })) };
-  return { reading: "indentation", places: reindented(text, lines, bare, old, fresh) };
-};
-
-export const startsOf = (text: string, part: string, apart = true): number[] => {
-  const starts: number[] = [];
-  const step = apart ? part.length : 1;
-  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + step)) starts.push(at);
-  return starts;
-};
-
-/** Converts rising offsets to line numbers, in one pass over the text. */
-const endsOf = (text: string) => {
-  let at = 0;
-  let line = 1;
-  return {
-    lineAt(offset: number): number {
-      if (offset < at) [at, line] = [0, 1];
-      for (let next = text.indexOf("\n", at); next >= 0 && next < offset; next = text.indexOf("\n", at)) {
-        at = next + 1;
-        line += 1;
-      }
-      return line;
+  const loose = withoutLineEnds(lines, bare, old, begins, apart);
+  const merge = mergerOf(text, old, fresh, effort);
+  const found = (reading: Reading, places: readonly Place[]): PassageMatch => ({
+    reading,
+    starts: places.map(({ from }) => from),
+    endOf: (index) => places[index]?.to ?? 0,
+    freshFor: (index) => {
+      const { from = 0, to = 0, shift } = places[index] ?? {};
+      return merge(from, to, shift);
     },
-  };
+  });
+  return loose.length > 0
+    ? found("line ends", loose)
+    : found("indentation", reindented(text, lines, bare, old, merge.added));
 };
+
+type Place = { from: number; to: number; shift?: Shift };
 
 /** A regular expression would take quadratic time on long white space. */
 const trimEnd = (line: string): string => {
@@ -85,19 +93,17 @@ const indentOf = (line: string): string => {
 };
 
 const withoutLineEnds = (
-  text: string,
   lines: readonly string[],
   bare: readonly string[],
   old: string,
-  fresh: string,
   begins: (at: number) => boolean,
   apart: boolean,
-): Omit<Place, "line">[] => {
+): Place[] => {
   const view = bare.join("\n");
   const wanted = old.split("\n").map(trimEnd).join("\n");
   // White space at the very end of `old` can only match that of a line's end.
   const atEnd = trimEnd(old) !== old;
-  const places: Omit<Place, "line">[] = [];
+  const places: Place[] = [];
   const start = originOf(lines, bare);
   const stop = originOf(lines, bare);
   for (const at of startsOf(view, wanted, apart)) {
@@ -105,7 +111,7 @@ const withoutLineEnds = (
     if (atEnd && end < view.length && view[end] !== "\n") continue;
     const from = start(at);
     const to = stop(end);
-    if (begins(from)) places.push({ from, to, fresh: merged(text, from, to, old, fresh) });
+    if (begins(from)) places.push({ from, to });
   }
   return places;
 };
@@ -130,7 +136,7 @@ const reindented = (
   lines: readonly string[],
   bare: readonly string[],
   old: string,
-  fresh: string,
+  added: readonly string[],
 ): Place[] => {
   const closed = old.endsWith("\n");
   const wanted = (closed ? old.slice(0, -1) : old).split("\n").map(trimEnd);
@@ -149,15 +155,14 @@ const reindented = (
     compared += same;
     if (same < core.length) continue;
     const shift = shiftOf(wanted, bare.slice(first, first + wanted.length));
-    if (shift === undefined) continue;
+    if (shift === undefined || added.some((line) => shift(line) === undefined)) continue;
+    compared += added.length;
     const last = first + wanted.length - 1;
     let to = from;
     for (let at = first; at < last; at += 1) to += (lines[at]?.length ?? 0) + 1;
     to += closed ? (lines[last]?.length ?? 0) + 1 : (bare[last]?.length ?? 0);
     if (to > text.length) continue;
-    const put = merged(text, from, to, old, fresh, shift);
-    if (put === undefined) continue;
-    places.push({ from, to, fresh: put, line: first + 1 });
+    places.push({ from, to, shift });
   }
   return places;
 };
@@ -212,15 +217,49 @@ const piecesOf = (text: string): Piece[] => {
   );
 };
 
-/** The new text with the file's line ends, and with the file's own lines where old and new are equal. */
-function merged(text: string, from: number, to: number, old: string, fresh: string): string;
-function merged(text: string, from: number, to: number, old: string, fresh: string, shift: Shift): string | undefined;
-function merged(text: string, from: number, to: number, old: string, fresh: string, shift?: Shift): string | undefined {
-  const there = piecesOf(text.slice(from, to));
-  const local = there.find(({ end }) => end !== "")?.end ?? endNear(text, from, to);
+type Merge = ((from: number, to: number, shift?: Shift) => string) & {
+  /** The lines that `fresh` has in addition. */
+  added: readonly string[];
+};
+
+/** Makes the new text for a place: with the file's line ends, and its own lines where old and new are equal. */
+const mergerOf = (text: string, old: string, fresh: string, effort: Effort | undefined): Merge => {
   const olds = piecesOf(old);
   const news = piecesOf(fresh);
-  const result: Piece[] = [];
+  const runs = runsOf(olds, news, effort);
+  const near = lineEndNear(text);
+  const merge = (from: number, to: number, shift: Shift = (line) => line): string => {
+    const there = piecesOf(text.slice(from, to));
+    const local = there.find(({ end }) => end !== "")?.end ?? near(to);
+    const result: Piece[] = [];
+    let at = 0;
+    let next = 0;
+    for (const { added, removed, count } of runs)
+      if (removed) at += count;
+      else if (added) {
+        for (const piece of news.slice(next, next + count))
+          result.push({ text: shift(piece.text) ?? piece.text, end: piece.end === "\r\n" ? "\r\n" : "" });
+        next += count;
+      } else {
+        for (const piece of there.slice(at, at + count)) result.push(piece);
+        at += count;
+        next += count;
+      }
+    const last = result.length - 1;
+    return result.map((piece, index) => (index === last ? piece.text : piece.text + (piece.end || local))).join("");
+  };
+  let next = 0;
+  const added = runs.flatMap((run) => {
+    if (run.removed) return [];
+    next += run.count;
+    return run.added ? news.slice(next - run.count, next).map((piece) => piece.text) : [];
+  });
+  return Object.assign(merge, { added });
+};
+
+type Run = { added: boolean; removed: boolean; count: number };
+
+const runsOf = (olds: readonly Piece[], news: readonly Piece[], effort: Effort | undefined): Run[] => {
   // Equal beginnings and ends first, so that of two equal lines the one at the same position is kept.
   const same = (back: number) => olds.at(back)?.text === news.at(back)?.text;
   const fewer = Math.min(olds.length, news.length);
@@ -228,37 +267,29 @@ function merged(text: string, from: number, to: number, old: string, fresh: stri
   while (head < fewer && same(head)) head += 1;
   let tail = 0;
   while (tail < fewer - head && same(-1 - tail)) tail += 1;
-  const texts = (pieces: Piece[]) => pieces.slice(head, pieces.length - tail).map((piece) => piece.text);
-  const changes = diffArrays(texts(olds), texts(news), { maxEditLength: 4000 }) ?? [
-    { added: false, removed: true, count: olds.length - head - tail },
-    { added: true, removed: false, count: news.length - head - tail },
+  const texts = (pieces: readonly Piece[]) => pieces.slice(head, pieces.length - tail).map((piece) => piece.text);
+  const changes = diffArrays(texts(olds), texts(news), effort ?? fullEffort);
+  if (changes === undefined && effort !== undefined) throw new TooMuch();
+  const kept = (count: number): Run => ({ added: false, removed: false, count });
+  return [
+    kept(head),
+    ...(changes ?? [
+      { added: false, removed: true, count: olds.length - head - tail },
+      { added: true, removed: false, count: news.length - head - tail },
+    ]),
+    kept(tail),
   ];
-  let at = 0;
-  let next = 0;
-  const keep = (count: number) => {
-    for (const piece of there.slice(at, at + count)) result.push(piece);
-    at += count;
-    next += count;
-  };
-  keep(head);
-  for (const { added, removed, count } of changes)
-    if (removed) at += count;
-    else if (!added) keep(count);
-    else {
-      for (const piece of news.slice(next, next + count)) {
-        const put = shift === undefined ? piece.text : shift(piece.text);
-        if (put === undefined) return undefined;
-        result.push({ text: put, end: piece.end === "\r\n" ? "\r\n" : "" });
-      }
-      next += count;
-    }
-  keep(tail);
-  const last = result.length - 1;
-  return result.map((piece, index) => (index === last ? piece.text : piece.text + (piece.end || local))).join("");
-}
+};
 
-const endNear = (text: string, from: number, to: number): string => {
-  const after = text.indexOf("\n", to);
-  const newline = after >= 0 ? after : text.lastIndexOf("\n", from);
-  return newline > 0 && text[newline - 1] === "\r" ? "\r\n" : "\n";
+const fullEffort: Effort = { maxEditLength: 4000, timeout: 3000 };
+
+/** The line end at an offset or after it, else the last one before; offsets rise from call to call. */
+const lineEndNear = (text: string): ((offset: number) => string) => {
+  const last = text.lastIndexOf("\n");
+  let newline = -1;
+  return (offset) => {
+    if (newline < offset && offset <= last) newline = text.indexOf("\n", offset);
+    const at = offset <= last ? newline : last;
+    return at > 0 && text[at - 1] === "\r" ? "\r\n" : "\n";
+  };
 };

@@ -1,4 +1,5 @@
-import { find } from "./match.ts";
+import { type Effort, find } from "./match.ts";
+import { lineCounter, startsOf } from "./occurrence.ts";
 import { nearest, numbered, textOf } from "../file/text.ts";
 import type { Fitted, Tree } from "../file/change.ts";
 import { shown } from "../result.ts";
@@ -16,9 +17,9 @@ export type FilePart =
   | { kind: "update"; path: string; to: string; hunks: Hunk[] };
 export type Parsed = FilePart[] | { refused: string };
 
-export const isEnvelope = (text: string): boolean => /^\s*\*\*\* Begin Patch\s*$/m.test(text);
+export const isEnvelope = (text: string): boolean => /^[ \t]*\*\*\* Begin Patch[ \t\r]*$/m.test(text);
 
-const fileLine = /^\*\*\* (Add|Update|Delete) File: (.+?)\s*$/;
+const fileLine = /^\*\*\* (Add|Update|Delete) File: (\S.*)$/;
 
 export const parseEnvelope = (text: string): Parsed => {
   const parts: FilePart[] = [];
@@ -38,7 +39,8 @@ export const parseEnvelope = (text: string): Parsed => {
       ended = true;
       break;
     }
-    const [, verb, path = ""] = fileLine.exec(line) ?? [];
+    const [, verb, named = ""] = fileLine.exec(line) ?? [];
+    const path = named.trimEnd();
     if (verb !== undefined) {
       part =
         verb === "Add"
@@ -49,7 +51,7 @@ export const parseEnvelope = (text: string): Parsed => {
       parts.push(part);
       continue;
     }
-    const move = /^\*\*\* Move to: (.+?)\s*$/.exec(line)?.[1];
+    const move = /^\*\*\* Move to: (\S.*)$/.exec(line)?.[1]?.trimEnd();
     if (move !== undefined) {
       if (part?.kind !== "update" || part.hunks.length > 0)
         return refuse("`*** Move to:` right after `*** Update File:`");
@@ -104,6 +106,7 @@ export const parseLoosely = (text: string, strip: 0 | 1): Parsed => {
     return path === "/dev/null" ? undefined : path.replace(strip === 1 ? /^[a-z]\// : /^$/, "");
   };
   let hunks: Hunk[] | undefined;
+  const lastText = lines.findLastIndex((line) => line.trim() !== "");
   for (let at = 0; at < lines.length; at += 1) {
     const line = lines[at] ?? "";
     const next = lines[at + 1] ?? "";
@@ -119,8 +122,7 @@ export const parseLoosely = (text: string, strip: 0 | 1): Parsed => {
     }
     if (/^(diff --git |index |new file |deleted file |old mode |new mode )/.test(line)) hunks = undefined;
     if (hunks === undefined) continue;
-    const trailing = line === "" && lines.slice(at).every((rest) => rest.trim() === "");
-    if (trailing) break;
+    if (line === "" && at > lastText) break;
     if (!hunkLine(hunks, line)) hunks = undefined;
     const part = parts.at(-1);
     if (part?.kind === "add" && line.startsWith("+")) part.text += `${line.slice(1)}\n`;
@@ -132,7 +134,7 @@ export const parseLoosely = (text: string, strip: 0 | 1): Parsed => {
  * Applies all parts in memory, one after the other. The first that does not fit is reported, with the file's lines
  * there.
  */
-export const fitParts = (before: Tree, parts: readonly FilePart[]): Fitted & { notes?: string[] } => {
+export const fitParts = (before: Tree, parts: readonly FilePart[], effort?: Effort): Fitted & { notes?: string[] } => {
   const tree: Tree = new Map(before);
   const notes: string[] = [];
   for (const part of parts) {
@@ -152,7 +154,7 @@ export const fitParts = (before: Tree, parts: readonly FilePart[]): Fitted & { n
     if (text === undefined) return { ok: false, why: `Expected text in ${name}, got a binary file.` };
     if (part.to !== part.path && (tree.get(part.to) ?? null) !== null)
       return { ok: false, why: `Expected nothing at ${shown(part.to)} yet, got a file there.` };
-    const fitted = fitHunks(name, text, part.hunks);
+    const fitted = fitHunks(name, text, part.hunks, effort);
     if ("why" in fitted) return { ok: false, why: fitted.why };
     notes.push(...fitted.notes);
     tree.set(part.path, null);
@@ -165,6 +167,7 @@ const fitHunks = (
   name: string,
   text: string,
   hunks: readonly Hunk[],
+  effort: Effort | undefined,
 ): { text: string; notes: string[] } | { why: string } => {
   // Adds a line end to the last line, since hunks consist of whole lines.
   const open = text !== "" && !text.endsWith("\n");
@@ -173,9 +176,11 @@ const fitHunks = (
   const notes: string[] = [];
   const parts: string[] = [];
   let at = bom;
+  const lineAt = lineCounter(whole);
+  const headers = headersOf(whole);
   for (const [index, hunk] of hunks.entries()) {
     const which = `${name}, hunk ${index + 1} of ${hunks.length}`;
-    const place = placeOf(whole, at, hunk);
+    const place = placeOf({ text: whole, start: at, above: lineAt(at) - 1, headers, effort }, hunk);
     if ("why" in place) return { why: `Rejected: ${which}: ${place.why}` };
     parts.push(whole.slice(index === 0 ? 0 : at, place.from), place.fresh);
     at = place.to;
@@ -189,64 +194,113 @@ type Spot = { from: number; to: number; fresh: string; note?: string } | { why: 
 
 const joined = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join("");
 
-const placeOf = (text: string, start: number, hunk: Hunk): Spot => {
+type Rest = {
+  text: string;
+  /** The offset from which on the hunk may stand, and the number of lines above it. */
+  start: number;
+  above: number;
+  headers: Headers;
+  effort: Effort | undefined;
+};
+
+const placeOf = ({ text, start, above, headers, effort }: Rest, hunk: Hunk): Spot => {
   const rest = text.slice(start);
-  const offset = text.slice(0, start).split("\n").length - 1;
   const old = joined(hunk.old);
   const fresh = joined(hunk.fresh);
-  const header = hunk.header === "" ? undefined : headerIn(rest, hunk.header);
+  const header = hunk.header === "" ? undefined : headers(hunk.header, start);
   if (hunk.old.length === 0) {
-    const spot = hunk.atEnd || rest === "" ? rest.length : header?.after;
+    const spot = hunk.atEnd || rest === "" ? text.length : header;
     if (spot === undefined)
       return { why: "it only adds lines and does not say where: give lines around them, or `*** End of File`." };
     const put = text.includes("\r\n") ? fresh.replaceAll(/\r?\n/g, "\r\n") : fresh;
-    return { from: start + spot, to: start + spot, fresh: put };
+    return { from: spot, to: spot, fresh: put };
   }
-  const found = find(rest, old, fresh, { whole: true });
-  const places = found.places.filter(({ to }) => !hunk.atEnd || to === rest.length);
+  const found = find(rest, old, fresh, { whole: true, ...(effort === undefined ? {} : { effort }) });
+  const places = found.starts.flatMap((_, index) => (!hunk.atEnd || found.endOf(index) === rest.length ? [index] : []));
+  const startOf = (index: number) => found.starts[index] ?? 0;
   const note =
     found.reading === "exact"
       ? {}
       : { note: found.reading === "line ends" ? "white space at line ends differed." : "it was indented otherwise." };
-  const chosen =
-    places.length <= 1
-      ? places[0]
-      : (places.find(({ line }) => line + offset === hunk.line) ??
-        (header === undefined ? undefined : places.find(({ from }) => from >= header.after)));
-  if (chosen !== undefined) return { from: start + chosen.from, to: start + chosen.to, fresh: chosen.fresh, ...note };
+  const chosen = places.length <= 1 ? places[0] : chooseFrom();
+  if (chosen !== undefined)
+    return {
+      from: start + startOf(chosen),
+      to: start + found.endOf(chosen),
+      fresh: found.freshFor(chosen),
+      ...note,
+    };
   if (places.length > 1) {
-    const lines = places.slice(0, 20).map(({ line }) => line + offset);
+    const lines = places.slice(0, 20).map(startOf).map(lineCounter(rest));
     const say =
       header === undefined && hunk.header !== "" ? ` ${JSON.stringify(hunk.header)} is not one line of the file.` : "";
     return {
-      why: `its lines stand at lines ${lines.join(", ")}; give more of them, or a line above them after \`@@\`.${say}`,
+      why: `its lines stand at lines ${lines.map((line) => line + above).join(", ")}; give more of them, or a line above them after \`@@\`.${say}`,
     };
   }
-  const above = find(text.slice(0, start), old, fresh, { whole: true }).places[0];
-  if (above !== undefined)
-    return { why: `its lines stand at line ${above.line}, above the hunk before it; hunks go from top to bottom.` };
+  const before = text.slice(0, start);
+  const [earlier] = find(before, old, fresh, { whole: true }).starts;
+  if (earlier !== undefined)
+    return {
+      why: `its lines stand at line ${lineCounter(before)(earlier)}, above the hunk before it; hunks go from top to bottom.`,
+    };
+  return { why: nearestTo(hunk, rest, old, above) };
+
+  function chooseFrom(): number | undefined {
+    const lineAt = lineCounter(rest);
+    const numbered = hunk.line === undefined ? undefined : hunk.line - above;
+    const byNumber = places.find((index) => lineAt(startOf(index)) === numbered);
+    return byNumber ?? (header === undefined ? undefined : places.find((index) => start + startOf(index) >= header));
+  }
+};
+
+const nearestTo = (hunk: Hunk, rest: string, old: string, above: number): string => {
   const near = nearest(rest, old);
   const wanted = hunk.old
     .slice(0, 40)
     .map((line) => `  ${line}`)
     .join("\n");
-  return {
-    why: `expected the lines\n${wanted}\n${
-      near === undefined
-        ? "and nothing in the file is like them: read the file."
-        : `and the nearest are\n${numbered(near.lines.slice(0, 40), near.first + offset)}${near.spacing ? "\nThey differ in white space only." : ""}`
-    }`,
+  return `expected the lines\n${wanted}\n${
+    near === undefined
+      ? "and nothing in the file is like them: read the file."
+      : `and the nearest are\n${numbered(near.lines.slice(0, 40), near.first + above)}${near.spacing ? "\nThey differ in white space only." : ""}`
+  }`;
+};
+
+/** The offset behind the only line from an offset on that equals the header, or behind the only one that contains it. */
+type Headers = (header: string, from: number) => number | undefined;
+
+const headersOf = (text: string): Headers => {
+  const known = new Map<string, { whole: number[]; part: number[] }>();
+  const linesWith = (header: string) => {
+    const lines = { whole: [] as number[], part: [] as number[] };
+    let after = 0;
+    for (const at of startsOf(text, header)) {
+      if (at < after) continue;
+      const end = text.indexOf("\n", at);
+      after = end < 0 ? text.length : end + 1;
+      const line = text.slice(text.lastIndexOf("\n", at) + 1, after);
+      (line.trim() === header ? lines.whole : lines.part).push(after);
+    }
+    return lines;
+  };
+  return (header, from) => {
+    const { whole, part } = known.get(header) ?? linesWith(header);
+    known.set(header, { whole, part });
+    const [one, ...others] = inRest(whole, from);
+    if (one !== undefined) return others.length === 0 ? one : undefined;
+    const [only, ...more] = inRest(part, from);
+    return more.length === 0 ? only : undefined;
   };
 };
 
-/** The end of the only line that equals the header, or of the only one that contains it. */
-const headerIn = (text: string, header: string): { after: number } | undefined => {
-  const hits: { whole: boolean; after: number }[] = [];
-  let after = 0;
-  for (const line of text.split("\n")) {
-    after += line.length + 1;
-    if (line.includes(header)) hits.push({ whole: line.trim() === header, after: Math.min(after, text.length) });
+/** The first two of rising offsets that lie behind another one: a line that ends there belongs to what is above. */
+const inRest = (ends: readonly number[], from: number): number[] => {
+  let [low, high] = [0, ends.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ends[middle] ?? 0) > from) high = middle;
+    else low = middle + 1;
   }
-  const whole = hits.filter((hit) => hit.whole);
-  return whole.length === 1 ? whole[0] : whole.length === 0 && hits.length === 1 ? hits[0] : undefined;
+  return ends.slice(low, low + 2);
 };

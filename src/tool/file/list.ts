@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Entry, FileRefused } from "../../workspace/file/files.ts";
+import type { Entry } from "../../workspace/file/files.ts";
 import { answer, failed, ok, shown } from "../result.ts";
 import type { Tool } from "../tool.ts";
 
@@ -20,28 +20,18 @@ export const list: Tool<z.infer<typeof input>> = {
   effect: "none",
   run: ({ path = "", depth = 1, offset = 1 }, { workspace, signal }) =>
     answer(signal, async () => {
-      let found: Awaited<ReturnType<typeof workspace.files.list>>;
-      try {
-        found = await workspace.files.list(path, { depth, limit: offset - 1 + page });
-      } catch (error) {
-        // The path is a file: describe it.
-        if (!(error instanceof FileRefused) || error.kind !== "not-a-file") throw error;
-        const name = path.replace(/(?<!\/)\/+$/, "");
-        const parent = await workspace.files.list(name.split("/").slice(0, -1).join("/"), { limit: 100_000 });
-        const entry = parent.entries.find((candidate) => candidate.path === name.replace(/^(\.\/)+/, ""));
-        if (entry === undefined) throw error;
-        found = { entries: [entry], truncated: false };
-      }
-      const { entries, truncated } = found;
-      if (entries.length === 0) return ok(`${path === "" ? "The project's root" : shown(path)} is empty.`);
-      if (offset > entries.length)
-        return failed(`Expected offset of at most ${entries.length}, the number of entries, got ${offset}.`);
-      const lines = entries.slice(offset - 1).map(lineOf);
-      const last = offset - 1 + lines.length;
+      const { files } = workspace;
+      const there = await files.stat(path);
+      if (there?.kind === "file" || there?.kind === "other") return ok(lineOf(there));
+      const { entries, total, truncated } = await files.list(path, { depth, offset: offset - 1, limit: page });
+      if (total === 0) return ok(`${path === "" ? "The project's root" : shown(path)} is empty.`);
+      if (entries.length === 0)
+        return failed(`Expected offset of at most ${total}, the number of entries, got ${offset}.`);
+      const last = offset - 1 + entries.length;
       const rest = truncated
         ? [`… entries ${offset} to ${last}; more: offset ${last + 1}, or list a folder below …`]
         : [];
-      return ok([...lines, ...rest].join("\n"));
+      return ok([...entries.map(lineOf), ...rest].join("\n"));
     }),
 };
 

@@ -10,15 +10,8 @@ const maxEntries = 10_000;
 
 /** What is at a path, without following a link. Rejects when the path may not be touched. */
 const standing = async (files: Files, path: string): Promise<"file" | "folder" | "nothing"> => {
-  const parts = componentsOf(path);
-  for (let depth = 0; depth < parts.length; depth += 1) {
-    const { entries } = await files.list(parts.slice(0, depth).join("/"), { limit: 1_000_000 });
-    const entry = entries.find((candidate) => candidate.path === parts.slice(0, depth + 1).join("/"));
-    if (entry === undefined) return "nothing";
-    if (depth === parts.length - 1) return entry.kind === "directory" ? "folder" : "file";
-    if (entry.kind === "file") return "nothing";
-  }
-  return "folder";
+  const entry = await files.stat(path);
+  return entry === undefined ? "nothing" : entry.kind === "directory" ? "folder" : "file";
 };
 
 /** Every file at or below a path; refused where there is a link, a device, or too many entries. */

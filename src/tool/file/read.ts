@@ -1,9 +1,10 @@
 import { z } from "zod";
 import type { Files } from "../../workspace/file/files.ts";
 import { FileRefused } from "../../workspace/file/files.ts";
-import { kindOf } from "./binary-kind.ts";
-import { likeness, linesOf, numbered, textOf } from "./text.ts";
-import { answer, failed, maxOutput, ok, outputPath, shown } from "../result.ts";
+import { inThread } from "../../thread.ts";
+import { type Page, pageOf, paging } from "./page.ts";
+import { likenessTo } from "./text.ts";
+import { answer, failed, ok, outputPath, shown } from "../result.ts";
 import type { Tool, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({
@@ -15,7 +16,8 @@ const input = z.strictObject({
 
 /** Bytes. Larger files are for `search` and `shell`. */
 const maxBytes = 16 * 1024 * 1024;
-const maxLine = 2000;
+/** Bytes of a file that is read through at once. */
+const mostAtOnce = 1024 * 1024;
 
 export const read: Tool<z.infer<typeof input>> = {
   name: "read",
@@ -29,7 +31,7 @@ export const read: Tool<z.infer<typeof input>> = {
       const { path } = page;
       if (path.startsWith(outputPath)) {
         const kept = await context.kept(path.slice(outputPath.length));
-        return kept === undefined ? failed(noOutput(path)) : paged(kept, page);
+        return kept === undefined ? failed(noOutput(path)) : shownPage(kept, { ...page, output: true }, context.signal);
       }
       const { files } = context.workspace;
       let bytes: Buffer;
@@ -42,8 +44,7 @@ export const read: Tool<z.infer<typeof input>> = {
         return failed(`${error.message}. ${await hint(files, path, error.kind)}`.trim());
       }
       if (bytes.length === 0) return ok(`${shown(path)} is empty.`);
-      const text = textOf(bytes);
-      return text === undefined ? ok(`${shown(path)} is ${kindOf(bytes)}.`) : paged(text, page);
+      return shownPage(bytes, page, context.signal);
     }),
 };
 
@@ -51,42 +52,37 @@ export const read: Tool<z.infer<typeof input>> = {
 export const noOutput = (path: string): string =>
   `Expected ${outputPath} and the id that a cut result of this Task named, got ${shown(path.slice(0, 100))}.`;
 
-const paged = (text: string, { path, offset = 1, limit = 2000, column = 1 }: z.infer<typeof input>): ToolResult => {
-  const all = linesOf(text);
-  if (offset > all.length)
-    return failed(`Expected offset of at most ${all.length}, the number of lines in ${shown(path)}, got ${offset}.`);
-  const lines: string[] = [];
-  let size = 0;
-  for (const line of all.slice(offset - 1, offset - 1 + limit)) {
-    const from = column - 1;
-    const left = line.length - from - maxLine;
-    const cut =
-      left > 0
-        ? `${line.slice(from, from + maxLine)}… ${left} more characters, from column ${column + maxLine}`
-        : line.slice(from);
-    size += cut.length + 8;
-    if (size > maxOutput && lines.length > 0) break;
-    lines.push(cut);
-  }
-  const last = offset + lines.length - 1;
-  const rest = last < all.length ? `\n… lines ${offset} to ${last} of ${all.length}; more: offset ${last + 1} …` : "";
-  return ok(numbered(lines, offset) + rest);
+const shownPage = async (bytes: Buffer, page: Omit<Page, "bytes">, signal: AbortSignal): Promise<ToolResult> => {
+  const request = { ...page, bytes };
+  const found =
+    bytes.length <= mostAtOnce ? pageOf(request) : await inThread(paging, request, { signal, give: [bytes] });
+  return found.ok ? ok(found.text) : failed(found.text);
 };
 
 /** Suggests what a model may have meant by a name that does not exist. */
 const hint = async (files: Files, path: string, kind: "missing" | "not-a-file"): Promise<string> => {
   if (kind === "not-a-file") return "Use `list` for a folder.";
+  // No name of a file is longer than a path may be.
+  if (path.length > mostCompared) return "";
   const wanted = path.split("/").at(-1) ?? path;
+  const [toName, toPath] = [likenessTo(wanted.toLowerCase()), likenessTo(path)];
   const { entries } = await files.list("", { depth: 8, limit: 5000 });
   const near = entries
     .filter(({ kind: entry, path: found }) => entry === "file" && !found.includes("node_modules/"))
     .map(({ path: found }) => {
       const name = found.split("/").at(-1) ?? found;
-      const like = likeness(name.toLowerCase(), wanted.toLowerCase());
-      return { found, score: name === wanted ? 2 : Math.max(like, likeness(found, path) - 0.1) };
+      // Of very different length, they cannot be like enough.
+      const like = isNear(found, path) ? toPath(found) - 0.1 : 0;
+      return { found, score: name === wanted ? 2 : Math.max(toName(name.toLowerCase()), like) };
     })
     .filter(({ score }) => score >= 0.6)
     .sort((left, right) => right.score - left.score)
     .slice(0, 5);
   return near.length === 0 ? "" : `Near names: ${near.map(({ found }) => shown(found)).join(", ")}.`;
 };
+
+/** Characters. */
+const mostCompared = 500;
+
+const isNear = (one: string, other: string): boolean =>
+  one.length <= 3 * other.length && other.length <= 3 * one.length;

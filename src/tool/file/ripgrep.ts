@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { rgPath } from "@vscode/ripgrep";
-import { decodePath } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 
 /** Runs ripgrep once, bounded in time and output. */
@@ -63,7 +62,7 @@ export const searchFiles = async (
 };
 
 /** Searches a text, which needs no file. */
-export const searchText = (text: string, args: readonly string[], signal: AbortSignal): Promise<RipgrepMatches> =>
+export const searchText = (text: Uint8Array, args: readonly string[], signal: AbortSignal): Promise<RipgrepMatches> =>
   new Promise((resolve, reject) => {
     const child = spawn(rgPath, [...args, "-"], {
       cwd: "/",
@@ -101,28 +100,3 @@ export const searchText = (text: string, args: readonly string[], signal: AbortS
     child.stdin.on("error", () => undefined);
     child.stdin.end(text);
   });
-
-export type Line = { number: string; match: boolean; text: string };
-/** `count` is set in mode count, `lines` in mode lines. */
-export type Group = { path: string; count: string; lines: Line[] };
-
-/** Parses records `path NUL rest newline`, or without a rest `path NUL`. A truncated last record is dropped. */
-export const groupsOf = (output: Buffer, mode: "lines" | "files" | "count"): Group[] => {
-  const groups: Group[] = [];
-  for (let at = 0; at < output.length; ) {
-    const nul = output.indexOf(0, at);
-    if (nul < 0) break;
-    const path = decodePath(output.subarray(at, nul)).replace(/^\.\//, "");
-    const end = mode === "files" ? nul : output.indexOf(10, nul);
-    if (end < 0) break;
-    const rest = output
-      .subarray(nul + 1, end)
-      .toString("utf8")
-      .replace(/\r$/, "");
-    at = end + 1;
-    if (groups.at(-1)?.path !== path) groups.push({ path, count: mode === "count" ? rest : "", lines: [] });
-    const [, number = "", sign, text = ""] = mode === "lines" ? (/^(\d+)([:-])([\s\S]*)$/.exec(rest) ?? []) : [];
-    if (number !== "") groups.at(-1)?.lines.push({ number, match: sign === ":", text });
-  }
-  return groups;
-};

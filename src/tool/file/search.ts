@@ -1,8 +1,10 @@
 import { z } from "zod";
 import { FileRefused, type Files } from "../../workspace/file/files.ts";
 import { noOutput } from "./read.ts";
-import { type Group, groupsOf, searchFiles, searchText } from "./ripgrep.ts";
-import { answer, failed, maxOutput, ok, outputPath, shown } from "../result.ts";
+import { inThread, type Job } from "../../thread.ts";
+import { type Matches, naming, rendering, type ShownMatches } from "./matches.ts";
+import { searchFiles, searchText } from "./ripgrep.ts";
+import { answer, failed, ok, outputPath } from "../result.ts";
 import { type Tool, type ToolResult, builtinOnly } from "../tool.ts";
 
 const input = z.strictObject({
@@ -21,10 +23,6 @@ const input = z.strictObject({
   limit: z.number().int().min(1).max(1000).optional().describe("Default 200"),
 });
 type Input = z.infer<typeof input>;
-type Mode = NonNullable<Input["mode"]>;
-
-/** Maximum number of files checked for whether they may be read. */
-const maxFiles = 2000;
 
 export const search: Tool<Input> = {
   name: "search",
@@ -45,21 +43,23 @@ export const search: Tool<Input> = {
         const options = optionsOf(around === undefined ? plain : { ...plain, context: around });
         const found = await searchText(kept, options, context.signal);
         if (found.error !== undefined) return failed(found.error);
-        const groups = groupsOf(found.output, mode).map((group) => ({ ...group, path: query.path ?? "" }));
-        return render(groups, query, found.stopped);
+        const { output, stopped } = found;
+        return rendered({ output, mode, query, stopped, name: query.path }, context.signal);
       }
       const path = query.path === undefined ? "" : await within(files, query.path);
       const options = [...optionsOf(query), "--", path === "" ? "./" : `./${path}`];
       const found = await searchFiles(context.workspace, options, context.signal);
       if (found.error !== undefined) return failed(found.error);
-      return render(await allowed(files, groupsOf(found.output, mode)), { ...query, path }, found.stopped);
+      const { output, stopped } = found;
+      const allowed = await readable(files, await work(naming, { output, mode }, context.signal));
+      return rendered({ output, mode, query: { ...query, path }, stopped, allowed }, context.signal);
     }),
 };
 
 /** The path in the form for a command line, without links: ripgrep would follow a link named there. */
 const within = async (files: Files, path: string): Promise<string> => {
   try {
-    await files.list(path, { limit: 1 });
+    await files.expectFolder(path);
   } catch (error) {
     if (!(error instanceof FileRefused) || error.kind !== "not-a-file") throw error;
     await files.read(path, 0).catch(unlessTooBig);
@@ -109,13 +109,13 @@ const optionsOf = ({ pattern, glob, type, literal = false, mode = "lines", conte
   `--regexp=${pattern}`,
 ];
 
-/** Leaves out the files that the file tools refuse to read; `Files` decides. */
-const allowed = async (files: Files, groups: readonly Group[]): Promise<Group[]> => {
-  const kept: Group[] = [];
-  for (const group of groups.slice(0, maxFiles)) {
+/** Of the files with a match, those that the file tools do not refuse to read; `Files` decides. */
+const readable = async (files: Files, paths: readonly string[]): Promise<string[]> => {
+  const kept: string[] = [];
+  for (const path of paths) {
     try {
-      await files.read(group.path, 0).catch(unlessTooBig);
-      kept.push(group);
+      await files.read(path, 0).catch(unlessTooBig);
+      kept.push(path);
     } catch (error) {
       if (!(error instanceof FileRefused)) throw error;
     }
@@ -123,74 +123,13 @@ const allowed = async (files: Files, groups: readonly Group[]): Promise<Group[]>
   return kept;
 };
 
-/** One page of matches, or files, from `offset` on, as many as fit. */
-const render = (groups: readonly Group[], query: Input, stopped: string | undefined): ToolResult => {
-  const { mode = "lines", offset = 1, limit = 200, path = "" } = query;
-  const size = (group: Group) => (mode === "lines" ? group.lines.filter(({ match }) => match).length : 1);
-  const total = groups.reduce((sum, group) => sum + size(group), 0);
-  if (total === 0)
-    return stopped === undefined
-      ? ok(`No match in ${path === "" ? "the project" : shown(path)}.`)
-      : failed(`No match so far: ${stopped}; narrow it with path, glob or type.`);
-  if (offset > total)
-    return failed(`Expected offset of at most ${total}, the number of ${nouns[mode]}, got ${offset}.`);
+/** Bytes of ripgrep's output that are taken apart at once. */
+const mostAtOnce = 64 * 1024;
 
-  const out: string[] = [];
-  let room = maxOutput;
-  let before = 0;
-  let last = offset - 1;
-  /** false: the page is full. The first entry always fits. */
-  const put = (text: string): boolean => {
-    room -= text.length + 1;
-    if (room < 0 && last >= offset) return false;
-    out.push(text.slice(0, maxOutput));
-    return true;
-  };
-  for (const group of groups) {
-    const count = size(group);
-    if (before + count >= offset && last < offset + limit - 1)
-      if (mode === "lines") {
-        const page = linesIn(group, query.context ?? 0, offset - before, offset + limit - 1 - before);
-        if (!put(shown(group.path))) break;
-        let whole = true;
-        for (const { number, match, text } of page) {
-          whole = put(`  ${number}${match ? ":" : "-"} ${text}`);
-          if (!whole) break;
-          if (match) last += 1;
-        }
-        if (!whole) break;
-      } else {
-        if (!put(mode === "count" ? `${group.count}\t${shown(group.path)}` : shown(group.path))) break;
-        last += 1;
-      }
-    before += count;
-  }
-  // A file name without any of its lines is useless.
-  if (mode === "lines" && !(out.at(-1) ?? "").startsWith("  ")) out.pop();
-  if (last < total || stopped !== undefined || offset > 1) {
-    const of = stopped === undefined && groups.length < maxFiles ? ` of ${total}` : "";
-    const more = last < total ? `; more: offset ${last + 1}, or narrow it with path, glob or type` : "";
-    const why = stopped === undefined ? "" : `; ${stopped}`;
-    out.push(`… ${nouns[mode]} ${offset} to ${last}${of}${more}${last < total ? "" : why} …`);
-  }
-  return ok(out.join("\n"));
-};
+const work = async <I extends Matches, O>(job: Job<I, O>, input: I, signal: AbortSignal): Promise<O> =>
+  input.output.length <= mostAtOnce ? job.run(input) : inThread(job, input, { signal });
 
-const nouns: Record<Mode, string> = { lines: "matches", files: "files", count: "files" };
-
-/** The lines of a file's matches number `from` to `to`, counted from 1, with their context. */
-const linesIn = (group: Group, context: number, from: number, to: number): Group["lines"] => {
-  let count = 0;
-  const wanted = group.lines.flatMap(({ match, number }) => {
-    if (match) count += 1;
-    return match && count >= from && count <= to ? [Number(number)] : [];
-  });
-  const numbers = new Set(wanted);
-  let next = 0;
-  return group.lines.filter(({ match, number }) => {
-    const line = Number(number);
-    if (match) return numbers.has(line);
-    while (next < wanted.length - 1 && (wanted[next] ?? 0) + context < line) next += 1;
-    return Math.abs((wanted[next] ?? -context - 1) - line) <= context;
-  });
+const rendered = async (shownMatches: ShownMatches, signal: AbortSignal): Promise<ToolResult> => {
+  const { ok: found, text } = await work(rendering, shownMatches, signal);
+  return found ? ok(text) : failed(text);
 };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { linesOf } from "./text.ts";
+import { countLines } from "./text.ts";
 import { answer, counted, ok, shown } from "../result.ts";
 import type { Tool } from "../tool.ts";
 
@@ -16,8 +16,9 @@ export const write: Tool<z.infer<typeof input>> = {
   effect: "workspace",
   run: ({ path, content }, { workspace, signal }) =>
     answer(signal, async () => {
-      const { created } = await workspace.files.write(path, content);
-      const size = `${counted(linesOf(content).length, "line")}, ${counted(Buffer.byteLength(content), "byte")}`;
+      const bytes = Buffer.from(content);
+      const { created } = await workspace.files.write(path, bytes);
+      const size = `${counted(countLines(bytes), "line")}, ${counted(bytes.length, "byte")}`;
       return ok(`${created ? "Created" : "Replaced"} ${shown(path)} (${size}).`);
     }),
 };

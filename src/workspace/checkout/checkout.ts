@@ -1,5 +1,4 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Processes } from "../../process/process.ts";
@@ -9,7 +8,8 @@ import { splitNul } from "../git/output.ts";
 import { copyFolder } from "../dependency/copy.ts";
 import { createFiles } from "../file/files.ts";
 import { readBaseFiles } from "./base-files.ts";
-import { type Overlays, removeOverlays, upperOf } from "../dependency/overlay.ts";
+import { type Overlays, upperOf } from "../dependency/overlay.ts";
+import { removeTree } from "../file/remove-tree.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { makeGitDir, setHead } from "../tree/git-dir.ts";
 import type { WorktreeFolder } from "../worktree/create.ts";
@@ -55,9 +55,9 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     filled.delete(taskID);
     touched.delete(taskID);
     const tree = treeOf(taskID);
-    removeOverlays(`${tree}.overlays`);
-    await rm(gitDirOf(tree), { recursive: true, force: true });
-    await rm(tree, { recursive: true, force: true });
+    await removeTree(`${tree}.overlays`);
+    await removeTree(gitDirOf(tree));
+    await removeTree(tree);
   };
 
   const open = async (taskID: string, record: WorktreeRecord, commit: string): Promise<Checkout> => {
@@ -71,9 +71,9 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       if (before === undefined || touched.has(taskID)) await remove(taskID);
       filled.delete(taskID);
       mkdirSync(root, { recursive: true, mode: 0o700 });
-      if (existsSync(gitDir)) setHead(gitDir, commit);
+      if (existsSync(gitDir)) await setHead(gitDir, commit);
       else {
-        makeGitDir({ gitDir, commonDir: record.commonDir, head: commit, author: folder.author });
+        await makeGitDir({ gitDir, commonDir: record.commonDir, head: commit, author: folder.author });
         writeFileSync(join(tree, ".git"), `gitdir: ${gitDir}\n`);
       }
       await folder.gitAround(taskID, tree, gitDir).run(["read-tree", "--reset", "-u", commit]);
@@ -143,7 +143,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         readBaseFiles({ git: folder.objectsOf(taskID, record), base, commit, prefix: record.prefix, root }),
       async open(name, overrides = []) {
         const folder = layersAt(name);
-        removeOverlays(folder);
+        await removeTree(folder);
         const below = existsSync(layersAt(prepared)) ? { below: layersAt(prepared) } : {};
         const own = { ...around(name), ...below };
         const place = apart ? await overlays.apart(own) : tier === 1 ? await overlays.around(own) : plain;
@@ -156,7 +156,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
             if (!apart) touched.add(taskID);
           }),
           async [Symbol.asyncDispose]() {
-            removeOverlays(folder);
+            await removeTree(folder);
             if (apart || !used) return;
             await git.run(["checkout-index", "-q", "-f", "-a", "-u"]);
             const except = kept.flatMap((path) => ["-e", patternOf(path)]);

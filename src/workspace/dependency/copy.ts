@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
-import { lstat, readdir, readlink, rename, rm } from "node:fs/promises";
+import { lstat, readdir, readlink, rename } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import { isWithin } from "../../process/sandbox/system-mount.ts";
+import { removeTree } from "../file/remove-tree.ts";
 
 /**
  * Where nothing can be mounted over the Task's tree, a dependency folder is copied, but only if it provably refers to
@@ -26,7 +27,7 @@ export const copyFolder = async (request: CopyRequest): Promise<Given> => {
   const { toplevel, worktree, path, scratch, programs } = request;
   const reason = await whyNot(request).catch(() => "it could not be read to its end");
   if (reason !== undefined) return { path, how: "left-out", reason };
-  await rm(scratch, { recursive: true, force: true });
+  await removeTree(scratch);
   try {
     // Shares blocks with the original where the file system can.
     const how = process.platform === "linux" ? ["-a", "--reflink=auto"] : ["-a"];
@@ -37,7 +38,7 @@ export const copyFolder = async (request: CopyRequest): Promise<Given> => {
   } catch {
     return { path, how: "left-out", reason: "it could not be copied" };
   } finally {
-    await rm(scratch, { recursive: true, force: true });
+    await removeTree(scratch);
   }
 };
 

@@ -1,16 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  existsSync,
-  fstatSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { existsSync, fstatSync, lstatSync, mkdirSync, mkdtempSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Log } from "../../log.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
@@ -18,6 +8,7 @@ import { folderStats, problemOf } from "./find.ts";
 import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import { findProgram } from "../../process/sandbox/sandbox.ts";
 import { openFolder } from "../file/folder.ts";
+import { removeTree } from "../file/remove-tree.ts";
 
 /**
  * Tier 1: mounts a dependency folder of the user's over the same path of the Task's tree, with an overlay that takes
@@ -118,7 +109,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
           if (await works(wrapped({ user }, [layer], ["/bin/bash", "--norc", "-c", test, folder]), path))
             return { how, user };
         } finally {
-          removeOverlays(folder);
+          await removeTree(folder);
         }
       }
     return undefined;
@@ -167,7 +158,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
 
     folderOf: layersOf,
     /** Discards what the Task's commands wrote to overlays. No sandbox of the Task may be open. */
-    remove: (taskID: string): void => removeOverlays(layersOf(taskID)),
+    remove: (taskID: string): Promise<void> => removeTree(layersOf(taskID)),
   };
 
   function withLayers(
@@ -232,20 +223,3 @@ const works = ([file = "", ...args]: readonly string[], path: string): Promise<b
   new Promise((resolve) => {
     execFile(file, args, { env: { PATH: path, LC_ALL: "C" }, timeout: 10_000 }, (error) => resolve(error === null));
   });
-
-/** Also removes folders without permissions, such as the kernel's in `work`, which only root could list. */
-export const removeOverlays = (folder: string): void => {
-  if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return;
-  try {
-    rmSync(folder, { recursive: true, force: true });
-  } catch {
-    openUp(folder);
-    rmSync(folder, { recursive: true, force: true });
-  }
-};
-
-const openUp = (folder: string): void => {
-  chmodSync(folder, 0o700);
-  for (const entry of readdirSync(folder, { withFileTypes: true }))
-    if (entry.isDirectory()) openUp(join(folder, entry.name));
-};

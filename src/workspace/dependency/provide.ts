@@ -1,11 +1,12 @@
 import { writeFileSync } from "node:fs";
-import { readdir, rm } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import { patternOf } from "../tree/commit.ts";
 import { copyFolder } from "./copy.ts";
 import { findFolders } from "./find.ts";
+import { removeBelow } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import type { Overlays } from "./overlay.ts";
 import type { createWorktreeRecords } from "../record.ts";
@@ -42,7 +43,7 @@ export const createDependencyProvider = ({
     const { toplevel } = record;
     // What a killed run or a service in another tier copied.
     for (const { path } of record.given?.folders ?? [])
-      if (!(await isTracked(git.tree, path))) await rm(join(worktree, path), { recursive: true, force: true });
+      if (!(await isTracked(git.tree, path))) await removeBelow(worktree, path);
     const keep = (folders: Given[]) => {
       writeFileSync(`${worktree}.exclude`, folders.map(({ path }) => `${patternOf(path)}\n`).join(""), { mode: 0o600 });
       records.keep(taskID, { ...(records.of(taskID) ?? record), given: { tier, folders } });
@@ -68,9 +69,9 @@ export const createDependencyProvider = ({
 
   /** Removes what the Task's commands installed: overlays, and untracked folders of these names. */
   async clear(taskID: string, worktree: string, git: Git): Promise<void> {
-    overlays.remove(taskID);
+    await overlays.remove(taskID);
     for (const path of await namedFolders(worktree, new Set(names)))
-      if (!(await isTracked(git, path))) await rm(join(worktree, path), { recursive: true, force: true });
+      if (!(await isTracked(git, path))) await removeBelow(worktree, path);
   },
 });
 

@@ -1,15 +1,5 @@
-import {
-  closeSync,
-  constants,
-  copyFileSync,
-  fstatSync,
-  lstatSync,
-  openSync,
-  readSync,
-  type Stats,
-  statSync,
-} from "node:fs";
-import { open } from "node:fs/promises";
+import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
+import { copyFile, open } from "node:fs/promises";
 import { FileRefused } from "./folder.ts";
 
 /**
@@ -153,7 +143,7 @@ export const openRegular = (path: string, limit: number): { fd: number } & Dispo
 };
 
 /** Copies a regular file up to the limit; false: there is none. */
-export const copyBounded = (from: string, to: string, limit: number): boolean => {
+export const copyBounded = async (from: string, to: string, limit: number): Promise<boolean> => {
   if (!isThere(from, limit, {})) return false;
   let fd: number;
   try {
@@ -165,7 +155,7 @@ export const copyBounded = (from: string, to: string, limit: number): boolean =>
   try {
     expectRegular(from, fstatSync(fd), limit);
     // The file that was looked at, whatever stands at its path by now.
-    copyFileSync(process.platform === "linux" ? `/proc/self/fd/${fd}` : from, to);
+    await copyFile(process.platform === "linux" ? `/proc/self/fd/${fd}` : from, to);
     return true;
   } finally {
     closeSync(fd);

@@ -1,11 +1,8 @@
-import { randomBytes } from "node:crypto";
 import {
   constants,
   fchmodSync,
   fstatSync,
   fsync,
-  lstatSync,
-  readdirSync,
   realpathSync,
   renameSync,
   rmdirSync,
@@ -15,15 +12,28 @@ import {
 import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
 import { isSecret } from "../../domain/permission/secret-path.ts";
+import { inThread } from "../../thread.ts";
 import { decodePath, osPath } from "./path.ts";
-import { FileRefused, type Folder, openFolder, realPathOf } from "./folder.ts";
+import { FileRefused, type Folder, openFolder, realPathOf, statsIn, tooLong } from "./folder.ts";
+import { tempName } from "./temp.ts";
+import {
+  type Entry,
+  isGit,
+  kindOf,
+  listFolder,
+  type Listing,
+  listing,
+  tidyFolder,
+  tidying,
+  type Walked,
+} from "./walk.ts";
 
 /** File access confined to one root. */
 
 export { decodePath, encodePath } from "./path.ts";
+export { tempName, tempPrefix } from "./temp.ts";
+export type { Entry } from "./walk.ts";
 export { FileRefused };
-
-export type Entry = { path: string; kind: "file" | "directory" | "link" | "other"; bytes: number };
 
 /**
  * Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when it may not or cannot.
@@ -40,20 +50,15 @@ export interface Files {
   /** Creates missing folders; replaces atomically; keeps the mode of an existing file. */
   write(path: string, bytes: string | Uint8Array, options?: { executable?: boolean }): Promise<{ created: boolean }>;
   remove(path: string): Promise<void>;
+  /** What is at the path itself, no link followed; undefined: nothing. */
+  stat(path: string): Promise<Entry | undefined>;
+  /** Rejects unless a folder is there that can be opened. */
+  expectFolder(path: string): Promise<void>;
   /** Entries of one folder by name; with `depth`, of the folders below too. `.git` is never listed. */
-  list(path: string, options?: { depth?: number; limit?: number }): Promise<{ entries: Entry[]; truncated: boolean }>;
+  list(path: string, options?: { depth?: number; offset?: number; limit?: number }): Promise<Listing>;
   /** Removes half-written files of a killed service. No write may be in progress below this root. */
   tidy(): Promise<void>;
 }
-
-/** Name prefix of half-written files. A killed service may leave some; commits leave them out. */
-export const tempPrefix = ".sortie-tmp-";
-
-const tempNames = /^\.sortie-tmp-[0-9a-f]{16}$/;
-
-export const tempName = (): string => `${tempPrefix}${randomBytes(8).toString("hex")}`;
-
-const isGit = (name: string) => /^(\.git|git~\d+)[. ]*$/i.test(name);
 
 /**
  * Splits a relative path into components. Refuses any that leads up, outside, or into `.git`. "" and "." are the root.
@@ -73,8 +78,14 @@ const sync = promisify(fsync);
 
 const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
 
-const kindOf = (stats: Stats): Entry["kind"] =>
-  stats.isFile() ? "file" : stats.isDirectory() ? "directory" : stats.isSymbolicLink() ? "link" : "other";
+/** Names of folders that are walked at once; more are walked in a thread. */
+const mostNames = 1000;
+
+const doneBy = <T>(result: Walked<T>): T => {
+  if (result === "too many") throw new Error("Expected a walk without a bound on names to have an end.");
+  if ("refused" in result) throw new FileRefused(result.refused.kind, result.refused.message);
+  return result.done;
+};
 
 /**
  * `isProtected`: paths that are refused; by default names that usually hold secrets. An operator may allow some.
@@ -113,6 +124,8 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
         case "ENOENT":
         case "ENOTDIR":
           throw new FileRefused("missing", `Expected a file at "${shown}", got nothing there`);
+        case "ENAMETOOLONG":
+          throw tooLong(shown);
         case "ENXIO":
           throw new FileRefused("not-a-file", `Expected a regular file at "${shown}", got a socket or device`);
         case undefined:
@@ -155,7 +168,7 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
 
   /** Stats of the name in the folder; undefined: nothing there. Refuses what is not a regular file with one name. */
   const present = (folder: Folder, name: string, path: string): Stats | undefined => {
-    const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+    const stats = statsIn(folder, name);
     if (stats === undefined) return undefined;
     if (stats.isSymbolicLink())
       throw new FileRefused("linked", `Expected a file at "${path}", got a symbolic link; name its target instead`);
@@ -209,7 +222,7 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
     const name = components.pop();
     if (name === undefined) throw new FileRefused("not-a-file", "Expected a file, got the project's root folder");
     using folder = openFolder(real, components);
-    const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
+    const stats = statsIn(folder, name);
     if (stats === undefined) throw new FileRefused("missing", `Expected a file at "${path}", got nothing there`);
     if (!stats.isDirectory()) unlinkSync(folder.at(name));
     else
@@ -225,57 +238,50 @@ export const createFiles = (root: string, isProtected: (path: string) => boolean
     await sync(folder.fd);
   };
 
-  const list: Files["list"] = async (path, { depth = 1, limit = 1000 } = {}) => {
-    const entries: Entry[] = [];
-    let truncated = false;
-    const visit = (components: readonly string[], left: number): void => {
+  const stat: Files["stat"] = async (path) => {
+    const components = componentsOf(inside(path));
+    const name = components.pop();
+    if (name === undefined) return { path: "", kind: "directory", bytes: 0 };
+    try {
       using folder = openFolder(real, components);
-      const names = readdirSync(folder.self, { encoding: "buffer" }).map((name) => decodePath(name));
-      for (const name of names.sort()) {
-        if (isGit(name) || name.startsWith(tempPrefix)) continue;
-        if (entries.length >= limit) {
-          truncated = true;
-          return;
-        }
-        const stats = lstatSync(folder.at(name), { throwIfNoEntry: false });
-        if (stats === undefined) continue;
-        const kind = kindOf(stats);
-        const below = [...components, name];
-        entries.push({ path: below.join("/"), kind, bytes: kind === "file" ? stats.size : 0 });
-        if (kind === "directory" && left > 1) visitIfThere(below, left - 1);
-      }
-    };
-    // A subfolder that was removed or replaced while listing is skipped, not an error.
-    const visitIfThere = (components: readonly string[], left: number): void => {
-      try {
-        visit(components, left);
-      } catch (error) {
-        if (!(error instanceof FileRefused) && codeOf(error) !== "EACCES") throw error;
-      }
-    };
-    visit(componentsOf(inside(path)), depth);
-    return { entries, truncated };
+      const stats = statsIn(folder, name);
+      if (stats === undefined) return undefined;
+      const kind = kindOf(stats);
+      return { path: [...components, name].join("/"), kind, bytes: kind === "file" ? stats.size : 0 };
+    } catch (error) {
+      if (error instanceof FileRefused && (error.kind === "missing" || error.kind === "not-a-file")) return undefined;
+      throw error;
+    }
+  };
+
+  const list: Files["list"] = async (path, { depth = 1, offset = 0, limit = 1000 } = {}) => {
+    const walk = { root: real, components: componentsOf(inside(path)), depth, offset, limit };
+    const found = listFolder({ ...walk, most: mostNames });
+    return doneBy(found === "too many" ? await inThread(listing, walk) : found);
   };
 
   const tidy: Files["tidy"] = async () => {
-    const visit = (components: readonly string[]): void => {
-      using folder = openFolder(real, components);
-      for (const entry of readdirSync(folder.self, { encoding: "buffer", withFileTypes: true })) {
-        const name = decodePath(entry.name);
-        if (entry.isFile() && tempNames.test(name)) unlinkSync(folder.at(name));
-        else if (entry.isDirectory() && !isGit(name)) below([...components, name]);
-      }
-    };
-    const below = (components: readonly string[]): void => {
-      try {
-        visit(components);
-      } catch (error) {
-        if (!(error instanceof FileRefused) && codeOf(error) !== "EACCES" && codeOf(error) !== "ENOENT") throw error;
-      }
-    };
-    below([]);
+    const tidied = tidyFolder({ root: real, most: mostNames });
+    doneBy(tidied === "too many" ? await inThread(tidying, { root: real }, { timeoutMs: tidyMs }) : tidied);
   };
 
   const isOpen = (path: string) => !isProtected(inside(path));
-  return { root: real, inside, mayRead: isOpen, mayWrite: isOpen, read, write, remove, list, tidy };
+  return {
+    root: real,
+    inside,
+    mayRead: isOpen,
+    mayWrite: isOpen,
+    read,
+    write,
+    remove,
+    stat,
+    async expectFolder(path) {
+      openFolder(real, componentsOf(inside(path)))[Symbol.dispose]();
+    },
+    list,
+    tidy,
+  };
 };
+
+/** Milliseconds; a million entries take some seconds. */
+const tidyMs = 10 * 60_000;

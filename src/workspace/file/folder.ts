@@ -4,10 +4,12 @@ import {
   fstatSync,
   lstatSync,
   mkdirSync,
+  opendirSync,
   openSync,
   readlinkSync,
   realpathSync,
   rmdirSync,
+  type Stats,
 } from "node:fs";
 import { decodePath, osPath } from "./path.ts";
 
@@ -27,11 +29,17 @@ export class FileRefused extends Error {
   }
 }
 
+/** No file has such a name. */
+export const tooLong = (name: string): FileRefused =>
+  new FileRefused("missing", `Expected a name as short as files have, got one of ${name.length} characters`);
+
 const linux = process.platform === "linux";
 
 export interface Folder extends Disposable {
   /** A child's path for file system calls. */
   at(name: string): string | Buffer;
+  /** A folder in this one. Throws the system's errors, also for a link. */
+  open(name: string): Folder;
   /** The folder itself, for listing and syncing. */
   readonly self: string | Buffer;
   readonly fd: number;
@@ -45,6 +53,7 @@ const hold = (fd: number, path: string): Folder => {
     fd,
     self: linux ? `${base}/.` : osPath(path),
     at: (name) => osPath(`${base}/${name}`),
+    open: (name) => hold(openSync(osPath(`${base}/${name}`), flags), `${path}/${name}`),
     [Symbol.dispose]: () => closeSync(fd),
   };
 };
@@ -65,11 +74,12 @@ export const openFolder = (root: string, components: readonly string[], create =
       if (create) makeFolder(folder.at(name));
       fd = openSync(folder.at(name), flags);
     } catch (error) {
-      const link = isLink(folder.at(name));
       const code = codeOf(error);
+      const link = code !== "ENAMETOOLONG" && isLink(folder.at(name));
       if (code === "ENOENT") throw new FileRefused("missing", `Expected the folder "${shown}", got nothing there`);
       if (link) throw new FileRefused("linked", `Expected a folder at "${shown}", got a symbolic link`);
       if (code === "ENOTDIR") throw new FileRefused("not-a-file", `Expected a folder at "${shown}", got a file`);
+      if (code === "ENAMETOOLONG") throw tooLong(name);
       throw error;
     } finally {
       folder[Symbol.dispose]();
@@ -83,6 +93,34 @@ export const openFolder = (root: string, components: readonly string[], create =
   }
   return folder;
 };
+
+/** Stats of a name in a folder, no link followed; undefined: nothing there. */
+export const statsIn = (folder: Folder, name: string): Stats | undefined => {
+  try {
+    return lstatSync(folder.at(name), { throwIfNoEntry: false });
+  } catch (error) {
+    throw codeOf(error) === "ENAMETOOLONG" ? tooLong(name) : error;
+  }
+};
+
+export type Child = { name: string; isFolder: boolean; isFile: boolean };
+
+/** What a folder holds, in no order, read little by little: there may be very much. Links are neither. */
+export function* childrenOf(folder: Folder): Generator<Child> {
+  const entries = opendirSync(folder.self, { encoding: "buffer" as BufferEncoding, bufferSize: 256 });
+  try {
+    for (let entry = entries.readSync(); entry !== null; entry = entries.readSync()) {
+      const name = decodePath(entry.name as unknown as Buffer);
+      let kind: Pick<Stats, "isDirectory" | "isFile"> | undefined = entry;
+      // Some file systems do not say in their lists what an entry is.
+      const known = entry.isFile() || entry.isDirectory() || entry.isSymbolicLink() || entry.isFIFO();
+      if (!known) kind = statsIn(folder, name);
+      yield { name, isFolder: kind?.isDirectory() ?? false, isFile: kind?.isFile() ?? false };
+    }
+  } finally {
+    entries.closeSync();
+  }
+}
 
 /** Changes when the folder or its list of entries is replaced. undefined: no such folder; "": it cannot be opened. */
 export const folderStamp = (root: string, components: readonly string[]): string | undefined => {

@@ -1,8 +1,9 @@
 import { createHash, type Hash } from "node:crypto";
-import { type BigIntStats, constants, fstatSync, lstatSync, readdirSync, readlinkSync } from "node:fs";
+import { type BigIntStats, constants, fstatSync, lstatSync, readlinkSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { componentsOf, FileRefused } from "./files.ts";
-import { openFolder } from "./folder.ts";
+import { createPace } from "../../pace.ts";
+import { childrenOf, openFolder } from "./folder.ts";
 import { osPath } from "./path.ts";
 
 /** Reads paths of a landing from disk: bytes and git's modes, for links their targets. Confined like files.ts. */
@@ -135,14 +136,20 @@ const blockerOf = (root: string, components: readonly string[]): string => {
   return components.join("/");
 };
 
-/** Every path below a folder that is not itself a folder. */
-export const pathsBelow = (root: string, path: string): string[] => {
-  using folder = openFolder(root, componentsOf(path));
-  return readdirSync(folder.self).flatMap((name) => {
-    const child = `${path}/${name}`;
-    const isFolder = lstatSync(folder.at(name), { throwIfNoEntry: false })?.isDirectory() ?? false;
-    return isFolder && name !== ".git" ? pathsBelow(root, child) : [child];
-  });
+/** Whether all below a folder that is not itself a folder is among these paths. A repository counts as a file. */
+export const holdsOnly = async (root: string, path: string, allowed: ReadonlySet<string>): Promise<boolean> => {
+  const pace = createPace();
+  const folders = [componentsOf(path)];
+  for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
+    using folder = openFolder(root, at);
+    for (const { name, isFolder } of childrenOf(folder)) {
+      const child = [...at, name];
+      if (isFolder && name !== ".git") folders.push(child);
+      else if (!allowed.has(child.join("/"))) return false;
+      await pace();
+    }
+  }
+  return true;
 };
 
 export type InspectedFile = FileState<FileInfo>;

@@ -1,19 +1,10 @@
-import {
-  constants,
-  fchmodSync,
-  fsync,
-  lstatSync,
-  readdirSync,
-  renameSync,
-  rmdirSync,
-  symlinkSync,
-  unlinkSync,
-} from "node:fs";
+import { constants, fchmodSync, fsync, lstatSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
 import { componentsOf, FileRefused, tempPrefix } from "./files.ts";
 import { openFolder } from "./folder.ts";
 import { codeOf, sha256, stampOf } from "./inspect.ts";
+import { removeEmptyFolder } from "./remove-tree.ts";
 
 /** Replaces or removes files crash-safely: after a kill there is the old file or the new one, never half of either. */
 
@@ -62,7 +53,7 @@ export const replaceFile = async (
   const name = components.pop() ?? "";
   using folder = openFolder(root, components, true);
   const before = lstatSync(folder.at(name), { throwIfNoEntry: false });
-  if (before?.isDirectory() === true) removeEmpty(root, path);
+  if (before?.isDirectory() === true) await removeEmptyFolder(root, path);
   const temp = folder.at(tempFor(landing, path));
   tryUnlink(temp);
   if ("bytes" in source) symlinkSync(source.bytes, temp);
@@ -104,18 +95,6 @@ export const overwriteFile = async (root: string, path: string, bytes: Buffer): 
   using folder = openFolder(root, components);
   await using handle = await open(folder.at(name), constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
   await handle.writeFile(bytes);
-};
-
-/** Removes a folder that holds nothing but empty folders, which git does not track. */
-const removeEmpty = (root: string, path: string): void => {
-  const components = componentsOf(path);
-  {
-    using folder = openFolder(root, components);
-    for (const name of readdirSync(folder.self)) removeEmpty(root, `${path}/${name}`);
-  }
-  const name = components.pop() ?? "";
-  using parent = openFolder(root, components);
-  rmdirSync(parent.at(name));
 };
 
 /** Removes a file or link, and the folders that become empty, but not `keep` or its parents. */

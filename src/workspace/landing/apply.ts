@@ -1,8 +1,9 @@
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { createPace } from "../../pace.ts";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { pathsBelow, readFileState, inspectFile } from "../file/inspect.ts";
+import { holdsOnly, readFileState, inspectFile } from "../file/inspect.ts";
 import { replaceFile, removeLeftover, removeFile } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
@@ -49,8 +50,10 @@ const carryOut = async (request: LandRequest): Promise<Landed> => {
   let taken = false;
   try {
     const kept: string[] = [];
+    const pace = createPace();
     for (const path of plan.paths) {
       step("file");
+      await pace();
       if (!(await apply(request, path))) kept.push(path.path);
     }
     await makeIndex(request);
@@ -117,9 +120,12 @@ const finish = async (
       renameSync(copyOf(request), join(request.record.projectGitDir, "index"));
     }
     const kept: string[] = [];
+    const pace = createPace();
     if (atCommit)
-      for (const path of request.plan.paths)
+      for (const path of request.plan.paths) {
+        await pace();
         if (!isAs(await stateOf(request.record.toplevel, path.path), path.after, path)) kept.push(path.path);
+      }
     return { ok: true, kept };
   } finally {
     request.step("unlock");
@@ -186,7 +192,7 @@ const write = async (
 ): Promise<boolean> => {
   const root = request.record.toplevel;
   const found = await readFileState(root, path, 0);
-  if (found.kind === "blocked" || (found.kind === "folder" && pathsBelow(root, path).length > 0)) return false;
+  if (found.kind === "blocked" || (found.kind === "folder" && !(await holdsOnly(root, path, new Set())))) return false;
   return replaceFile(root, path, await landedContent(request, path, wanted), request.taskID, ready);
 };
 
@@ -194,8 +200,10 @@ const write = async (
 const rollBack = async (request: LandRequest, reason: string): Promise<Landed> => {
   const { record, plan, taskID, step } = request;
   const root = record.toplevel;
+  const pace = createPace();
   for (const path of plan.paths.toReversed()) {
     step("put back");
+    await pace();
     removeLeftover(root, path.path, taskID);
     const state = await stateOf(root, path.path);
     if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;

@@ -74,26 +74,59 @@ export const rebaseWithMarkers = async (
 const relabel = async (worktree: string, path: string, { ours, theirs }: MergeResult): Promise<void> => {
   const there = await readFileState(worktree, path, mostBytes);
   if (there.kind !== "present" || there.content.mode === "120000") return;
-  const text = there.content.bytes.toString("latin1");
-  const marked = (line: string): string => {
-    if (line.startsWith(`<<<<<<< ${ours}`)) return line.replace(ours, projectSide);
-    if (line.startsWith(`>>>>>>> ${theirs}`)) return line.replace(theirs, taskSide);
-    return line.replace(/^\|{7} (?:[0-9a-f]{7,64}|empty tree)/, `||||||| ${baseSide}`);
-  };
-  const named = text.split("\n").map(marked).join("\n");
+  const { bytes } = there.content;
+  const lines = [
+    ...markersIn(bytes, `<<<<<<< ${ours}`).map((line) => ({ ...line, text: line.text.replace(ours, projectSide) })),
+    ...markersIn(bytes, `>>>>>>> ${theirs}`).map((line) => ({ ...line, text: line.text.replace(theirs, taskSide) })),
+    ...markersIn(bytes, "||||||| ").map((line) => ({
+      ...line,
+      text: line.text.replace(/^\|{7} (?:[0-9a-f]{7,64}|empty tree)/, `||||||| ${baseSide}`),
+    })),
+  ].sort((one, other) => one.from - other.from);
+  const parts: Buffer[] = [];
+  let at = 0;
+  for (const { from, to, text } of lines) {
+    parts.push(bytes.subarray(at, from), Buffer.from(text, "latin1"));
+    at = to;
+  }
+  const named = Buffer.concat([...parts, bytes.subarray(at)]);
   // A crash here leaves the base unrecorded, and the worktree is then checked out again.
-  if (named !== text) await overwriteFile(worktree, path, Buffer.from(named, "latin1"));
+  if (!named.equals(bytes)) await overwriteFile(worktree, path, named);
+};
+
+/** Characters of a marker's line that are looked at; git's are shorter. */
+const longestMarker = 1000;
+
+/** The lines that begin so, as far as they may be markers. */
+const markersIn = (bytes: Buffer, mark: string): { from: number; to: number; text: string }[] => {
+  const lines: { from: number; to: number; text: string }[] = [];
+  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length)) {
+    if (at > 0 && bytes[at - 1] !== 0x0a) continue;
+    const end = bytes.subarray(at, at + longestMarker).indexOf(0x0a);
+    const to = end < 0 ? Math.min(bytes.length, at + longestMarker) : at + end;
+    lines.push({ from: at, to, text: bytes.toString("latin1", at, to) });
+  }
+  return lines;
 };
 
 /** Those of the paths that still have our conflict markers. */
 export const unresolvedIn = async (worktree: string, paths: readonly string[]): Promise<string[]> => {
-  const marks = [`<<<<<<< ${projectSide}`, `||||||| ${baseSide}`, `>>>>>>> ${taskSide}`];
+  const marks = [`<<<<<<< ${projectSide}`, `||||||| ${baseSide}`, `>>>>>>> ${taskSide}`].map((mark) =>
+    Buffer.from(mark),
+  );
   const open: string[] = [];
   for (const path of paths) {
     const there = await readFileState(worktree, path, mostBytes);
     if (there.kind !== "present") continue;
-    const lines = there.content.bytes.toString("latin1").split("\n");
-    if (lines.some((line) => marks.some((mark) => line.startsWith(mark)))) open.push(path);
+    const { bytes } = there.content;
+    if (marks.some((mark) => holdsLine(bytes, mark))) open.push(path);
   }
   return open;
+};
+
+/** Whether a line begins so. */
+const holdsLine = (bytes: Buffer, mark: Buffer): boolean => {
+  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length))
+    if (at === 0 || bytes[at - 1] === 0x0a) return true;
+  return false;
 };

@@ -33,7 +33,7 @@ export const landedContent = async (request: ContentRequest, path: string, wante
     if (sha256(bytes) !== wanted.sha256) throw missing();
     return { mode, bytes };
   }
-  const kept = keptBytes(request.kept, wanted.sha256);
+  const kept = await keptBytes(request.kept, wanted.sha256);
   if (kept !== undefined) return { mode, fill: (file) => file.writeFile(kept) };
   return {
     mode,

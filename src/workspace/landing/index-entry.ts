@@ -1,5 +1,6 @@
 import type { Git } from "../git/git.ts";
-import { splitNul } from "../git/output.ts";
+import { createPace } from "../../pace.ts";
+import { decodePath } from "../file/path.ts";
 
 /** Reads entries of the project's index. */
 
@@ -13,10 +14,28 @@ export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map
   const fit = paths.every((path) => path.isWellFormed()) && paths.join("").length < argumentBytes;
   const { stdout } = await git.run(["ls-files", "-s", "-z", "--", ...(fit ? paths : [])]);
   const entries = new Map<string, IndexEntry>();
-  for (const record of splitNul(stdout)) {
-    const tab = record.indexOf("\t");
-    const [mode = "", object = "", stage] = record.slice(0, tab).split(" ");
-    entries.set(record.slice(tab + 1), { mode: stage === "0" ? mode : "conflict", object });
+  const wanted = new Set(paths);
+  const pace = createPace();
+  // `<mode> <object> <stage> TAB <path> NUL`
+  for (let at = 0; at < stdout.length; ) {
+    const tab = stdout.indexOf(0x09, at);
+    const end = stdout.indexOf(0, tab);
+    if (tab < 0 || end < 0) break;
+    const path = decodePath(stdout.subarray(tab + 1, end));
+    if (fit || isAtOrBelow(path, wanted)) {
+      const [mode = "", object = "", stage] = stdout.toString("latin1", at, tab).split(" ");
+      entries.set(path, { mode: stage === "0" ? mode : "conflict", object });
+    }
+    at = end + 1;
+    await pace();
   }
   return entries;
+};
+
+/** Whether the path, or a folder that it is in, is one of these. */
+export const isAtOrBelow = (path: string, paths: ReadonlySet<string>): boolean => {
+  if (paths.has(path)) return true;
+  for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1))
+    if (paths.has(path.slice(0, at))) return true;
+  return false;
 };

@@ -62,8 +62,9 @@ const fileOf = async (request: MergeEditRequest, side: Side): Promise<LandedPath
   if (base === undefined || theirs === undefined) return undefined;
   const merged = await mergeText(request.git, request.kept, { ours: there.content.bytes, base, theirs });
   if (merged === undefined) return undefined;
-  keepBytes(request.kept, there.content.bytes);
-  return { path, before, after: { mode, sha256: keepBytes(request.kept, merged), object: to.object }, merged: true };
+  await keepBytes(request.kept, there.content.bytes);
+  const hash = await keepBytes(request.kept, merged);
+  return { path, before, after: { mode, sha256: hash, object: to.object }, merged: true };
 };
 
 /** The new index entry where the user has staged a change; null: no entry; undefined: cannot be merged. */

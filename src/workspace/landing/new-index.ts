@@ -1,5 +1,6 @@
 import { rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
+import { createPace } from "../../pace.ts";
 import { copyBounded, most } from "../file/bounded-read.ts";
 import { encodePath } from "../file/path.ts";
 import { type Change, changesOf } from "../object/tree-change.ts";
@@ -22,7 +23,7 @@ export const makeIndex = async (request: LandRequest): Promise<void> => {
   const copy = copyOf(request);
   step("copy index");
   rmSync(`${copy}.lock`, { force: true });
-  if (!copyBounded(index, copy, most.index))
+  if (!(await copyBounded(index, copy, most.index)))
     throw new Error(`Expected the project's index at ${index}, got nothing there.`);
   // git trusts a file older than its index without reading it: the copy must not look newer than the original.
   const seconds = Math.floor(statSync(index).mtimeMs / 1000);
@@ -30,12 +31,15 @@ export const makeIndex = async (request: LandRequest): Promise<void> => {
 
   const untouched = request.indexStamp === indexStampOf(record.projectGitDir);
   const skip = untouched ? new Set<string>() : await restaged(request);
-  const lines = plan.paths.flatMap(({ path, after, index: own }) => {
-    if (skip.has(path)) return [];
+  const lines: Buffer[] = [];
+  const pace = createPace();
+  for (const { path, after, index: own } of plan.paths) {
+    if (skip.has(path)) continue;
     const to = own === undefined ? after : own.after;
     const entry = to === null ? `0 ${"0".repeat(plan.commit.length)}` : `${to.mode} ${to.object}`;
-    return [Buffer.from(`${entry}\t`), encodePath(path), Buffer.of(0)];
-  });
+    lines.push(Buffer.from(`${entry}\t`), encodePath(path), Buffer.of(0));
+    await pace();
+  }
   step("update index");
   await git.run(["update-index", "-z", "--add", "--replace", "--index-info"], {
     input: Buffer.concat(lines),

@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
-import { existsSync, rmSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
+import { createPace } from "../../pace.ts";
 import { most, textAt } from "../file/bounded-read.ts";
-import { pathsBelow, inspectFile, type InspectedFile } from "../file/inspect.ts";
+import { holdsOnly, inspectFile, type InspectedFile } from "../file/inspect.ts";
 import { encodePath } from "../file/path.ts";
+import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
 import { checkOut } from "../object/blob.ts";
@@ -12,7 +14,7 @@ import { type Change, changesOf, type Side } from "../object/tree-change.ts";
 import type { Commit } from "../object/commit.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan, Refusal } from "../workspace.ts";
-import { entriesOf, type IndexEntry } from "./index-entry.ts";
+import { entriesOf, type IndexEntry, isAtOrBelow } from "./index-entry.ts";
 import { waitForIndex } from "./index-lock.ts";
 import { sha256WithLineEnds } from "./line-ending.ts";
 import { type EditedSides, mergeUserEdit } from "./merge-edit.ts";
@@ -57,8 +59,13 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
     changes.map((change) => change.path),
   );
   const disk = new Map<string, InspectedFile>();
-  for (const change of changes) disk.set(change.path, await inspectFile(record.toplevel, change.path, base));
-  rmSync(request.kept, { recursive: true, force: true });
+  const pace = createPace();
+  for (const change of changes) {
+    disk.set(change.path, await inspectFile(record.toplevel, change.path, base));
+    // Where there is no file, nothing waits for the disk.
+    await pace();
+  }
+  await removeTree(request.kept);
   const modes = keepsModes(record);
   const { blocked, edited } = await editsOf(request, changes, entries, disk, modes);
   const dirty = new Set(blocked);
@@ -73,6 +80,7 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
     const seen = disk.get(path) ?? { kind: "absent" };
     const side = { change, seen, entry: entries.get(path) ?? null, after: after.get(path) ?? "" };
     const landed = await mergeUserEdit(sides, { ...side, edited: edited.get(path) ?? { disk: false, index: false } });
+    await pace();
     if (landed === undefined) dirty.add(path);
     else paths.push(landed);
   }
@@ -99,19 +107,22 @@ const editsOf = async (
     edited.set(path, { disk: false, index: false, ...edited.get(path), ...what });
   const unsure: { path: string; object: string }[] = [];
   const removed = new Set(changes.filter(({ from, to }) => from !== null && to === null).map(({ path }) => path));
+  const added = new Set(changes.filter(({ from, to }) => from === null && to !== null).map(({ path }) => path));
+  const pace = createPace();
+  for (const staged of entries.keys()) {
+    if (!added.has(staged) && !removed.has(staged) && isAtOrBelow(staged, added)) blocked.add(staged);
+    await pace();
+  }
   for (const { path, from, to } of changes) {
+    await pace();
     const entry = entries.get(path);
     if (entry?.mode !== from?.mode || entry?.object !== from?.object) edit(path, { index: true });
-    if (to !== null && from === null)
-      for (const staged of entries.keys())
-        if (staged.startsWith(`${path}/`) && !removed.has(staged)) blocked.add(staged);
-
     const there = disk.get(path) ?? { kind: "absent" };
     if (from === null) {
       const clear =
         there.kind === "absent" ||
         (there.kind === "blocked" && removed.has(there.by)) ||
-        (there.kind === "folder" && pathsBelow(record.toplevel, path).every((child) => removed.has(child)));
+        (there.kind === "folder" && (await holdsOnly(record.toplevel, path, removed)));
       if (there.kind === "present") edit(path, { disk: true });
       else if (!clear) blocked.add(there.kind === "blocked" ? there.by : path);
     } else if (there.kind === "absent") edit(path, { disk: true });
@@ -155,7 +166,9 @@ const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promis
   const { git, worktree, base } = request;
   const hashes = new Map<string, string>();
   const unsure: { path: string; to: NonNullable<Side>; seen: InspectedFile }[] = [];
+  const pace = createPace();
   for (const { path, to } of changes) {
+    await pace();
     if (to === null) continue;
     if (to.mode === "160000") throw new Error(`Expected no submodule in a Task's commit, got "${path}".`);
     const seen = await inspectFile(worktree, path, base);

@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import { createPace } from "../../pace.ts";
 import { decodePath } from "../file/path.ts";
 import type { Git } from "../git/git.ts";
 
@@ -34,7 +35,7 @@ export const listCommitFiles = async (
 ): Promise<TrackedFile[]> => {
   const args = ["ls-tree", "-r", "-l", "-z", "--full-tree", prefix === "" ? commit : `${commit}:${prefix}`];
   const { stdout } = await git.run(args, { signal, timeoutMs: listTimeoutMs });
-  return [...recordsOf(stdout)].map(({ fields: [mode = "", , object = "", size], path }) => ({
+  return recordsOf(stdout, ({ fields: [mode = "", , object = "", size], path }) => ({
     path,
     mode,
     object,
@@ -100,14 +101,21 @@ const catFile = async (git: Git, objects: readonly string[], signal: AbortSignal
 
 export const listTimeoutMs = 120_000;
 
-export function* recordsOf(bytes: Buffer): Generator<{ fields: string[]; path: string }> {
+type ListedRecord = { fields: string[]; path: string };
+
+/** What `make` makes of the records of a listing, which may be very many. */
+export const recordsOf = async <T>(bytes: Buffer, make: (record: ListedRecord) => T): Promise<T[]> => {
+  const records: T[] = [];
+  const pace = createPace();
   for (let from = 0; from < bytes.length; ) {
     const end = bytes.indexOf(0, from);
     const tab = bytes.indexOf(9, from);
     const fields = bytes.toString("latin1", from, tab).split(/ +/);
-    yield { fields, path: decodePath(bytes.subarray(tab + 1, end === -1 ? bytes.length : end)) };
+    records.push(make({ fields, path: decodePath(bytes.subarray(tab + 1, end === -1 ? bytes.length : end)) }));
     from = end === -1 ? bytes.length : end + 1;
+    await pace();
   }
-}
+  return records;
+};
 
 export const absent = (reason: string): TrackedContent => ({ kind: "absent", reason });

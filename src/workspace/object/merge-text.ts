@@ -1,4 +1,5 @@
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Git } from "../git/git.ts";
 
@@ -18,12 +19,10 @@ export const mergeText = async (git: Git, folder: string, sides: Sides): Promise
   const binary = (bytes: Buffer) => bytes.length > mostBytes || bytes.subarray(0, 8000).includes(0);
   if (binary(ours) || binary(base) || binary(theirs)) return undefined;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const files = (["ours", "base", "theirs"] as const).map((side) => {
-    const file = join(folder, `merge-${side}`);
-    writeFileSync(file, sides[side], { mode: 0o600 });
-    return file;
-  });
+  const names = ["ours", "base", "theirs"] as const;
+  const files = names.map((side) => join(folder, `merge-${side}`));
   try {
+    for (const [at, side] of names.entries()) await writeFile(files[at] ?? "", sides[side], { mode: 0o600 });
     // The exit code is the number of conflicts; 255 is an error.
     const ok = Array.from({ length: 256 }, (_, code) => code);
     const { exitCode, stdout } = await git.run(["merge-file", "-p", "-q", ...files], { ok });

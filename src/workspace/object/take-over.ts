@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { link, mkdir, readdir, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { openRegular } from "../file/bounded-read.ts";
+import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import type { Author } from "../git/hardened.ts";
 import { GitError } from "../git/run.ts";
@@ -49,7 +50,7 @@ export const takeOver = async (request: TakeOverRequest): Promise<TakenOver> => 
   const { git, objects, base, tree, author, message } = request;
   // git takes folders of this name away, should this service not come to it.
   const folder = join(objects, `tmp_objdir-sortie-${request.key}`);
-  rmSync(folder, { recursive: true, force: true });
+  await removeTree(folder);
   mkdirSync(folder, { mode: 0o700 });
   try {
     const quoted = /[":\n]/.test(objects) ? JSON.stringify(objects) : objects;
@@ -70,11 +71,11 @@ export const takeOver = async (request: TakeOverRequest): Promise<TakenOver> => 
       ...counts,
       async confirm() {
         for (let left = 10; left > 0 && (await missing(objects, names)); left -= 1) await publish(folder, objects);
-        rmSync(folder, { recursive: true, force: true });
+        await removeTree(folder);
       },
     };
   } catch (error) {
-    rmSync(folder, { recursive: true, force: true });
+    await removeTree(folder);
     throw error;
   }
 };

@@ -1,5 +1,6 @@
 import type { Git } from "../git/git.ts";
-import { splitNul } from "../git/output.ts";
+import { createPace } from "../../pace.ts";
+import { decodePath } from "../file/path.ts";
 
 /** What differs between two commits, path by path. */
 
@@ -8,14 +9,23 @@ export type Change = { path: string; from: Side; to: Side };
 /** Renames are listed as a deletion and an addition. */
 export const changesOf = async (git: Git, from: string, to: string): Promise<Change[]> => {
   const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
-  const parts = splitNul(stdout);
+  const pace = createPace();
   const changes: Change[] = [];
-  for (let at = 0; at + 1 < parts.length; at += 2) {
-    const [oldMode = "", newMode = "", oldObject = "", newObject = ""] = (parts[at] ?? "").slice(1).split(" ");
-    const side = (mode: string, object: string): Side => (mode === "000000" ? null : { mode, object });
-    changes.push({ path: parts[at + 1] ?? "", from: side(oldMode, oldObject), to: side(newMode, newObject) });
+  // `:<mode> <mode> <object> <object> <letter> NUL <path> NUL`
+  for (let at = 0; ; ) {
+    const head = stdout.indexOf(0, at);
+    const end = stdout.indexOf(0, head + 1);
+    if (head < 0 || end < 0) return changes;
+    const [oldMode = "", newMode = "", oldObject = "", newObject = ""] = stdout
+      .toString("latin1", at + 1, head)
+      .split(" ");
+    const path = decodePath(stdout.subarray(head + 1, end));
+    changes.push({ path, from: sideOf(oldMode, oldObject), to: sideOf(newMode, newObject) });
+    at = end + 1;
+    await pace();
   }
-  return changes;
 };
+
+const sideOf = (mode: string, object: string): Side => (mode === "000000" ? null : { mode, object });
 
 export type Side = { mode: string; object: string } | null;

@@ -84,11 +84,11 @@ const clear = (path: string | Buffer, seen: Stats): void => {
 };
 
 /** The file has names outside, where it may have the bits for good reason: this one becomes a file of its own. */
-const separate = (folder: Folder, name: string, { mode, size }: Stats): void => {
+const separate = async (folder: Folder, name: string, { mode, size }: Stats): Promise<void> => {
   const path = folder.at(name);
   const temp = folder.at(tempName());
   try {
-    if (size > longestCopy || !copyBounded(String(path), String(temp), longestCopy)) rmSync(path);
+    if (size > longestCopy || !(await copyBounded(String(path), String(temp), longestCopy))) rmSync(path);
     else {
       chmodSync(temp, mode & 0o777);
       renameSync(temp, path);
@@ -101,7 +101,7 @@ const separate = (folder: Folder, name: string, { mode, size }: Stats): void => 
 };
 
 /** The bits of one search's files; those that were as they are before `since` are the user's. */
-const clearAll = (root: string, paths: readonly string[], since: number): string[] => {
+const clearAll = async (root: string, paths: readonly string[], since: number): Promise<string[]> => {
   const names = new Map<number, number>();
   const found = paths.flatMap((path) => {
     try {
@@ -116,16 +116,15 @@ const clearAll = (root: string, paths: readonly string[], since: number): string
       return [];
     }
   });
-  return found.flatMap(({ path, components, name, stats }) => {
+  const cleared: string[] = [];
+  for (const { path, components, name, stats } of found)
     try {
       using folder = openFolder(root, components);
-      if (stats.nlink > (names.get(stats.ino) ?? 0)) separate(folder, name, stats);
+      if (stats.nlink > (names.get(stats.ino) ?? 0)) await separate(folder, name, stats);
       else clear(folder.at(name), stats);
-      return [path];
-    } catch {
-      return [];
-    }
-  });
+      cleared.push(path);
+    } catch {}
+  return cleared;
 };
 
 /**
@@ -136,7 +135,7 @@ export const clearSetID = async (workspace: Place, since: Date, signal: AbortSig
   const cleared: string[] = [];
   for (let count = 0; count < mostSearches; count += 1) {
     const { paths, more } = await find(workspace, signal);
-    const now = clearAll(workspace.root, paths, since.getTime() - skewMs);
+    const now = await clearAll(workspace.root, paths, since.getTime() - skewMs);
     cleared.push(...now);
     if (!more || now.length === 0) return cleared;
   }

@@ -4,6 +4,7 @@ import { shellQuote } from "../../shell-quote.ts";
 import { tempPrefix } from "../file/files.ts";
 import { FileRefused, openFolder } from "../file/folder.ts";
 import { encodePath } from "../file/path.ts";
+import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import { GitError } from "../git/run.ts";
 import type { Commit } from "../object/commit.ts";
@@ -52,7 +53,7 @@ const unfinished = [
 /** Writes the files on disk as one tree, whatever agents did with commits and branches meanwhile. */
 export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree> => {
   const { git, worktree, gitDir, base, last } = request;
-  for (const name of unfinished) rmSync(join(gitDir, name), { recursive: true, force: true });
+  for (const name of unfinished) await removeTree(join(gitDir, name));
   await showHidden(git, await hiddenIn(worktree, join(gitDir, "index"), base.commit.length / 2));
 
   let status = await statusOf(git);

@@ -1,7 +1,8 @@
-import { mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { copyBounded, most, readBounded, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
+import { removeTree } from "../file/remove-tree.ts";
 import type { Author } from "../git/hardened.ts";
 import { plainConfig } from "../git/plain-config.ts";
 
@@ -25,15 +26,15 @@ export type TaskGitDirRequest = {
 const maxRefs = 500;
 
 /** Makes the directory anew; whatever was there is removed. No process that could write there may be running. */
-export const makeGitDir = ({ gitDir, commonDir, head, author }: TaskGitDirRequest): void => {
-  rmSync(gitDir, { recursive: true, force: true });
+export const makeGitDir = async ({ gitDir, commonDir, head, author }: TaskGitDirRequest): Promise<void> => {
+  await removeTree(gitDir);
   for (const name of ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"])
     mkdirSync(join(gitDir, name), { recursive: true, mode: 0o700 });
   writeFileSync(join(gitDir, "objects/info/alternates"), `${quotedPath(objectsOf(commonDir))}\n`);
   writeFileSync(join(gitDir, "config"), configOf(commonDir, head, author));
   for (const name of ["shallow", "info/exclude", "info/attributes"])
-    ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
-  ignoringRefused(() => writeFileSync(join(gitDir, "packed-refs"), refsOf(commonDir)));
+    await ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
+  await ignoringRefused(() => writeFileSync(join(gitDir, "packed-refs"), refsOf(commonDir)));
   writeFileSync(join(gitDir, "HEAD"), `${head}\n`);
 };
 
@@ -45,28 +46,27 @@ export const quotedPath = (path: string): string =>
   /[":\n]/.test(path) ? `"${path.replace(/["\\]/g, "\\$&").replaceAll("\n", "\\n")}"` : path;
 
 /** Sets HEAD, whatever stands in its place: an agent may write this folder. */
-export const setHead = (gitDir: string, commit: string): void => {
+export const setHead = async (gitDir: string, commit: string): Promise<void> => {
   const next = join(gitDir, "HEAD.sortie");
-  rmSync(next, { recursive: true, force: true });
+  await removeTree(next);
   writeFileSync(next, `${commit}\n`, { flag: "wx" });
   try {
     renameSync(next, join(gitDir, "HEAD"));
   } catch {
     // A folder in its place.
-    rmSync(join(gitDir, "HEAD"), { recursive: true, force: true });
+    await removeTree(join(gitDir, "HEAD"));
     renameSync(next, join(gitDir, "HEAD"));
   }
 };
 
 /** Removes the locks of a git that was killed: nobody else's git works here. */
-export const removeLocks = (gitDir: string): void => {
-  for (const name of ["index.lock", "HEAD.lock", "packed-refs.lock"])
-    rmSync(join(gitDir, name), { recursive: true, force: true });
+export const removeLocks = async (gitDir: string): Promise<void> => {
+  for (const name of ["index.lock", "HEAD.lock", "packed-refs.lock"]) await removeTree(join(gitDir, name));
 };
 
-const ignoringRefused = (copy: () => unknown): void => {
+const ignoringRefused = async (copy: () => unknown): Promise<void> => {
   try {
-    copy();
+    await copy();
   } catch (error) {
     if (!(error instanceof FileRefused)) throw error;
   }

@@ -35,7 +35,7 @@ const syncBytes = 32 * 1024;
 /** The entries of the worktree's index below git's root; paths are relative to it. */
 export const listIndexFiles = async (git: Git, signal: AbortSignal): Promise<TrackedFile[]> => {
   const { stdout } = await git.run(["ls-files", "-s", "-z"], { signal, timeoutMs: listTimeoutMs });
-  return [...recordsOf(stdout)].map(({ fields: [mode = "", object = "", stage], path }) => ({
+  return recordsOf(stdout, ({ fields: [mode = "", object = "", stage], path }) => ({
     path,
     mode,
     object,

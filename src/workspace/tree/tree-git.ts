@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command, CommandResult } from "../../process/process.ts";
 import { shellQuote } from "../../shell-quote.ts";
+import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import {
   type Author,
@@ -58,7 +59,7 @@ export type TreeGitOptions = {
   /** A file of ignore patterns in addition to the project's own, as seen from inside. */
   excludes: string | undefined;
   /** Takes away locks that a killed git left; undefined where others' git works in the Git directory, too. */
-  removeLocks?: () => void;
+  removeLocks?: () => Promise<void>;
   /** Settings to blank, where the configuration is the user's own. */
   keys?: () => Promise<readonly string[]>;
   /** Whether `status` may write what it learned into the index. */
@@ -103,7 +104,9 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
     const name = `sortie-${randomBytes(9).toString("hex")}`;
     const own = join(scratch.own, name);
     const remove = () => {
-      for (const path of [own, `${own}.lock`, `${own}.objects`]) rmSync(path, { force: true, recursive: true });
+      for (const path of [own, `${own}.lock`]) rmSync(path, { force: true, recursive: true });
+      // May hold very many objects; no other file ever has this name.
+      void removeTree(`${own}.objects`).catch(() => undefined);
     };
     return { path: join(scratch.seen, name), own, [Symbol.dispose]: remove };
   };
@@ -164,7 +167,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
     } catch (error) {
       const locked = error instanceof GitError && /\.lock': File exists/.test(error.stderr);
       if (!locked || options.removeLocks === undefined) throw error;
-      options.removeLocks();
+      await options.removeLocks();
       return await job(shown, text, more);
     }
   };

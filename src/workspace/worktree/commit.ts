@@ -38,6 +38,6 @@ export const commitFiles = async (request: CommitRequest): Promise<Commit | unde
   const { confirm, ...commit } = await takeOver({ ...taken, tree: written.tree, pack: pack.own });
   await setRef({ commonDir, git: objects }, branchRefOf(branch), commit.commit);
   await confirm();
-  setHead(gitDir, commit.commit);
+  await setHead(gitDir, commit.commit);
   return { ...commit, omitted: written.omitted };
 };

@@ -1,10 +1,10 @@
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import type { Processes } from "../../process/process.ts";
 import type { SandboxPlace } from "../../process/sandbox/place.ts";
 import { WorkspaceLost } from "../error.ts";
+import { removeTree } from "../file/remove-tree.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
 import { defaultAuthor, defaultPath } from "../git/hardened.ts";
 import type { Commit } from "../object/commit.ts";
@@ -110,10 +110,10 @@ export const createWorktreeFolder = (options: {
     return moved;
   };
 
-  const point = (taskID: string): void => {
+  const point = async (taskID: string): Promise<void> => {
     // An agent may have put a repository of its own, a FIFO or a link there: what stands there is removed, not opened.
     const pointer = join(worktreeOf(taskID), ".git");
-    rmSync(pointer, { recursive: true, force: true });
+    await removeTree(pointer);
     writeFileSync(pointer, `gitdir: ${gitDirOf(taskID)}\n`, { flag: "wx" });
   };
 
@@ -129,9 +129,9 @@ export const createWorktreeFolder = (options: {
     made.delete(taskID);
     await processes.closeSandboxes(taskID);
     const own = { ...record, gitDir: gitDirOf(taskID) };
-    if (record.gitDir !== own.gitDir) rmSync(record.gitDir, { recursive: true, force: true });
-    makeGitDir({ gitDir: own.gitDir, commonDir: record.commonDir, head: commit, author });
-    point(taskID);
+    if (record.gitDir !== own.gitDir) await removeTree(record.gitDir);
+    await makeGitDir({ gitDir: own.gitDir, commonDir: record.commonDir, head: commit, author });
+    await point(taskID);
     await gitAround(taskID, worktreeOf(taskID), own.gitDir).run(["read-tree", commit]);
     records.keep(taskID, own);
     if (own.base !== undefined) await recordBase(taskID, own.base);
@@ -149,13 +149,13 @@ export const createWorktreeFolder = (options: {
   const fill = async (taskID: string, record: WorktreeRecord, commit: string): Promise<void> => {
     const tree = worktreeOf(taskID);
     if (existsSync(tree)) {
-      await rm(`${tree}.gone`, { recursive: true, force: true });
+      await removeTree(`${tree}.gone`);
       renameSync(tree, `${tree}.gone`);
-      await rm(`${tree}.gone`, { recursive: true, force: true });
+      await removeTree(`${tree}.gone`);
     }
     mkdirSync(tree, { recursive: true, mode: 0o700 });
-    makeGitDir({ gitDir: record.gitDir, commonDir: record.commonDir, head: commit, author });
-    point(taskID);
+    await makeGitDir({ gitDir: record.gitDir, commonDir: record.commonDir, head: commit, author });
+    await point(taskID);
     await gitAround(taskID, tree, record.gitDir).run(["read-tree", "--reset", "-u", commit]);
   };
 

@@ -1,10 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Processes } from "../../process/process.ts";
-import { removeOverlays } from "../dependency/overlay.ts";
+import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import { idOf } from "../git/output.ts";
 import { baseRefOf, branchRefOf, branchTip, removeRefs, setRef } from "../object/ref.ts";
@@ -33,7 +32,7 @@ export const createRetention = (deps: {
   home: string;
   folder: WorktreeFolder;
   records: ReturnType<typeof createWorktreeRecords>;
-  removeOverlays: (taskID: string) => void;
+  removeOverlays: (taskID: string) => Promise<void>;
   removeCheckout: (taskID: string) => Promise<void>;
   processes: Pick<Processes, "closeSandboxes">;
   log: Log;
@@ -44,18 +43,17 @@ export const createRetention = (deps: {
   const takeAway = async (taskID: string, record: WorktreeRecord | undefined): Promise<void> => {
     const tree = worktreeOf(taskID);
     if (existsSync(tree)) {
-      await rm(`${tree}${gone}`, { recursive: true, force: true });
+      await removeTree(`${tree}${gone}`);
       renameSync(tree, `${tree}${gone}`);
     }
     made.delete(taskID);
-    for (const gitDir of new Set([gitDirOf(taskID), record?.gitDir ?? gitDirOf(taskID)]))
-      await rm(gitDir, { recursive: true, force: true });
-    await rm(scratchOf(home, taskID), { recursive: true, force: true });
-    await rm(landingFolder(taskID), { recursive: true, force: true });
-    deps.removeOverlays(taskID);
+    for (const gitDir of new Set([gitDirOf(taskID), record?.gitDir ?? gitDirOf(taskID)])) await removeTree(gitDir);
+    await removeTree(scratchOf(home, taskID));
+    await removeTree(landingFolder(taskID));
+    await deps.removeOverlays(taskID);
     await deps.removeCheckout(taskID);
-    await rm(`${tree}.exclude`, { force: true });
-    await rm(`${tree}${gone}`, { recursive: true, force: true });
+    await removeTree(`${tree}.exclude`);
+    await removeTree(`${tree}${gone}`);
   };
 
   /**
@@ -88,20 +86,25 @@ export const createRetention = (deps: {
     return keepBranch(record, objects, branch, tip);
   };
 
+  /** What stays now goes with the next call. */
+  const clear = (path: string, signal: AbortSignal | undefined): Promise<void> =>
+    removeTree(path, signal).catch((error: unknown) => {
+      if (signal?.aborted !== true) log.warn({ path, error: messageOf(error) }, "leftovers could not be removed");
+    });
+
   return {
     /** Ids with a worktree on disk or a removal mark. Deletes what an interrupted removal left. */
-    listWorktrees(): string[] {
+    async listWorktrees(signal?: AbortSignal): Promise<string[]> {
       if (!existsSync(home)) return [];
       const found = new Set<string>();
       for (const entry of readdirSync(home, { withFileTypes: true })) {
         const [taskID = "", kind] = entry.name.split(".");
-        if (entry.isDirectory() && entry.name.endsWith(gone))
-          rmSync(join(home, entry.name), { recursive: true, force: true });
-        else if (entry.isDirectory() && taskID === "try") removeOverlays(join(home, entry.name));
+        if (entry.isDirectory() && (entry.name.endsWith(gone) || taskID === "try"))
+          await clear(join(home, entry.name), signal);
         else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(removalMark)) found.add(taskID);
         else if (kind === "json" && !existsSync(worktreeOf(taskID)))
           for (const gitDir of [gitDirOf(taskID), records.of(taskID)?.gitDir])
-            if (gitDir !== undefined) rmSync(gitDir, { recursive: true, force: true });
+            if (gitDir !== undefined) await clear(gitDir, signal);
       }
       return [...found].sort();
     },

@@ -74,7 +74,7 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
     const all = new Set(unknown.paths);
     const untracked = keep.filter((path) => all.has(path)).sort();
     const named = shorten(omitted);
-    if (!existsSync(scratch)) copyIndex(record, scratch);
+    if (!existsSync(scratch)) await copyIndex(record, scratch);
     const inCopy = { env: { GIT_INDEX_FILE: scratch }, ...patience };
     const input = Buffer.concat(keep.flatMap((path) => [encodePath(path), Buffer.of(0)]));
     const update = [...whole, "update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
@@ -91,9 +91,9 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
   }
 };
 
-const copyIndex = (record: WorktreeRecord, scratch: string): void => {
+const copyIndex = async (record: WorktreeRecord, scratch: string): Promise<void> => {
   const index = join(record.projectGitDir, "index");
-  if (!copyBounded(index, scratch, most.index)) return;
+  if (!(await copyBounded(index, scratch, most.index))) return;
   // git trusts a file older than its index without reading it: the copy must not look newer than the original.
   const seconds = Math.floor(statSync(index).mtimeMs / 1000);
   utimesSync(scratch, seconds, seconds);
@@ -105,7 +105,7 @@ const copyIndex = (record: WorktreeRecord, scratch: string): void => {
 const unhide = async ({ git, record, head, scratch }: SnapshotRequest): Promise<Record<string, string>> => {
   const hidden = await hiddenIn(record.toplevel, join(record.projectGitDir, "index"), head.length / 2);
   if (hidden.length === 0) return {};
-  copyIndex(record, scratch);
+  await copyIndex(record, scratch);
   const env = { GIT_INDEX_FILE: scratch };
   await showHidden(git, hidden, env);
   return env;

@@ -1,0 +1,13 @@
+import { cleanChecking, redacting } from "../redact.ts";
+import { serveJobs } from "../thread.ts";
+import { fitting } from "../tool/edit/patch-fit.ts";
+import { editing } from "../tool/edit/replace.ts";
+import { naming, rendering } from "../tool/file/matches.ts";
+import { paging } from "../tool/file/page.ts";
+import { removal } from "../workspace/file/remove-tree.ts";
+import { readable } from "../tool/web/readable.ts";
+import { listing, tidying } from "../workspace/file/walk.ts";
+
+/** What the threads of `thread.ts` run: every job of the service. Started by its path (`scripts/build.mjs`). */
+
+serveJobs([listing, tidying, removal, editing, fitting, paging, naming, rendering, readable, redacting, cleanChecking]);

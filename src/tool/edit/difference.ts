@@ -1,0 +1,76 @@
+import { diffArrays, formatPatch, structuredPatch } from "diff";
+import { linesOf } from "../file/text.ts";
+import type { Effort } from "./match.ts";
+
+/** What differs between two versions of a file, bounded in effort: only the lines between equal ends are compared. */
+
+const context = 3;
+
+/** Lines of the part that differs, of both versions together. */
+const mostLines = 500_000;
+
+/** As a unified diff without the first line; undefined: there are too many differences for a useful diff. */
+export const differenceOf = (path: string, before: string, after: string, effort: Effort): string | undefined => {
+  const { from, old, fresh } = changedPart(before, after);
+  if (linesUpTo(old, mostLines) + linesUpTo(fresh, mostLines) > mostLines) return undefined;
+  const patch = structuredPatch(`a/${path}`, `b/${path}`, old, fresh, "", "", { context, ...effort });
+  if (patch === undefined) return undefined;
+  let line = 0;
+  for (let at = before.indexOf("\n"); at >= 0 && at < from; at = before.indexOf("\n", at + 1)) line += 1;
+  const hunks = patch.hunks.map((hunk) => ({
+    ...hunk,
+    oldStart: hunk.oldStart + line,
+    newStart: hunk.newStart + line,
+  }));
+  return formatPatch({ ...patch, hunks })
+    .split("\n")
+    .slice(1)
+    .join("\n");
+};
+
+/** Lines added and removed; undefined: there are too many. */
+export const countChanges = (
+  before: string,
+  after: string,
+  effort: Effort,
+): { added: number; removed: number } | undefined => {
+  const { old, fresh } = changedPart(before, after);
+  if (linesUpTo(old, mostLines) + linesUpTo(fresh, mostLines) > mostLines) return undefined;
+  const runs = diffArrays(linesOf(old), linesOf(fresh), effort);
+  const count = (kind: "added" | "removed") => (runs ?? []).reduce((sum, run) => sum + (run[kind] ? run.count : 0), 0);
+  return runs && { added: count("added"), removed: count("removed") };
+};
+
+const linesUpTo = (text: string, most: number): number => {
+  let count = 0;
+  for (let at = text.indexOf("\n"); at >= 0 && count <= most; at = text.indexOf("\n", at + 1)) count += 1;
+  return count;
+};
+
+/** The part that differs, with its context of whole lines, and its offset. */
+const changedPart = (before: string, after: string): { from: number; old: string; fresh: string } => {
+  const { from, end } = boundsOf(before, after);
+  return { from, old: before.slice(from, before.length - end), fresh: after.slice(from, after.length - end) };
+};
+
+/** `end`: the length of what is equal behind the part. */
+const boundsOf = (before: string, after: string): { from: number; end: number } => {
+  const shorter = Math.min(before.length, after.length);
+  let from = 0;
+  while (from < shorter && before.charCodeAt(from) === after.charCodeAt(from)) from += 1;
+  let end = 0;
+  const most = shorter - from;
+  while (end < most && before.charCodeAt(before.length - 1 - end) === after.charCodeAt(after.length - 1 - end))
+    end += 1;
+  from = lineStart(before, from);
+  for (let lines = 0; lines < context && from > 0; lines += 1) from = lineStart(before, from - 1);
+  let to = before.length - end;
+  for (let lines = 0; lines <= context; lines += 1) {
+    const next = before.indexOf("\n", to);
+    if (next < 0) return { from, end: 0 };
+    to = next + 1;
+  }
+  return { from, end: before.length - to };
+};
+
+const lineStart = (text: string, offset: number): number => (offset === 0 ? 0 : text.lastIndexOf("\n", offset - 1) + 1);

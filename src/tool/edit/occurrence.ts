@@ -1,0 +1,108 @@
+/** Where a text stands in another one, in time linear in both, whatever they are. */
+
+/** Characters by which places are guessed: few enough that the built-in search is as good as linear. */
+const probeLength = 32;
+/** Comparisons of characters that guesses may cost beyond those of the whole text, twice. */
+const mostGuessed = 2 ** 20;
+
+/** Rising. `apart`: places that do not overlap; else every place. */
+export const startsOf = (text: string, part: string, apart = true, most = Number.POSITIVE_INFINITY): number[] => {
+  const starts: number[] = [];
+  const find = finderOf(part);
+  const step = apart ? part.length : 1;
+  for (let at = find(text, 0); at >= 0 && starts.length < most; at = find(text, at + step)) starts.push(at);
+  return starts;
+};
+
+/** -1: nowhere. */
+export const firstOf = (text: string, part: string): number => finderOf(part)(text, 0);
+
+type Find = (text: string, from: number) => number;
+
+/**
+ * For calls with rising offsets in one text. The built-in search compares all of `part` at each place of a text that
+ * repeats itself, so it only guesses; after too many wrong guesses a table takes over.
+ */
+const finderOf = (part: string): Find => {
+  if (part.length <= probeLength) return (text, from) => text.indexOf(part, from);
+  const probe = part.slice(0, probeLength);
+  let guessed = 0;
+  let slow: Find | undefined;
+  return (text, from) => {
+    if (slow !== undefined) return slow(text, from);
+    for (let at = text.indexOf(probe, from); at >= 0; at = text.indexOf(probe, at + 1)) {
+      guessed += part.length;
+      if (guessed > 2 * text.length + mostGuessed) {
+        slow = tableFinderOf(part);
+        return slow(text, at);
+      }
+      if (text.startsWith(part, at)) return at;
+    }
+    return -1;
+  };
+};
+
+/** Items of a list that can be searched like characters, e.g. lines by number. */
+export const startsIn = (items: Int32Array, part: Int32Array, most: number): number[] => {
+  const starts: number[] = [];
+  if (part.length === 0) return starts;
+  const borders = bordersOf(part.length, (at) => part[at] ?? 0);
+  let matched = 0;
+  for (let at = 0; at < items.length && starts.length < most; at += 1) {
+    while (matched > 0 && items[at] !== part[matched]) matched = borders[matched - 1] ?? 0;
+    if (items[at] === part[matched]) matched += 1;
+    if (matched < part.length) continue;
+    starts.push(at + 1 - matched);
+    matched = borders[matched - 1] ?? 0;
+  }
+  return starts;
+};
+
+/** The algorithm of Knuth, Morris and Pratt; calls with rising offsets read each character once. */
+const tableFinderOf = (part: string): Find => {
+  const borders = bordersOf(part.length, (at) => part.charCodeAt(at));
+  let next = 0;
+  let matched = 0;
+  return (text, from) => {
+    // Overlapping places continue with what is matched already.
+    if (from > next - matched) {
+      next = from;
+      matched = 0;
+    }
+    while (next < text.length) {
+      const code = text.charCodeAt(next);
+      while (matched > 0 && code !== part.charCodeAt(matched)) matched = borders[matched - 1] ?? 0;
+      if (code === part.charCodeAt(matched)) matched += 1;
+      next += 1;
+      if (matched < part.length) continue;
+      const start = next - matched;
+      matched = borders[matched - 1] ?? 0;
+      return start;
+    }
+    return -1;
+  };
+};
+
+/** For each length, how much of the beginning ends there, too. */
+const bordersOf = (length: number, code: (at: number) => number): Int32Array => {
+  const borders = new Int32Array(length);
+  for (let at = 1, matched = 0; at < length; at += 1) {
+    while (matched > 0 && code(at) !== code(matched)) matched = borders[matched - 1] ?? 0;
+    if (code(at) === code(matched)) matched += 1;
+    borders[at] = matched;
+  }
+  return borders;
+};
+
+/** Converts rising offsets to line numbers, counted from 1, in one pass over the text. */
+export const lineCounter = (text: string): ((offset: number) => number) => {
+  let line = 1;
+  let end = text.indexOf("\n");
+  return (offset) => {
+    while (end >= 0 && end < offset) {
+      line += 1;
+      end = text.indexOf("\n", end + 1);
+    }
+    return line;
+  };
+};
