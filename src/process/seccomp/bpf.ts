@@ -22,7 +22,16 @@ const callOffset = 0;
 const archOffset = 4;
 const argOffset = (arg: number): number => 16 + 8 * arg;
 
-const op = { load: 0x20, and: 0x54, equal: 0x15, above: 0x25, anyBit: 0x45, answer: 0x06 } as const;
+const op = {
+  load: 0x20,
+  and: 0x54,
+  jump: 0x05,
+  equal: 0x15,
+  above: 0x25,
+  atLeast: 0x35,
+  anyBit: 0x45,
+  answer: 0x06,
+} as const;
 
 /** A jump: over so many instructions, or to the end of the conditions or of the rule. */
 type Target = number | "holds" | "fails";
@@ -76,18 +85,47 @@ const encode = (program: readonly Instruction[]): Buffer => {
   return bytes;
 };
 
+/** The body's last instruction allows. */
+type Block = { number: number; body: Instruction[] };
+
+/** How far a jump with a condition goes. */
+const farthest = 255;
+
+/**
+ * Finds a call's block by halving, in a handful of steps: the kernel runs the program for each call, and once through
+ * for all numbers when a sandbox is opened. `blocks` in the order of their numbers, at least one.
+ */
+const search = (blocks: readonly Block[]): Instruction[] => {
+  const half = Math.ceil(blocks.length / 2);
+  const middle = blocks[half];
+  if (middle === undefined)
+    return blocks.flatMap(({ number, body }) => [{ code: op.equal, k: number, yes: 0, no: body.length - 1 }, ...body]);
+  const [left, right] = [search(blocks.slice(0, half)), search(blocks.slice(half))];
+  const k = middle.number;
+  const toRight: Instruction[] =
+    left.length <= farthest
+      ? [{ code: op.atLeast, k, yes: left.length, no: 0 }]
+      : [
+          { code: op.atLeast, k, yes: 0, no: 1 },
+          { code: op.jump, k: left.length },
+        ];
+  return [...toRight, ...left, ...right];
+};
+
 /** undefined: no profile for this architecture (as `process.arch` names it). */
 export const compileFilter = (rules: readonly Rule[], arch: string): Buffer | undefined => {
   if (arch !== "x64" && arch !== "arm64") return undefined;
   const { audit, column } = architectures[arch];
   const numberOf = (call: CallName): number | null => callNumbers[call][column];
-  /** In the order of the calls' first rules. */
   const byCall = new Map<number, Rule[]>();
   for (const rule of rules)
     for (const call of rule.calls) {
       const number = numberOf(call);
       if (number !== null) byCall.set(number, [...(byCall.get(number) ?? []), rule]);
     }
+  const blocks = [...byCall]
+    .map(([number, own]): Block => ({ number, body: [...own.flatMap(ofRule), { code: op.answer, k: allow }] }))
+    .toSorted((a, b) => a.number - b.number);
   return encode([
     { code: op.load, k: archOffset },
     { code: op.equal, k: audit, yes: 1, no: 0 },
@@ -98,12 +136,6 @@ export const compileFilter = (rules: readonly Rule[], arch: string): Buffer | un
     { code: op.equal, k: 0xffff_ffff, yes: 0, no: 1 },
     { code: op.answer, k: allow },
     { code: op.answer, k: refuse("ENOSYS") },
-    ...[...byCall].flatMap(([number, own]) => {
-      const body = own.flatMap(ofRule);
-      const isPlain = own.some(({ when }) => when === undefined);
-      const block = isPlain ? body : [...body, { code: op.answer, k: allow }];
-      return [{ code: op.equal, k: number, yes: 0, no: block.length }, ...block];
-    }),
-    { code: op.answer, k: allow },
+    ...search(blocks),
   ]);
 };

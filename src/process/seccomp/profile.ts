@@ -52,7 +52,10 @@ const setID = 0o6000;
 const creating = 0o100 | 0o20_000_000;
 
 export const profile: readonly Rule[] = [
-  // Calls that ordinary work makes all the time: first, because rules are looked through in order.
+  // A file that an agent leaves in the user's project must not run as its owner or group. systemd's
+  // RestrictSUIDSGID= does the same.
+  { calls: ["chmod", "fchmod", "creat", "mknod"], answer: "EPERM", when: [{ arg: 1, has: setID }] },
+  { calls: ["fchmodat", "fchmodat2", "mknodat"], answer: "EPERM", when: [{ arg: 2, has: setID }] },
   {
     calls: ["openat"],
     answer: "EPERM",
@@ -69,13 +72,8 @@ export const profile: readonly Rule[] = [
       { arg: 2, has: setID },
     ],
   },
-  { calls: ["ioctl"], answer: "EPERM", when: [{ arg: 1, is: typing }] },
-  { calls: ["clone"], answer: "EPERM", when: [{ arg: 0, has: newNamespaces }] },
 
-  // A file that an agent leaves in the user's project must not run as its owner or group. systemd's
-  // RestrictSUIDSGID= does the same.
-  { calls: ["chmod", "fchmod", "creat", "mknod"], answer: "EPERM", when: [{ arg: 1, has: setID }] },
-  { calls: ["fchmodat", "fchmodat2", "mknodat"], answer: "EPERM", when: [{ arg: 2, has: setID }] },
+  { calls: ["ioctl"], answer: "EPERM", when: [{ arg: 1, is: typing }] },
 
   // What these do stands in memory, where no filter sees it. Programs take the older call when a kernel lacks them.
   { calls: ["clone3", "openat2"], answer: "ENOSYS" },
@@ -123,6 +121,7 @@ export const profile: readonly Rule[] = [
   { calls: ["open_by_handle_at"], answer: "EPERM" },
 
   // Mounts and namespaces. The sandbox has no capability for them; a fault in how these are checked is no way out.
+  { calls: ["clone"], answer: "EPERM", when: [{ arg: 0, has: newNamespaces }] },
   { calls: ["mount", "umount2", "pivot_root", "chroot", "unshare", "setns"], answer: "EPERM" },
   {
     calls: ["open_tree", "open_tree_attr", "move_mount", "mount_setattr", "fsopen", "fsconfig", "fsmount", "fspick"],
