@@ -1,6 +1,6 @@
 import { attachmentFolder, attachmentPaths } from "../../domain/attachment.ts";
 import { messageOf } from "../../error.ts";
-import { createFiles, type Files } from "../../workspace/file/files.ts";
+import { createTreeFiles, type Files } from "../../workspace/file/files.ts";
 import { pruneFolders } from "../../workspace/file/folder.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
@@ -72,4 +72,4 @@ const isTheirs = async (files: Files): Promise<boolean> => {
 const everything = "*\n";
 const ignore = `${attachmentFolder}/.gitignore`;
 /** File names that usually hold secrets are allowed here, because the user sent these files. */
-const filesOf = ({ root }: Workspace) => createFiles(root, () => false);
+const filesOf = ({ root }: Workspace) => createTreeFiles(root, () => false);

@@ -1,4 +1,4 @@
-import { createFiles, FileRefused } from "../file/files.ts";
+import { createTreeFiles, FileRefused } from "../file/files.ts";
 import { splitNul } from "../git/output.ts";
 import type { Git } from "../git/git.ts";
 import type { BaseFiles } from "../workspace.ts";
@@ -24,7 +24,7 @@ export const readBaseFiles = async ({ git, base, commit, prefix, root }: Request
     if (own === undefined) continue;
     changed.set(own, mode.startsWith("100") ? { oid, executable: mode === "100755" } : null);
   }
-  const files = createFiles(root, () => false);
+  const files = createTreeFiles(root, () => false);
   const now = (path: string) =>
     files.read(path, maxText).then(
       ({ bytes }) => bytes.toString("utf8"),

@@ -6,7 +6,8 @@ import type { SandboxPlace } from "../../process/sandbox/place.ts";
 import { patternOf } from "../tree/commit.ts";
 import { splitNul } from "../git/output.ts";
 import { copyFolder } from "../dependency/copy.ts";
-import { createFiles } from "../file/files.ts";
+import { createTreeFiles } from "../file/files.ts";
+import { openFolder } from "../file/folder.ts";
 import { readBaseFiles } from "./base-files.ts";
 import { type Overlays, upperOf } from "../dependency/overlay.ts";
 import { removeTree } from "../file/remove-tree.ts";
@@ -70,14 +71,15 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       // Anew where a check may have written into it: git here fills a folder that nobody else has touched.
       if (before === undefined || touched.has(taskID)) await remove(taskID);
       filled.delete(taskID);
-      mkdirSync(root, { recursive: true, mode: 0o700 });
+      mkdirSync(tree, { recursive: true, mode: 0o700 });
       if (existsSync(gitDir)) await setHead(gitDir, commit);
       else {
         await makeGitDir({ gitDir, commonDir: record.commonDir, head: commit, author: folder.author });
         writeFileSync(join(tree, ".git"), `gitdir: ${gitDir}\n`);
       }
       await folder.gitAround(taskID, tree, gitDir).run(["read-tree", "--reset", "-u", commit]);
-      mkdirSync(root, { recursive: true, mode: 0o700 });
+      // Following no link: the commit may have one there.
+      openFolder(tree, record.prefix === "" ? [] : record.prefix.split("/"), true)[Symbol.dispose]();
       filled.set(taskID, commit);
     }
     for (const { path, how } of given)
@@ -116,7 +118,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       root,
       rootInSandbox: processes.pathInSandbox(place, root),
       get files() {
-        return createFiles(root, deps.isProtected);
+        return createTreeFiles(root, deps.isProtected);
       },
       run(command) {
         used();
@@ -178,6 +180,6 @@ export const createCheckouts = (deps: CheckoutDeps) => {
 const lay = async (tree: string, overrides: readonly FileOverride[]): Promise<void> => {
   if (overrides.length === 0) return;
   mkdirSync(tree, { recursive: true });
-  const files = createFiles(tree, () => false);
+  const files = createTreeFiles(tree, () => false);
   for (const { path, bytes, executable } of overrides) await files.write(path, bytes, { executable });
 };

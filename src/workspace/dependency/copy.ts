@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
 import { lstat, readdir, readlink, rename } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Limits } from "../../protocol/limit.ts";
+import { openFolder } from "../file/folder.ts";
 import { isWithin } from "../../process/sandbox/system-mount.ts";
 import { removeTree } from "../file/remove-tree.ts";
 
@@ -33,7 +34,8 @@ export const copyFolder = async (request: CopyRequest): Promise<Given> => {
     const how = process.platform === "linux" ? ["-a", "--reflink=auto"] : ["-a"];
     const copied = await execute("cp", [...how, "--", join(toplevel, path), scratch], programs);
     if (copied.code !== 0) return { path, how: "left-out", reason: "it could not be copied" };
-    await rename(scratch, join(worktree, path));
+    using parent = openFolder(worktree, path.split("/").slice(0, -1));
+    await rename(scratch, parent.at(basename(path)));
     return { path, how: "copied" };
   } catch {
     return { path, how: "left-out", reason: "it could not be copied" };

@@ -6,6 +6,7 @@ import type { Limits } from "../../protocol/limit.ts";
 import { patternOf } from "../tree/commit.ts";
 import { copyFolder } from "./copy.ts";
 import { findFolders } from "./find.ts";
+import { FileRefused } from "../file/folder.ts";
 import { removeBelow } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import type { Overlays } from "./overlay.ts";
@@ -43,7 +44,7 @@ export const createDependencyProvider = ({
     const { toplevel } = record;
     // What a killed run or a service in another tier copied.
     for (const { path } of record.given?.folders ?? [])
-      if (!(await isTracked(git.tree, path))) await removeBelow(worktree, path);
+      if (!(await isTracked(git.tree, path))) await removeFolder(worktree, path);
     const keep = (folders: Given[]) => {
       writeFileSync(`${worktree}.exclude`, folders.map(({ path }) => `${patternOf(path)}\n`).join(""), { mode: 0o600 });
       records.keep(taskID, { ...(records.of(taskID) ?? record), given: { tier, folders } });
@@ -71,9 +72,18 @@ export const createDependencyProvider = ({
   async clear(taskID: string, worktree: string, git: Git): Promise<void> {
     await overlays.remove(taskID);
     for (const path of await namedFolders(worktree, new Set(names)))
-      if (!(await isTracked(git, path))) await removeBelow(worktree, path);
+      if (!(await isTracked(git, path))) await removeFolder(worktree, path);
   },
 });
+
+/** Removes a folder of the tree. Where its path leads over a link, an agent put it there, and nothing is removed. */
+const removeFolder = async (worktree: string, path: string): Promise<void> => {
+  try {
+    await removeBelow(worktree, path);
+  } catch (error) {
+    if (!(error instanceof FileRefused)) throw error;
+  }
+};
 
 const isTracked = async (git: Git, path: string): Promise<boolean> =>
   (await git.run(["ls-files", "-z", "--", path])).stdout.length > 0;

@@ -88,11 +88,22 @@ const doneBy = <T>(result: Walked<T>): T => {
 };
 
 /**
- * `isProtected`: paths that are refused; by default names that usually hold secrets. An operator may allow some.
- * `alias`: the root's path as commands see it; a path below it counts as below the root.
+ * `root` may lead over links. `isProtected`: paths that are refused; by default names that usually hold secrets. An
+ * operator may allow some.
  */
-export const createFiles = (root: string, isProtected: (path: string) => boolean = isSecret, alias?: string): Files => {
-  const real = decodePath(realpathSync.native(osPath(root), { encoding: "buffer" }));
+export const createFiles = (root: string, isProtected?: (path: string) => boolean): Files =>
+  createTreeFiles(decodePath(realpathSync.native(osPath(root), { encoding: "buffer" })), isProtected);
+
+/**
+ * Files of a folder that agents shape, and may have replaced by a link since it was made: `real` is the path that it
+ * has, and is never followed elsewhere. `alias`: the root's path as commands see it; a path below it counts as below
+ * the root.
+ */
+export const createTreeFiles = (
+  real: string,
+  isProtected: (path: string) => boolean = isSecret,
+  alias?: string,
+): Files => {
   const inside = (path: string) => {
     for (const base of alias === undefined ? [real] : [real, alias])
       if (path === base || path.startsWith(`${base}/`)) return path.slice(base.length + 1);

@@ -61,14 +61,19 @@ const hold = (fd: number, path: string): Folder => {
 const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
- * Opens the folder of these components below the root, one component at a time, following no link. `create` creates
- * missing ones. Throws FileRefused.
+ * Opens the folder of these components below the root, one component at a time, following no link. The root is a real
+ * path: where an agent has put a link into it, the root is refused, too. `create` creates missing ones. Throws
+ * FileRefused.
  */
 export const openFolder = (root: string, components: readonly string[], create = false): Folder => {
-  let folder = hold(openSync(osPath(root), flags), root);
+  let folder = openRoot(root);
   let path = root;
   for (const name of components) {
     const shown = `${path}/${name}`.slice(root.length + 1);
+    if (name === "..") {
+      folder[Symbol.dispose]();
+      throw new FileRefused("outside", `Expected a folder without ".." in its path, got "${shown}"`);
+    }
     let fd: number;
     try {
       if (create) makeFolder(folder.at(name));
@@ -121,6 +126,22 @@ export function* childrenOf(folder: Folder): Generator<Child> {
     entries.closeSync();
   }
 }
+
+const openRoot = (root: string): Folder => {
+  const refused = () =>
+    new FileRefused("linked", `Expected a folder at "${root}", got a path with a symbolic link in it`);
+  let fd: number;
+  try {
+    fd = openSync(osPath(root), flags);
+  } catch (error) {
+    if (codeOf(error) === "ELOOP" || isLink(osPath(root))) throw refused();
+    throw error;
+  }
+  const folder = hold(fd, root);
+  if (realPathOf(fd, root) === root) return folder;
+  folder[Symbol.dispose]();
+  throw refused();
+};
 
 /** Changes when the folder or its list of entries is replaced. undefined: no such folder; "": it cannot be opened. */
 export const folderStamp = (root: string, components: readonly string[]): string | undefined => {

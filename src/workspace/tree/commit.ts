@@ -84,14 +84,19 @@ const packed = async (
   known: readonly string[],
   pack: TemporaryFile,
 ): Promise<string> => {
+  const below = belowOthers(keep);
+  using away = git.temporary();
   using list = git.temporary();
-  writeFileSync(list.own, Buffer.concat(keep.flatMap((change) => [encodePath(change.path), Buffer.of(0)])), {
-    flag: "wx",
-    mode: 0o600,
-  });
+  if (below.size > 0) writePaths(away, [...below]);
+  writePaths(
+    list,
+    keep.filter((change) => !below.has(change)),
+  );
+  const remove = git.line(["update-index", "-z", "--force-remove", "--stdin"]);
   const update = git.line(["update-index", "-z", "--add", "--remove", "--replace", "--stdin"]);
   const without = known.map((tree) => shellQuote(`^${tree}`)).join(" ");
   const script = [
+    ...(below.size === 0 ? [] : [`${remove} <${shellQuote(away.path)} || exit`]),
     `${update} <${shellQuote(list.path)} || exit`,
     `tree=$(${git.line(["write-tree"])}) || exit`,
     `printf '%s\\n' "$tree"`,
@@ -102,6 +107,23 @@ const packed = async (
   if (/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(tree)) return tree;
   throw new GitError(`Expected git write-tree to name its tree, got "${tree.slice(0, 200)}"`, 0, "");
 };
+
+/** Files that are gone, below a path that is something else now: git takes none that is "beyond a symbolic link". */
+const belowOthers = (keep: readonly Change[]): Set<Change> => {
+  const there = new Set(keep.filter(({ gone }) => !gone).map(({ path }) => path));
+  const isBelow = ({ path }: Change): boolean => {
+    for (let at = path.indexOf("/"); at !== -1; at = path.indexOf("/", at + 1))
+      if (there.has(path.slice(0, at))) return true;
+    return false;
+  };
+  return new Set(keep.filter((change) => change.gone && isBelow(change)));
+};
+
+const writePaths = ({ own }: TemporaryFile, changes: readonly Change[]): void =>
+  writeFileSync(own, Buffer.concat(changes.flatMap(({ path }) => [encodePath(path), Buffer.of(0)])), {
+    flag: "wx",
+    mode: 0o600,
+  });
 
 /** Which changes enter the commit, which cannot, and which must leave the index again. */
 const sort = (worktree: string, changes: readonly Change[], { without = [] }: Pick<WriteTreeRequest, "without">) => {

@@ -10,6 +10,8 @@ export type Change = {
   untracked: boolean;
   staged: boolean;
   link: boolean;
+  /** Whether nothing is on disk at the path. */
+  gone: boolean;
   headMode: string;
   headObject: string;
 };
@@ -45,6 +47,7 @@ export const statusOf = async (
       path: fields.slice(count).join(" "),
       untracked,
       staged: !untracked && states[0] !== ".",
+      gone: kind === "1" && workMode === "000000",
       link: !untracked && [headMode, indexMode, workMode].includes("160000"),
       headMode,
       headObject,

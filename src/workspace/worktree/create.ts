@@ -13,7 +13,7 @@ import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import { makeGitDir } from "../tree/git-dir.ts";
 import type { TreeGit } from "../tree/tree-git.ts";
 import { treeGitOf } from "./inside.ts";
-import { worktreeMounts } from "./mount.ts";
+import { isMountable, worktreeMounts } from "./mount.ts";
 
 /**
  * Where the trees of Tasks are, and how one is made: a folder, a Git directory beside it (`tree/git-dir.ts`), and one
@@ -141,9 +141,8 @@ export const createWorktreeFolder = (options: {
   /** Whether what git needs of a tree is there: an agent may have taken it away. */
   const isWhole = (taskID: string, { gitDir }: WorktreeRecord): boolean =>
     gitDir === gitDirOf(taskID) &&
-    [join(worktreeOf(taskID), ".git"), ...["HEAD", "config", "objects"].map((name) => join(gitDir, name))].every(
-      (path) => existsSync(path),
-    );
+    existsSync(join(gitDir, "HEAD")) &&
+    isMountable({ tree: worktreeOf(taskID), gitDir });
 
   /** Makes an empty folder the tree with the files of the commit. */
   const fill = async (taskID: string, record: WorktreeRecord, commit: string): Promise<void> => {

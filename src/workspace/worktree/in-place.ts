@@ -63,7 +63,11 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
   const confined = processes.tier === 1;
   const placeOf = (writes: boolean) => {
     mkdirSync(scratch, { recursive: true, mode: 0o700 });
-    return { taskID: besides(taskID), root, place: directoryMounts(root, scratch, confined && writes) };
+    return {
+      taskID: besides(taskID),
+      root,
+      place: directoryMounts({ directory: root, known: isKnown(prepared), scratch, writable: confined && writes }),
+    };
   };
   return createTreeGit({
     root,
@@ -91,6 +95,9 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
     ...(git.onSpawn === undefined ? {} : { onSpawn: git.onSpawn }),
   });
 };
+
+/** Whether the directory had a repository, with a commit, when the Task began. */
+export const isKnown = ({ baseCommit }: Prepared): boolean => baseCommit !== null;
 
 export const directoryOnly = (project: Project, tree: string | null): Prepared => ({
   kind: "directory",

@@ -1,14 +1,22 @@
-import { type Dirent, readdirSync } from "node:fs";
+import { type Dirent, lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { statsAt } from "../file/bounded-read.ts";
+import { FileRefused, openFolder } from "../file/folder.ts";
 import { alternatesIn } from "../git/answer.ts";
 import { nestedGits } from "../git/nested.ts";
 import { plainConfig } from "../git/plain-config.ts";
 import { repositoryOf } from "../git/repository.ts";
 
-/** Where commands see the files of a worktree or a directory, and the repository with them. */
+/**
+ * Where commands see the files of a worktree or a directory, and the repository with them.
+ *
+ * bubblewrap follows links in both paths of a mount, where it has this machine's whole file system before it: a link that
+ * an agent put there would show, or create, what is outside. So nothing is mounted over or from a path that an agent may
+ * have shaped unless it was looked at; and whatever is mounted stays as it is, since the kernel lets no process rename or
+ * remove a mount point that it sees.
+ */
 
 /** Where a sandbox has the Task's Git directory, and the objects that it borrows. */
 export const gitAt = "/run/sortie/git";
@@ -25,18 +33,50 @@ export type MountedTree = {
   record: Pick<WorktreeRecord, "toplevel" | "commonDir">;
 };
 
+/** What of a Git directory of the service's is mounted by itself; below the tree it is `.git`. */
+const ownFiles = ["config", "objects/info/alternates"];
+
+const expectFile = (root: string, path: string): void => {
+  const components = path.split("/");
+  const name = components.pop() ?? "";
+  using folder = openFolder(root, components);
+  if (lstatSync(folder.at(name), { throwIfNoEntry: false })?.isFile() === true) return;
+  throw new FileRefused("not-a-file", `Expected a regular file at "${root}/${path}", got something else`);
+};
+
+/** Throws FileRefused where something else stands in the place of what is mounted. */
+const expectOwn = ({ tree, gitDir }: Pick<MountedTree, "tree" | "gitDir">): void => {
+  expectFile(tree, ".git");
+  for (const name of ownFiles) expectFile(gitDir, name);
+};
+
+/** Whether a tree and its Git directory have what a sandbox mounts over them. */
+export const isMountable = (place: Pick<MountedTree, "tree" | "gitDir">): boolean => {
+  try {
+    expectOwn(place);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
 /** Shows a tree at the path of the project's own checkout, which is not visible. */
 export const worktreeMounts = ({ tree, gitDir, writable, record }: MountedTree): SandboxPlace => ({
   tree,
   at: record.toplevel,
   under: () => [],
   over: () => {
+    expectOwn({ tree, gitDir });
     const objects = join(record.commonDir, "objects");
+    const part = (kind: "ro" | "rw", name: string): Mount => ({
+      kind,
+      from: join(gitDir, name),
+      to: join(gitAt, name),
+    });
     return [
       { kind: writable ? "rw" : "ro", from: gitDir, to: gitAt },
-      ...(writable ? ["config", "objects/info"] : []).map(
-        (name): Mount => ({ kind: "ro", from: join(gitDir, name), to: join(gitAt, name) }),
-      ),
+      // `objects` is a mount of its own so that no command can put another folder in its place.
+      ...(writable ? [part("ro", "config"), part("rw", "objects"), part("ro", "objects/info")] : []),
       { kind: "text", text: `${objectsAt}\n`, to: join(gitAt, "objects/info/alternates") },
       { kind: "ro", from: objects, to: objectsAt },
       ...alternatesOf(record.commonDir),
@@ -51,11 +91,17 @@ export const worktreeMounts = ({ tree, gitDir, writable, record }: MountedTree):
 /** Where a sandbox has a folder for git's temporary files, where a Task works in place. */
 export const scratchAt = "/run/sortie/scratch";
 
-/**
- * Shows the user's own directory; its repository and nested ones are read-only. `writable`: git may write the index and
- * the objects of the repository, for a sandbox in which no command of an agent runs.
- */
-export const directoryMounts = (directory: string, scratch?: string, writable = false): SandboxPlace => ({
+export type MountedDirectory = {
+  directory: string;
+  /** Whether the repository was there when the Task began; another is an agent's, and borrows nothing. */
+  known: boolean;
+  scratch?: string;
+  /** git may write the index and the objects of the repository, for a sandbox in which no command of an agent runs. */
+  writable?: boolean;
+};
+
+/** Shows the user's own directory; its repository and nested ones are read-only. */
+export const directoryMounts = ({ directory, known, scratch, writable = false }: MountedDirectory): SandboxPlace => ({
   tree: directory,
   at: directory,
   under: () => {
@@ -74,8 +120,9 @@ export const directoryMounts = (directory: string, scratch?: string, writable = 
       ]),
     ];
     const settings = join(directory, ".sortie");
-    // What squads and rules there are for the project is the user's to say.
-    if (statsAt(settings)?.isDirectory() === true) nested.push({ kind: "ro", from: settings, to: settings });
+    // What squads and rules there are for the project is the user's to say. A link is an agent's, or is left to it.
+    if (lstatSync(settings, { throwIfNoEntry: false })?.isDirectory() === true)
+      nested.push({ kind: "ro", from: settings, to: settings });
     if (found === undefined) return nested;
     const { toplevel, commonDir, gitDir } = found;
     const dotGit = join(toplevel, ".git");
@@ -89,7 +136,7 @@ export const directoryMounts = (directory: string, scratch?: string, writable = 
         .map((path): Mount => ({ kind: "ro", from: path, to: path })),
       ...(writable ? configsOf : withoutSecrets)(commonDir),
       ...modulesWithoutSecrets(commonDir),
-      ...alternatesOf(commonDir),
+      ...(known ? alternatesOf(commonDir) : []),
     ];
   },
 });

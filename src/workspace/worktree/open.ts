@@ -9,10 +9,10 @@ import { type TreeGit, withPatience } from "../tree/tree-git.ts";
 import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
 import { idOf } from "../git/output.ts";
 import type { Commit } from "../object/commit.ts";
-import { createFiles, type Files } from "../file/files.ts";
+import { createTreeFiles, type Files } from "../file/files.ts";
 import { createDependencyProvider } from "../dependency/provide.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
-import { directoryOnly, inPlace, scratchOf } from "./in-place.ts";
+import { directoryOnly, inPlace, isKnown, scratchOf } from "./in-place.ts";
 import { createOverlays } from "../dependency/overlay.ts";
 import { insideOf, stampOf } from "../../process/sandbox/place.ts";
 import type { Processes } from "../../process/process.ts";
@@ -115,12 +115,12 @@ export const createWorktrees = (deps: {
 
   const works = (taskID: string, prepared: Prepared): Workspace => {
     const { root } = prepared;
-    const place = directoryMounts(root);
+    const place = directoryMounts({ directory: root, known: isKnown(prepared) });
     const inside = { taskID, root, place };
     return inPlace(
       { prepared, processes, scratch: scratchOf(home, taskID), taskID, git: gitOptions },
       {
-        files: withoutOrders(createFiles(root, isProtected)),
+        files: withoutOrders(createTreeFiles(root, isProtected)),
         run: (command) => runInside(processes, inside, command),
         runProgram: (program, args, command) =>
           runInside(processes, inside, { ...command, run: textOf(program, args) }),
@@ -191,7 +191,7 @@ export const createWorktrees = (deps: {
       // A getter, because only runs need files: a reader's worktree may have been removed.
       get files() {
         if (gone) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
-        return (files ??= createFiles(prepared.root, isProtected, insideOf(mounted, prepared.root)));
+        return (files ??= createTreeFiles(prepared.root, isProtected, insideOf(mounted, prepared.root)));
       },
       git,
       dependencies,

@@ -62,7 +62,7 @@ export const createRetention = (deps: {
    */
   const secure = async (taskID: string, known: WorktreeRecord, tip: string): Promise<string | undefined> => {
     const worktree = worktreeOf(taskID);
-    const broken = folder.isLinked(taskID, known) || !existsSync(join(worktree, ".git"));
+    const broken = folder.isLinked(taskID, known) || !folder.isWhole(taskID, known);
     const record = broken ? await folder.repair(taskID, known, tip) : known;
     const git = gitIn(taskID, record, { apart: "retire" });
     const objects = objectsOf(taskID, record);
