@@ -23,6 +23,8 @@ export type GitOptions = {
   undisturbed?: boolean;
   /** Whether it changes the user's own Git directory, which is read-only for it otherwise. Only where a Task works in place. */
   writes?: boolean;
+  /** Bytes of data that it may allocate, where the system can bound that; what it maps of files does not count. */
+  dataBytes?: number;
   /** Receives the output in parts, with no limit on its length; `stdout` is then empty. */
   onOutput?: (part: Buffer) => unknown;
 };
@@ -66,7 +68,6 @@ const repeatable = new Set([
   "rev-parse",
   "show",
   "status",
-  "unpack-objects",
   "update-ref",
   "write-tree",
 ]);
@@ -90,6 +91,13 @@ export const shownOf = (args: readonly string[]): string =>
 export const exitError = (shown: string, code: number, stderr: string): GitError =>
   new GitError(`${shown} ended with exit code ${code}: ${stderr.trim().slice(0, 2000)}`, code, stderr);
 
+/** What to start: git itself, or a shell that becomes git within the limit. */
+const commandOf = (args: readonly string[], dataBytes: number | undefined): [string, readonly string[]] => {
+  if (dataBytes === undefined) return ["git", args];
+  const script = `ulimit -d ${Math.floor(dataBytes / 1024)} 2>/dev/null; exec git "$@"`;
+  return ["/bin/sh", ["-c", script, "git", ...args]];
+};
+
 /** Runs one git process with exactly this environment and these arguments. */
 export const runGit = (
   cwd: string,
@@ -104,7 +112,8 @@ export const runGit = (
       reject(new GitError(`${shown} was not started: aborted`, null, ""));
       return;
     }
-    const child = spawn("git", args, {
+    const [file, argv] = commandOf(args, options.dataBytes);
+    const child = spawn(file, argv, {
       cwd,
       env: { ...env, ...tracker?.env },
       detached: true,

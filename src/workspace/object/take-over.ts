@@ -1,15 +1,17 @@
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readSync, writeFileSync } from "node:fs";
 import { link, mkdir, readdir, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
+import { messageOf } from "../../error.ts";
 import { openRegular } from "../file/bounded-read.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import type { Author } from "../git/hardened.ts";
-import { GitError } from "../git/run.ts";
 import { splitNul } from "../git/output.ts";
+import { GitDied, GitError, type GitOptions } from "../git/run.ts";
 import type { Commit } from "./commit.ts";
+import { expectMeasured } from "./loose-tree.ts";
 
 /**
  * Takes the tree that a git in a sandbox made into the project's repository: a tree id and a pack, and nothing else of
@@ -40,44 +42,92 @@ export type TakenOver = Omit<Commit, "omitted"> & {
 /** Bytes. A pack is what one Task changed, compressed. */
 const longestPack = 8 * 1024 ** 3;
 
-/** What a pack unpacks to may be far larger: bounds one allocation of git's, and how files are compared. */
-const bounded = { GIT_ALLOC_LIMIT: "1g" };
+/** Each becomes a file in the project's objects. */
+const mostObjects = 1_000_000;
+
+/** What a pack unpacks to may be far larger: bounds what git allocates, at once and in all, and how files are compared. */
+const bounded = { env: { GIT_ALLOC_LIMIT: "512m" }, dataBytes: 1024 ** 3, timeoutMs: 10 * 60_000 };
 const asBytes = ["-c", "core.bigFileThreshold=32m"];
 
-const patience = { timeoutMs: 10 * 60_000 };
+/** Beyond `--strict`: git would write none of these modes, and the same files would have two ids. */
+const strict = "--strict=badFilemode=error";
+
+/** How often it is begun again where git died, or where a `git gc` of the user's took the folder away. */
+const attempts = 3;
 
 export const takeOver = async (request: TakeOverRequest): Promise<TakenOver> => {
-  const { git, objects, base, tree, author, message } = request;
   // git takes folders of this name away, should this service not come to it.
-  const folder = join(objects, `tmp_objdir-sortie-${request.key}`);
-  await removeTree(folder);
-  mkdirSync(folder, { mode: 0o700 });
-  try {
-    const quoted = /[":\n]/.test(objects) ? JSON.stringify(objects) : objects;
-    const env = { ...bounded, GIT_OBJECT_DIRECTORY: folder, GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted };
-    {
-      using pack = openRegular(request.pack, longestPack);
-      const unpack = [...asBytes, "-c", "transfer.fsckObjects=true", "unpack-objects", "-q", "--strict"];
-      await git.run(unpack, { ...patience, env, input: pack.fd });
+  const folder = join(request.objects, `tmp_objdir-sortie-${request.key}`);
+  const clear = () => removeTree(folder);
+  for (let left = attempts; ; left -= 1) {
+    await clear();
+    mkdirSync(folder, { mode: 0o700 });
+    try {
+      return await takeInto(folder, request, clear);
+    } catch (error) {
+      const again = left > 1 && (error instanceof GitDied || !existsSync(folder));
+      await clear();
+      if (!again) throw error;
     }
-    const args = [...asBytes, "diff-tree", "-r", "-M", "-z", "--raw", "--numstat", base.tree, tree];
-    const counts = judged(splitNul((await git.run(args, { ...patience, env })).stdout));
-    const commit = writeCommit(folder, { tree, parent: base.commit, author, message });
-    const names = await publish(folder, objects);
-    return {
-      commit,
-      tree,
-      parent: base.commit,
-      ...counts,
-      async confirm() {
-        for (let left = 10; left > 0 && (await missing(objects, names)); left -= 1) await publish(folder, objects);
-        await removeTree(folder);
-      },
-    };
-  } catch (error) {
-    await removeTree(folder);
-    throw error;
   }
+};
+
+const takeInto = async (folder: string, request: TakeOverRequest, clear: () => Promise<void>): Promise<TakenOver> => {
+  const { git, objects, base, tree, author, message } = request;
+  const quoted = /[":\n]/.test(objects) ? JSON.stringify(objects) : objects;
+  const env = { ...bounded.env, GIT_OBJECT_DIRECTORY: folder, GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted };
+  const within = { ...bounded, env };
+  const packed = await unpack(request, within);
+  if (!(await expectMeasured(folder, tree))) await expectTree(git, tree, within);
+  const args = [...asBytes, "diff-tree", "-r", "-M", "-z", "--raw", "--numstat", base.tree, tree];
+  const counts = judged(splitNul((await git.run(args, within)).stdout));
+  const commit = writeCommit(folder, { tree, parent: base.commit, author, message });
+  const names = await publish(folder, objects);
+  return {
+    commit,
+    tree,
+    parent: base.commit,
+    ...counts,
+    async confirm() {
+      try {
+        for (let left = 10; left > 0 && (await missing(objects, names)); left -= 1) await republish(folder, objects);
+        // What the project had before, held by nothing, is in no list of ours.
+        if (packed >= names.length)
+          await git.run(["rev-list", "--quiet", "--objects", commit, `^${base.commit}`], {
+            timeoutMs: bounded.timeoutMs,
+          });
+      } finally {
+        await clear();
+      }
+    },
+  };
+};
+
+/** An agent may have put something else in its place. */
+const openPack = (path: string): ReturnType<typeof openRegular> => {
+  try {
+    return openRegular(path, longestPack);
+  } catch (error) {
+    throw new GitError(`Expected the pack that git made: ${messageOf(error)}`, 1, "");
+  }
+};
+
+/** Unpacks into the folder that `within` names; returns how many objects the pack has. */
+const unpack = async ({ git, pack: path }: TakeOverRequest, within: GitOptions): Promise<number> => {
+  using pack = openPack(path);
+  const header = Buffer.alloc(12);
+  readSync(pack.fd, header, 0, header.length, 0);
+  const count = header.readUInt32BE(8);
+  if (header.toString("latin1", 0, 4) === "PACK" && count > mostObjects)
+    throw new GitError(`Expected at most ${mostObjects} objects in the Task's pack, got ${count}`, null, "");
+  await git.run([...asBytes, "unpack-objects", "-q", strict], { ...within, input: pack.fd });
+  return count;
+};
+
+/** An object that the project had already. git would take a commit or a tag for the tree that it leads to. */
+const expectTree = async (git: Git, id: string, within: GitOptions): Promise<void> => {
+  const type = (await git.run(["cat-file", "-t", id], within)).stdout.toString("latin1").trim();
+  if (type !== "tree") throw new GitError(`Expected a tree at ${id}, got a ${type}`, null, "");
 };
 
 const fileModes = new Set(["100644", "100755", "120000"]);
@@ -90,8 +140,9 @@ const judged = (parts: readonly string[]): { files: number; insertions: number; 
     if (part.startsWith(":")) {
       const [before = "", after = "", , , status = ""] = part.slice(1).split(" ");
       const renamed = /^[RC]/.test(status);
-      const path = parts[at + (renamed ? 2 : 1)] ?? "";
-      at += renamed ? 2 : 1;
+      const paths = parts.slice(at + 1, at + (renamed ? 3 : 2));
+      const path = paths.at(-1) ?? "";
+      at += paths.length;
       if (after !== "000000" && !fileModes.has(after))
         throw new GitError(`Expected files and links in the Task's tree, got mode ${after} at "${path}"`, null, "");
       if (before === "160000")
@@ -100,7 +151,8 @@ const judged = (parts: readonly string[]): { files: number; insertions: number; 
           null,
           "",
         );
-      if (isOwn(path)) throw new GitError(`Expected no change below .sortie, got one at "${path}"`, null, "");
+      const own = paths.find(isOwn);
+      if (own !== undefined) throw new GitError(`Expected no change below .sortie, got one at "${own}"`, null, "");
       counts.files += 1;
       continue;
     }
@@ -114,7 +166,7 @@ const judged = (parts: readonly string[]): { files: number; insertions: number; 
 };
 
 /** Whether a path is below `.sortie`, where the service's settings for the project lie; also where case does not count. */
-export const isOwn = (path: string): boolean => /^(?:.*\/)?\.sortie(?:\/|$)/i.test(path);
+export const isOwn = (path: string): boolean => /(?:^|\/)\.sortie(?:\/|$)/i.test(path);
 
 /** Writes a commit object; returns its id. */
 const writeCommit = (
@@ -128,8 +180,10 @@ const writeCommit = (
   const id = createHash(tree.length === 64 ? "sha256" : "sha1")
     .update(bytes)
     .digest("hex");
-  mkdirSync(join(folder, id.slice(0, 2)), { recursive: true });
-  const path = join(folder, id.slice(0, 2), id.slice(2));
+  const part = join(folder, id.slice(0, 2));
+  // Not the folder itself, which somebody may have taken away meanwhile.
+  if (!existsSync(part)) mkdirSync(part);
+  const path = join(part, id.slice(2));
   if (!existsSync(path)) writeFileSync(path, deflateSync(bytes), { mode: 0o444 });
   return id;
 };
@@ -157,6 +211,13 @@ const publish = async (folder: string, objects: string): Promise<string[]> => {
     );
   }
   return names;
+};
+
+/** As `publish`, where what was taken may be the folder itself. */
+const republish = async (folder: string, objects: string): Promise<void> => {
+  if (!existsSync(folder))
+    throw new GitError("Expected the Task's objects in the project, got none: git gc took them", 1, "");
+  await publish(folder, objects);
 };
 
 const missing = async (objects: string, names: readonly string[]): Promise<boolean> => {
