@@ -7,7 +7,8 @@ import { patternOf } from "../tree/commit.ts";
 import { splitNul } from "../git/output.ts";
 import { copyFolder } from "../dependency/copy.ts";
 import { createTreeFiles } from "../file/files.ts";
-import { openFolder } from "../file/folder.ts";
+import { FileRefused, openFolder } from "../file/folder.ts";
+import { WorkspaceLost } from "../error.ts";
 import { readBaseFiles } from "./base-files.ts";
 import { type Overlays, upperOf } from "../dependency/overlay.ts";
 import { removeTree } from "../file/remove-tree.ts";
@@ -78,8 +79,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         writeFileSync(join(tree, ".git"), `gitdir: ${gitDir}\n`);
       }
       await folder.gitAround(taskID, tree, gitDir).run(["read-tree", "--reset", "-u", commit]);
-      // Following no link: the commit may have one there.
-      openFolder(tree, record.prefix === "" ? [] : record.prefix.split("/"), true)[Symbol.dispose]();
+      makeRoot(tree, record.prefix);
       filled.set(taskID, commit);
     }
     for (const { path, how } of given)
@@ -174,6 +174,16 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     open,
     remove,
   };
+};
+
+/** Makes the folder that the Task works in, following no link: the commit may have one there. */
+const makeRoot = (tree: string, prefix: string): void => {
+  try {
+    openFolder(tree, prefix === "" ? [] : prefix.split("/"), true)[Symbol.dispose]();
+  } catch (error) {
+    if (!(error instanceof FileRefused)) throw error;
+    throw new WorkspaceLost(`The Task put something else in the place of the folder it works in: ${error.message}.`);
+  }
 };
 
 /** Writes files over those of the commit, following no link. */
