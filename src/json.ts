@@ -10,7 +10,7 @@ export const deepest = 64;
 export const isNestedWithin = (value: unknown, levels = deepest): boolean => {
   let level: unknown[] = [value];
   for (let depth = 0; ; depth += 1) {
-    const nested = level.filter((part) => typeof part === "object" && part !== null) as object[];
+    const nested = level.filter((part): part is object => typeof part === "object" && part !== null);
     if (nested.length === 0) return true;
     if (depth === levels) return false;
     level = nested.flatMap((part) => Object.values(part) as unknown[]);

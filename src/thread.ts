@@ -80,7 +80,7 @@ export const inThread = <I, O>(job: Job<I, O>, input: I, options: ThreadOptions 
         try {
           thread.worker.postMessage(order, [...new Set(give.flatMap(buffersIn))]);
         } catch (error) {
-          settle(() => reject(error as Error), true);
+          settle(() => reject(error), true);
         }
       },
     };

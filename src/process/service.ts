@@ -3,6 +3,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
+import { isFull } from "../store/disk/full.ts";
 import { startInteractive } from "./command/interactive.ts";
 import { createHold } from "./command/hold.ts";
 import { killGroup, killMarked, type MarkFiles, markFileOf, statOf, wait } from "./command/kill.ts";
@@ -53,6 +54,8 @@ export type ProcessOptions = {
   /** Further variables to take from the service's environment, named by the operator. */
   envNames?: readonly string[];
   limits?: CommandLimits;
+  /** Told when a sandbox found no room on the disk. If that holds all commands, this one is begun afterwards. */
+  full?: (error: unknown) => void;
   log: Log;
 };
 
@@ -130,11 +133,17 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const held = createHold({
     boxes,
     live,
-    isHeld: (mark) => mark.startsWith(`${runID}/`) && !notHeld.test(mark),
+    holds: (mark) => mark.startsWith(`${runID}/`) && !notHeld.test(mark),
   });
 
   /** What to start and where, or why that is impossible: no command runs without the sandbox. */
-  const startOf = (taskID: string, command: Command, mark: string, place: SandboxPlace | undefined) => {
+  const startOf = (
+    taskID: string,
+    command: Command,
+    mark: string,
+    place: SandboxPlace | undefined,
+    failed: (error: unknown) => void,
+  ) => {
     const env = { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark };
     const start = {
       file: bash,
@@ -152,6 +161,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       if (cwd === undefined) return `Expected a folder inside ${place.at}, got ${real}.`;
       return { ...start, cwd, box: boxes.use(taskID, place, command.network, command.apart, command.unheld) };
     } catch (error) {
+      failed(error);
       return messageOf(error);
     }
   };
@@ -161,16 +171,13 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     if (!unheld) await held.over(command.signal);
     const mark = `${markOf(taskID)}${unheld ? `${ownMark}-` : ""}${(serial += 1)}`;
     used.add(taskID);
-    const ran = await runCommand(
-      { taskID, mark, command, start: () => startOf(taskID, command, mark, place) },
-      {
-        spawner,
-        record,
-        live,
-        files,
-        log,
-      },
-    );
+    let problem: unknown;
+    const start = () => startOf(taskID, command, mark, place, (error) => (problem = error));
+    const ran = await runCommand({ taskID, mark, command, start }, { spawner, record, live, files, log });
+    if (ran.ended === "not-started" && !unheld && isFull(problem)) {
+      options.full?.(problem);
+      if (held.isHeld()) return run(taskID, command, place);
+    }
     const { apart } = command;
     if (apart !== undefined && ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart))
       await boxes.shut(taskID, apart);

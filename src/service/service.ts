@@ -98,6 +98,7 @@ export const createService = async (
       sandbox,
       envNames: config.sandbox.env,
       limits,
+      full: (error) => data.disk.report(error),
       log,
     });
     scope.defer(() => processes.stop());

@@ -42,6 +42,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
   const engine = createLocalEngine({ store, maxRunning, log: silent });
   disk.onPause((pauses) => engine.pause(pauses));
   const processes = createProcesses({ folder: join(folder, "processes"), keepEnv: process.env, log: silent });
+  disk.onPause((pauses) => processes.hold(pauses));
   await processes.endLeftovers();
   const workspaces = (before.workspaces ?? same)(
     createWorkspaces({ dataDir: folder, projectRoots: [], processes, limits: defaultLimits, log: silent }),

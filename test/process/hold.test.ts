@@ -10,6 +10,7 @@ import { processGroupSandbox } from "../../src/process/sandbox/sandbox.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { until } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
+import { mountSmall } from "../harness/small-disk.ts";
 
 /** Commands that are held: they stand where they are, take no time, and can be ended all the same. */
 
@@ -19,7 +20,7 @@ const tiers = await sandboxesHere();
 let sandbox = tiers[0] ?? processGroupSandbox;
 
 const place = (): SandboxPlace => ({ tree: folder, at: folder, under: () => [], over: () => [] });
-const run = (text: string, more: Partial<Command> = {}) =>
+const run = (text: string, more: Partial<Command> = {}, around = place()) =>
   processes.run(
     "task_a",
     {
@@ -30,7 +31,7 @@ const run = (text: string, more: Partial<Command> = {}) =>
       signal: new AbortController().signal,
       ...more,
     },
-    place(),
+    around,
   );
 
 beforeEach(() => {
@@ -63,6 +64,50 @@ const writers: Record<string, string> = {
     "env -i PATH=\"$PATH\" bash -c 'while [ ! -e enough ]; do echo x >> out; sleep 0.02; done'",
 };
 
+test("a sandbox that finds no room is opened when there is, if all is held for that; else the command has not begun", async ({
+  skip,
+}) => {
+  const small = mountSmall(join(folder, "mount"), "tmpfs", 8);
+  const [first] = tiers;
+  if (small === undefined || first?.tier !== 1) return skip();
+  sandbox = first;
+  using disk = small;
+  let holds = true;
+  const found: unknown[] = [];
+  const full = (error: unknown) => {
+    found.push(error);
+    if (holds) void processes.hold(true);
+  };
+  // A file of the sandbox's own, as a repository has some.
+  const covering = (): SandboxPlace => ({
+    ...place(),
+    over: () => [{ kind: "text", text: "x", to: "/run/sortie/covered" }],
+  });
+  processes = createProcesses({
+    folder: join(disk.path, "data/processes"),
+    keepEnv: process.env,
+    sandbox,
+    full,
+    log: silent,
+  });
+  const undo = disk.fill();
+  const ran = run("cat /run/sortie/covered", {}, covering());
+  await wait(500);
+  expect(found).toMatchObject([{ code: "ENOSPC" }]);
+  undo();
+  await processes.hold(false);
+  expect(await ran).toMatchObject({ ended: "exit", output: "x" });
+  await processes.killAll("task_a");
+  // The control.
+  holds = false;
+  disk.fill();
+  expect(await run("cat /run/sortie/covered", {}, covering())).toMatchObject({
+    ended: "not-started",
+    output: expect.stringContaining("ENOSPC") as unknown,
+  });
+  await processes.stop();
+});
+
 describe.each(tiers)("tier $tier", (chosen) => {
   beforeEach(() => {
     sandbox = chosen;
@@ -91,7 +136,7 @@ describe.each(tiers)("tier $tier", (chosen) => {
 
   test("what is held takes none of its time; what is new begins afterwards", async () => {
     const ran = run("echo x > out; sleep 0.7; echo done", { timeoutMs: 1500 });
-    await grows("out");
+    await grows("out", 0);
     await processes.hold(true);
     const later = run("echo x > later");
     await wait(2000);
@@ -122,6 +167,23 @@ describe.each(tiers)("tier $tier", (chosen) => {
     await processes.hold(false);
     expect(await stands("two")).toBe(true);
     expect(sizeOf("three")).toBe(0);
+  });
+
+  test("its want of progress is none of its own; the service's own goes on, and is begun", async () => {
+    const own = run("while [ ! -e enough ]; do echo x >> own; sleep 0.02; done", { apart: "own", unheld: true });
+    const watched = run("echo x > out; sleep 2; echo done", { idleMs: 5000 });
+    await grows("own", 0);
+    await grows("out", 0);
+    await processes.hold(true);
+    expect(await stands("own")).toBe(false);
+    expect(await run("echo x > later", { apart: "later", unheld: true })).toMatchObject({ ended: "exit", exitCode: 0 });
+    await wait(6000);
+    await processes.hold(false);
+    expect(await watched).toMatchObject({ ended: "exit", output: "done\n" });
+    await run("touch enough");
+    expect(await own).toMatchObject({ ended: "exit", exitCode: 0 });
+    // The control: one that is not held, and gets nowhere.
+    expect(await run("sleep 20", { idleMs: 1000 })).toMatchObject({ ended: "timeout", idle: true });
   });
 
   test("held and let go in any order, it ends as it was told last", async () => {

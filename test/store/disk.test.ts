@@ -209,6 +209,7 @@ test("a full disk is recognised, whoever reports it", () => {
     coded("53100"),
     new Error("outer", { cause: coded("ENOSPC") }),
     unavailable(coded("SQLITE_FULL")),
+    new GitError("git diff was not started: ENOSPC: no space left on device, write", null, ""),
     git("error: unable to write file a: No space left on device\nfatal: updating files failed"),
   ])
     expect(isFull(error), String(error)).toBe(true);

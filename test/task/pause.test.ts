@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
@@ -38,6 +39,7 @@ const accepting = (brief: string): ModelReply => ({
 });
 
 type World = TaskService & {
+  folder: string;
   disk: Disk;
   directory: string;
   free(bytes: number): Promise<void>;
@@ -56,9 +58,14 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close();
 });
 
-type Options = { maxRunning?: number; workspaces?: (workspaces: Workspaces) => Workspaces };
+type Options = {
+  maxRunning?: number;
+  workspaces?: (workspaces: Workspaces) => Workspaces;
+  /** What a deletion finds no room for. */
+  erase?: () => void;
+};
 
-const open = async ({ maxRunning, workspaces }: Options = {}): Promise<World> => {
+const open = async ({ maxRunning, workspaces, erase }: Options = {}): Promise<World> => {
   const root = temporary("sortie-pause-");
   const held: World["held"] = [];
   let asked = 0;
@@ -107,6 +114,10 @@ const open = async ({ maxRunning, workspaces }: Options = {}): Promise<World> =>
         admit(write.urgent);
         return real.commit(write);
       },
+      async erase(stream, expected) {
+        erase?.();
+        return real.erase(stream, expected);
+      },
       async claim(stream, worker, urgent) {
         admit(urgent);
         return real.claim(stream, worker, urgent);
@@ -132,6 +143,7 @@ const open = async ({ maxRunning, workspaces }: Options = {}): Promise<World> =>
   };
   return Object.assign(world, service, {
     disk,
+    folder: root.path,
     directory: makeProject(join(root.path, "..", `${root.path}-project`), { "a.txt": "one\n" }),
     held,
     asked: () => asked,
@@ -145,8 +157,8 @@ const open = async ({ maxRunning, workspaces }: Options = {}): Promise<World> =>
   });
 };
 
-const create = async ({ tasks, directory }: World): Promise<string> =>
-  (await tasks.create(directory, { request: "do it", productPillar: "code" })).body.taskID;
+const create = async ({ tasks, directory }: World, checks: string[] = []): Promise<string> =>
+  (await tasks.create(directory, { request: "do it", productPillar: "code", checks })).body.taskID;
 
 const answer = async ({ held }: World, reply: ModelReply): Promise<void> => {
   await until(
@@ -189,20 +201,38 @@ test("below diskPauseBytes no model is asked and no command begun; the pause is 
     phase: "queued",
     queue: { position: 1, notBefore: null, reason: expect.stringContaining("space on the disk") as unknown },
   });
-  // The reply that was under way is kept; what it calls is not begun.
-  await answer(world, writing("two"));
-  await event(world, taskID, "tool.started", 2);
+  // The reply that was under way is kept; what it calls is begun only if it writes nothing, and the model not asked.
+  await answer(world, {
+    ...writing("two"),
+    calls: [
+      { tool: "read", input: { path: "a.txt" } },
+      { tool: "write", input: { path: "m.txt", content: "m" } },
+      { tool: "shell", input: { command: "echo two >> n.txt" } },
+    ],
+  });
+  await event(world, taskID, "tool.finished", 2);
   await quiet();
   expect(await typesOf(world, taskID)).not.toContain("run.resumed");
-  expect((await typesOf(world, taskID)).filter((type) => type === "tool.finished")).toHaveLength(1);
+  expect((await typesOf(world, taskID)).filter((type) => type === "tool.finished")).toHaveLength(2);
   const { time } = (await world.store.state(taskID)) ?? {};
   expect(time?.since).toBeNull();
   await world.empty();
-  await event(world, taskID, "tool.finished", 2);
+  await event(world, taskID, "tool.finished", 4);
+  await until(
+    () => Promise.resolve(world.held.length),
+    (count) => count > 0,
+  );
+  // A reply that calls nothing but what reads.
+  await world.free(gib / 4);
+  await answer(world, { ...writing(""), calls: [{ tool: "read", input: { path: "n.txt" } }] });
+  await event(world, taskID, "tool.finished", 5);
+  await quiet();
+  expect(world.asked()).toBe(3);
+  await world.empty();
   await answer(world, done);
   expect(await ended(world, taskID)).toMatchObject({ lifecycleStatus: "completed" });
   expect(readText(world.directory, "n.txt")).toBe("one\ntwo\n");
-  expect(world.asked()).toBe(3);
+  expect(world.asked()).toBe(4);
   expect(world.refused).toBe(0);
 });
 
@@ -243,6 +273,34 @@ test("a cancel ends a paused Task on a full disk, and others have its place", as
   expect(await ended(world, first)).toMatchObject({ lifecycleStatus: "cancelled" });
   await world.tasks.remove(world.directory, first);
   await expect(world.tasks.status(first)).rejects.toMatchObject({ code: "task_not_found" });
+});
+
+test.each([
+  { name: "has the space that its worktree takes", tries: 1, code: undefined },
+  { name: "is refused where that does not do: the control", tries: 2, code: "store_unavailable" },
+])("a deletion whose log is longer than what is kept back $name", async ({ tries, code }) => {
+  let left = 0;
+  const world = await open({
+    erase() {
+      left -= 1;
+      if (left >= 0) throw unavailable(new DiskFull());
+    },
+  });
+  const taskID = await create(world);
+  await answer(world, writing("one"));
+  await answer(world, done);
+  await ended(world, taskID);
+  const worktree = join(world.folder, "worktrees", taskID);
+  expect(existsSync(worktree)).toBe(true);
+  left = tries;
+  const removed = await world.tasks.remove(world.directory, taskID).then(
+    () => undefined,
+    (error: unknown) => (error as { code?: string }).code,
+  );
+  expect([removed, existsSync(worktree)]).toEqual([code, false]);
+  // Said again, it is done.
+  if (code !== undefined) await world.tasks.remove(world.directory, taskID);
+  await expect(world.tasks.status(taskID)).rejects.toMatchObject({ code: "task_not_found" });
 });
 
 test("control: where not even an urgent write finds room, the cancel is refused", async () => {
@@ -298,6 +356,25 @@ test("what waits is not begun while the disk is short, and is when it is not", a
   await answer(world, done);
   expect(await ended(world, first)).toMatchObject({ lifecycleStatus: "completed" });
   expect(await ended(world, second)).toMatchObject({ lifecycleStatus: "completed" });
+});
+
+test("a check that fails around a pause runs again; what else it says stands", async () => {
+  const world = await open();
+  // It fails where more than a second goes by within it.
+  const quick = "begun=$(date +%s%N); sleep 0.3; [ $(($(date +%s%N) - begun)) -lt 1000000000 ]";
+  const taskID = await create(world, [quick]);
+  await answer(world, writing("one"));
+  await answer(world, done);
+  await event(world, taskID, "check.started");
+  await world.free(gib / 4);
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  await world.empty();
+  expect(await ended(world, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+  const results = (await world.store.read(taskID)).flatMap((fact) =>
+    fact.type === "check.finished" ? [fact.data] : [],
+  );
+  expect(results).toMatchObject([{ state: "passed" }]);
+  expect(results[0]?.flaky).toBeUndefined();
 });
 
 const noSpace = "error: unable to write file a: No space left on device\n";

@@ -5,6 +5,7 @@ import type { LiveCommand } from "./run.ts";
 /** Holds all commands: their processes are stopped where they are, and no further ones are started. */
 export type Hold = {
   set: (held: boolean) => Promise<void>;
+  isHeld: () => boolean;
   /** Resolves when commands are not held, or when the signal aborts. */
   over: (signal: AbortSignal) => Promise<void>;
 };
@@ -16,13 +17,13 @@ export type HoldOptions = {
    * Whether a process with this mark is a Task's. Sandboxes hold what is in them, and groups their processes, whatever
    * marks these have.
    */
-  isHeld: (mark: string) => boolean;
+  holds: (mark: string) => boolean;
 };
 
 /** A command that was just being started is stopped by the second look. */
 const againMs = 100;
 
-export const createHold = ({ boxes, live, isHeld }: HoldOptions): Hold => {
+export const createHold = ({ boxes, live, holds }: HoldOptions): Hold => {
   let held: PromiseWithResolvers<void> | undefined;
   /** One after the other, lest a process is stopped after it was let go. */
   let told: Promise<void> = Promise.resolve();
@@ -34,7 +35,7 @@ export const createHold = ({ boxes, live, isHeld }: HoldOptions): Hold => {
     const signal = now ? "SIGSTOP" : "SIGCONT";
     boxes.hold(now);
     for (const { pid, unheld } of live) if (pid !== undefined && !unheld) signalGroup(pid, signal);
-    await signalMarked(isHeld, signal);
+    await signalMarked(holds, signal);
   };
   const stopAll = async (): Promise<void> => {
     await tell(true);
@@ -53,6 +54,7 @@ export const createHold = ({ boxes, live, isHeld }: HoldOptions): Hold => {
       told = told.then(() => (now ? stopAll() : tell(false)));
       return told;
     },
+    isHeld: () => held !== undefined,
     async over(signal) {
       for (let now = held; now !== undefined && !signal.aborted; now = held) {
         const { promise, resolve } = Promise.withResolvers<void>();

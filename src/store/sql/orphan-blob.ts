@@ -139,7 +139,8 @@ export const createOrphanBlobs = (
       const { old, named } = await progress();
       const wanted: string[] = [];
       const orphans: string[] = [];
-      if (named < old) return orphans;
+      const any = await db.selectFrom("orphans").select("sha256").limit(1).executeTakeFirst();
+      if (named < old || any === undefined) return orphans;
       for (let after = ""; ; ) {
         const page = await reader.rows(
           sql<{ sha256: string; streams: number }>`

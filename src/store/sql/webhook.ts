@@ -220,6 +220,8 @@ export const createWebhooks = (db: Kysely<Tables>, reader: Reader, atomically: A
       return all;
     },
     async purge({ delivered, keep, rest }) {
+      const any = await db.selectFrom("deliveries").select("id").limit(1).executeTakeFirst();
+      if (any === undefined) return;
       const remove = (where: RawBuilder<SqlBool>) => removeInSteps(db, reader, "deliveries", where);
       await remove(sql<SqlBool>`state = 'delivered' and updated < ${delivered}`);
       const [oldest] = await reader.rows(

@@ -271,7 +271,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     orphans: createOrphanBlobs(db, reader, "sqlite", lazily, space),
     erase: (stream, expected) => submit(eraseMember(stream, expected), true),
     async forget(before) {
-      await removeInSteps(db, reader, "answers", sql`at < ${before.getTime()}`);
+      await removeInSteps(db, readerOn(db), "answers", sql`at < ${before.getTime()}`);
     },
     async check() {
       if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, fstatSync, lstatSync, mkdirSync, mkdtempSync, statSync } from "node:fs";
+import { existsSync, fstatSync, mkdirSync, mkdtempSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Log } from "../../log.ts";
 import type { Given } from "../../protocol/event/workspace.ts";

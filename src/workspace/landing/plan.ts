@@ -113,7 +113,7 @@ const editsOf = async (
     if (!added.has(staged) && !removed.has(staged) && isAtOrBelow(staged, added)) blocked.add(staged);
     await pace();
   }
-  for (const { path, from, to } of changes) {
+  for (const { path, from } of changes) {
     await pace();
     const entry = entries.get(path);
     if (entry?.mode !== from?.mode || entry?.object !== from?.object) edit(path, { index: true });

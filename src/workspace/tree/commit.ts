@@ -59,7 +59,7 @@ export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree>
   let status = await statusOf(git);
   const ours = status.oid === last?.commit && last?.parent === base.commit;
   if (status.head !== detached || (status.oid !== base.commit && !ours)) {
-    setHead(gitDir, base.commit);
+    await setHead(gitDir, base.commit);
     status = await statusOf(git);
   }
   const { keep, omitted, unstage } = sort(worktree, status.changes, request);
@@ -71,7 +71,7 @@ export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree>
   const tree = await packed(git, keep, [base.tree, ...(last === undefined ? [] : [last.tree])], pack);
   if (tree !== base.tree) return { changed: true, tree, pack, omitted };
   pack[Symbol.dispose]();
-  setHead(gitDir, base.commit);
+  await setHead(gitDir, base.commit);
   return { changed: false, last: undefined, omitted };
 };
 

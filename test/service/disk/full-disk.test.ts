@@ -46,10 +46,10 @@ type Lab = typeof lab;
 
 /** A command that never gives up. */
 const filler = shell("while :; do cat /dev/zero >> fill 2>/dev/null; done");
-/** Four commands that leave a mark each time they run; the second is under way when the disk runs full. */
+/** Four commands that leave a mark each time they run; the second is under way when the disk runs full, and needs space. */
 const marking = [
   shell("echo 1 >> n.txt"),
-  shell("sleep 1.5; echo 2 >> n.txt"),
+  shell("sleep 1.5; head -c 300000 /dev/zero > more && rm more && echo 2 >> n.txt"),
   shell("echo 3 >> n.txt"),
   shell("echo 4 >> n.txt"),
 ];
@@ -134,8 +134,14 @@ describe.each([
     expect(status.queue).toMatchObject({ notBefore: null });
     const { body: list } = await send(url, at("/tasks", project));
     expect(list as unknown as TaskSummary[]).toMatchObject([{ phase: "queued", queue: status.queue }]);
+    // What it has so far is read at once, unless there is no space left for that.
+    const diff = await send(url, `/task/${other}/diff`);
+    expect([200, 503]).toContain(diff.status);
+    if (diff.status === 503) expect(diff.body["code"]).toBe("disk_low");
     disk.fill();
     expect(disk.free()).toBeLessThan(mib);
+    const archive = await send(url, at(`/task/${other}/project-archive`, project));
+    expect(archive).toMatchObject({ status: 503, body: { code: "disk_low" } });
 
     // New ones are refused with the remedy, and so is what would only write more.
     const refused = await post(url, "/task", project, { ...lab.request([]), productPillar: "code" });
@@ -147,6 +153,9 @@ describe.each([
     expect(unsaid).toMatchObject({ status: 503, body: { code: "store_unavailable", retryable: true } });
     expect(unsaid.body["message"]).toContain("free space");
     const before = (await logOf(url, other)).length;
+
+    // Longer than the other's command takes, which would find no space now.
+    await new Promise((resolve) => setTimeout(resolve, 1700));
 
     // The cancel is real: the processes are gone, the end is on record, on a disk that is still full.
     const cancelled = await post(url, `/task/${full}/cancel`, directory, { reason: "it fills the disk" });
@@ -310,7 +319,11 @@ const serve = (dataDir: string, config: string): Served => {
 };
 
 const night = process.env["MODE"] === "night";
-describe.each([...(night ? (["ext4"] as const) : []), "tmpfs" as const])("killed at the full disk, on %s", (kind) => {
+describe.each([
+  ...(night ? ([{ signal: "SIGKILL", kind: "ext4" }] as const) : []),
+  { signal: "SIGKILL", kind: "tmpfs" },
+  { signal: "SIGTERM", kind: "tmpfs" },
+] as const)("$signal at the full disk, on $kind", ({ signal, kind }) => {
   test("it starts on the full disk, cancels and deletes there, and the other Task goes on", {
     timeout: 90_000,
   }, async ({ skip }) => {
@@ -325,8 +338,8 @@ describe.each([...(night ? (["ext4"] as const) : []), "tmpfs" as const])("killed
     await started(url, other, 1);
     const { taskID, directory } = await fillUp(disk, lab, url, lab.folder());
     await paused(url, other);
-    first.child.kill("SIGKILL");
-    await first.ended;
+    first.child.kill(signal);
+    expect(await first.ended).toBe(signal === "SIGKILL" ? "SIGKILL" : 0);
     disk.fill();
 
     await using second = serve(dataDir, lab.config);
