@@ -2,7 +2,6 @@ import { type Kysely, type RawBuilder, sql, type Transaction } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import type { Answer, Changes } from "../batch/batch.ts";
 import {
-  begunIn,
   blobNames,
   eventRow,
   foldRows,
@@ -108,16 +107,8 @@ export const loadState = async (
 
 export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void> => {
   const erased = [...changes.erased];
-  if (erased.length > 0) {
-    await sql`
-      update projects set tasks = projects.tasks - gone.tasks from (
-        select project, count(*)::integer as tasks from tasks where stream in (${sql.join(erased)}) group by project
-      ) gone where projects.project = gone.project`.execute(trx);
-    await sql`
-      delete from projects where tasks = 0
-         and project in (select project from tasks where stream in (${sql.join(erased)}))`.execute(trx);
+  if (erased.length > 0)
     for (const table of ofStreams) await trx.deleteFrom(table).where("stream", "in", erased).execute();
-  }
 
   const states = [...changes.states.values()];
   const fresh = new Set(changes.events.filter((event) => event.type === "task.created").map((event) => event.stream));
@@ -125,8 +116,6 @@ export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void>
   await put(trx, "events", events);
   const named = new Map(blobNames(events).map((row) => [`${row.sha256} ${row.stream}`, row]));
   await put(trx, "blob_names", [...named.values()], sql`on conflict do nothing`);
-  const begun = [...begunIn(changes.events, changes.states)].map(([project, tasks]) => ({ project, tasks }));
-  await put(trx, "projects", begun, sql`on conflict (project) do update set tasks = projects.tasks + excluded.tasks`);
   await put(trx, "streams", [...changes.heads.values()], "stream");
   const tasks = states.filter(isTaskFold);
   await put(trx, "tasks", tasks.map(taskRow), "stream");

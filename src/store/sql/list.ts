@@ -115,27 +115,28 @@ export const createLists = (
     },
 
     async projects(limit, signal) {
-      const active = await reader.rows(
-        sql<{ project: string; active: number }>`
-          select project, count(*) as active from streams join tasks on tasks.stream = streams.stream
-           where streams.lifecycle = 'active' group by project`.compile(db),
-        signal,
-      );
-      const counts = new Map(active.map((row) => [row.project, row.active]));
-      // What a project's Tasks changed last is the first entry of an index; no row of theirs is counted here.
+      // All of it is asked of `tasks_page`: from project to project, what is newest in each, and how many those shown have.
       const rows = await reader.rows(
-        sql<{ project: string; tasks: number; updated: number; summary: string }>`
-          select newest.project, newest.tasks, tasks.updated, tasks.summary from (
-            select project, tasks, (
-              select stream from tasks where tasks.project = projects.project order by updated desc, stream desc limit 1
-            ) as stream, (select max(updated) from tasks where tasks.project = projects.project) as updated
-              from projects order by 4 desc limit ${limit}
-          ) newest join tasks on tasks.stream = newest.stream order by tasks.updated desc`.compile(db),
+        sql<{ tasks: number; active: number; updated: number; summary: string }>`
+          with recursive known (project) as (
+            select min(project) from tasks
+            union all select (select min(project) from tasks where tasks.project > known.project) from known
+             where known.project is not null
+          ), shown as (
+            select project, (select max(updated) from tasks where tasks.project = known.project) as updated
+              from known where project is not null order by updated desc limit ${limit}
+          )
+          select shown.updated,
+                 (select count(*) from tasks where tasks.project = shown.project) as tasks,
+                 (select count(*) from tasks where tasks.project = shown.project and lifecycle = 'active') as active,
+                 (select summary from tasks where tasks.project = shown.project
+                   order by tasks.updated desc, stream desc limit 1) as summary
+            from shown order by shown.updated desc`.compile(db),
         signal,
       );
-      return rows.map(({ project, tasks, updated, summary }) => {
+      return rows.map(({ tasks, active, updated, summary }) => {
         const { directory } = JSON.parse(summary) as TaskSummary;
-        return { directory, tasks, active: counts.get(project) ?? 0, updated };
+        return { directory, tasks, active, updated };
       });
     },
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { DomainEvent, Recorded, StreamID } from "../../domain/event.ts";
+import type { DomainEvent, Recorded } from "../../domain/event.ts";
 import { missionRevision } from "../../domain/mission/evolve.ts";
 import { rowOf } from "../../domain/mission/status.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
@@ -41,18 +41,6 @@ export const eventOf = (row: Tables["events"]): Recorded =>
 /** The blobs that these rows of events name. */
 export const blobNames = (rows: readonly Pick<Tables["events"], "stream" | "data">[]): Tables["blob_names"][] =>
   rows.flatMap(({ stream, data }) => hashesIn(data).map((sha256) => ({ sha256, stream })));
-
-/** The projects of the Tasks that begin with these events, each with their number. */
-export const begunIn = (events: readonly Recorded[], states: ReadonlyMap<StreamID, Fold>): Map<string, number> => {
-  const counts = new Map<string, number>();
-  for (const { type, stream } of events) {
-    const state = type === "task.created" ? states.get(stream) : undefined;
-    if (state === undefined) continue;
-    const project = hash(state.project);
-    counts.set(project, (counts.get(project) ?? 0) + 1);
-  }
-  return counts;
-};
 
 export const record = (event: DomainEvent, place: Omit<Recorded, "type" | "data">): Recorded => ({
   ...event,

@@ -38,8 +38,6 @@ export type Tables = {
     /** Of its newest event; null while that is at or before `log.old`. */
     position: number | null;
   };
-  /** Every project that has Tasks, by its SHA-256 as in `tasks`, and how many. */
-  projects: { project: string; tasks: number };
   /** List rows of Missions. `name` is the SHA-256 of project and Mission id: one Mission per pair. */
   missions: {
     stream: string;

@@ -84,6 +84,14 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     if (state !== undefined) cache.set(state);
     return state;
   };
+  /** The same for those who read. */
+  const foldOf = (stream: StreamID): Fold | undefined => {
+    try {
+      return stateOf(stream);
+    } catch (error) {
+      throw unreadable(error);
+    }
+  };
   const base: StoredView = {
     position: () => position,
     head: rows.head,
@@ -222,11 +230,11 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   };
 
   const state = async (stream: StreamID) => {
-    const fold = stateOf(stream);
+    const fold = foldOf(stream);
     return fold !== undefined && isTaskFold(fold) ? fold : undefined;
   };
   const mission = async (stream: StreamID) => {
-    const fold = stateOf(stream);
+    const fold = foldOf(stream);
     return fold !== undefined && isMissionFold(fold) ? fold : undefined;
   };
   const events = withNearReads({
@@ -245,9 +253,6 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       due: async (at: Date, limit: number) => rows.due(at.getTime(), limit),
       nextDue: async () => rows.nextDue(),
       waiting: async () => rows.waiting(),
-      state,
-      mission,
-      position: async () => position,
     },
     unreadable,
   );
@@ -258,6 +263,9 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     webhooks: createWebhooks(db, reader, atomically),
     redact: (text) => text,
     ...reads,
+    state,
+    mission,
+    position: async () => position,
     commit: (data) => submit(commitMember(data), data.urgent),
     async claim(stream, worker, urgent = false) {
       const claimed = await submit(claimMember(stream, worker, null), urgent);
@@ -267,7 +275,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
       return claim;
     },
-    follow: createFollow(commits, reads),
+    follow: createFollow(commits, { since: reads.since, position: async () => position }),
     orphans: createOrphanBlobs(db, reader, "sqlite", lazily, space),
     erase: (stream, expected) => submit(eraseMember(stream, expected), true),
     async forget(before) {

@@ -2,7 +2,6 @@ import type Database from "better-sqlite3";
 import type { Position, Recorded, StreamID } from "../../domain/event.ts";
 import type { Answer, Changes } from "../batch/batch.ts";
 import {
-  begunIn,
   blobNames,
   eventOf,
   eventRow,
@@ -81,15 +80,7 @@ export const prepareStatements = (database: Database.Database) => {
   const putPosition = run("update log set position = ?");
   const putCallback = put<Tables["callbacks"]>("callbacks", undefined, ["stream", "url"]);
   const putBlobName = run("insert into blob_names (sha256, stream) values (?, ?) on conflict do nothing");
-  const addTasks = run(
-    "insert into projects (project, tasks) values (?, ?) on conflict (project) do update set tasks = tasks + excluded.tasks",
-  );
-  const projectOf = "(select project from tasks where stream = ?)";
-  const erasures = [
-    run(`update projects set tasks = tasks - 1 where project = ${projectOf}`),
-    run(`delete from projects where tasks = 0 and project = ${projectOf}`),
-    ...ofStreams.map((table) => run(`delete from ${table} where stream = ?`)),
-  ];
+  const erasures = ofStreams.map((table) => run(`delete from ${table} where stream = ?`));
 
   const getHead = database.prepare<[string], Head>("select * from streams where stream = ?");
   const getNamed = database.prepare<[string], { stream: string }>("select stream from missions where name = ?");
@@ -174,7 +165,6 @@ export const prepareStatements = (database: Database.Database) => {
       const events = changes.events.map(eventRow);
       for (const row of events) putEvent(row);
       for (const { sha256, stream } of blobNames(events)) putBlobName(sha256, stream);
-      for (const [project, tasks] of begunIn(changes.events, changes.states)) addTasks(project, tasks);
       for (const head of changes.heads.values()) putHead(head);
       for (const state of changes.states.values()) {
         const stream = streamOf(state);

@@ -23,7 +23,7 @@ export type Filled = {
 export type Size = { tasks: number; projects?: number; turns?: number; first?: string };
 
 export type Sink = AsyncDisposable & {
-  put(table: Table | "projects", rows: readonly object[]): Promise<void>;
+  put(table: Table, rows: readonly object[]): Promise<void>;
   set(position: number): Promise<void>;
 };
 
@@ -49,7 +49,6 @@ export const fill = async (
   const weights = directories.slice(0, -1).map((_, index) => 1 / (index + 1));
   const sum = weights.reduce((one, other) => one + other, 0);
   const bounds = weights.reduce<number[]>((all, weight) => [...all, (all.at(-1) ?? 0) + weight / sum], []);
-  const counts = new Map<string, number>();
   let serial = 0;
   let seed = 1;
   /** From 0 to 1; the same in every run. */
@@ -93,7 +92,6 @@ export const fill = async (
     position += template.events;
     const own = template.kinds.filter((kind) => kind === "task").length;
     made += own;
-    counts.set(project, (counts.get(project) ?? 0) + own);
     return place;
   };
 
@@ -119,11 +117,6 @@ export const fill = async (
     project: projectOf(0),
   });
   position = long.position;
-  counts.set(projectOf(0), (counts.get(projectOf(0)) ?? 0) + 1);
-  await sink.put(
-    "projects",
-    [...counts].map(([project, count]) => ({ project: hash(project), tasks: count })),
-  );
   await sink.set(position);
   return { events: position, tasks: made + 1, directories, mission, long: long.stream };
 };

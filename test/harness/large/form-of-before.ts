@@ -6,7 +6,6 @@ export const formOfBefore = `
   drop index if exists texts_search;
   create index tasks_list on tasks (project, updated, stream);
   create index streams_rank on streams (rank, due_at, stream) where due_at is not null;
-  drop table projects;
   drop table blob_names;
   alter table tasks drop column position;
   alter table log drop column old;

@@ -39,7 +39,7 @@ export type Place = {
 
 type Row = Record<string, string | number | null>;
 type Make = (place: Place) => Row;
-export type Table = Exclude<keyof Tables, "log" | "migrations" | "projects" | "orphans" | "answers">;
+export type Table = Exclude<keyof Tables, "log" | "migrations" | "orphans" | "answers">;
 export type Template = { kinds: ("task" | "ses")[]; events: number; rows: [Table, Make][] };
 
 const fixture = join(import.meta.dirname, "../../fixtures/71a76f3/data.zip");

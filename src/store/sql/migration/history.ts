@@ -262,12 +262,6 @@ export const migrations: readonly Migration[] = [
       await sql`update log set old = position`.execute(db);
       await db.schema.alterTable("tasks").addColumn("position", "bigint").execute();
       await db.schema
-        .createTable("projects")
-        .addColumn("project", "text", (column) => column.primaryKey())
-        .addColumn("tasks", "integer", (column) => column.notNull())
-        .execute();
-      await sql`insert into projects (project, tasks) select project, count(*) from tasks group by project`.execute(db);
-      await db.schema
         .createTable("blob_names")
         .addColumn("sha256", "text", (column) => column.notNull())
         .addColumn("stream", "text", (column) => column.notNull())

@@ -37,7 +37,6 @@ export const indexes: readonly Index[] = [
     on: "metadata",
     columns: `${indexedPart("key")}, ${indexedPart("value")}, stream`,
   },
-  { name: "streams_active", on: "streams", columns: "stream", where: "lifecycle = 'active'" },
   {
     name: "streams_waiting",
     on: "streams",
