@@ -56,6 +56,12 @@ export const couldNotStart = (why: string): string => `The sandbox could not be 
  */
 const askMs = 50;
 
+/**
+ * How long after a job was killed its exit may take, in milliseconds. A command can stop or kill the waiter that reports
+ * it, since both have the same user.
+ */
+const reportMs = 500;
+
 /** `gone`: it has ended; `why` is what it said where it never became ready. */
 export const openSandbox = (
   { file, args, env, folder, filter }: Open,
@@ -83,6 +89,14 @@ export const openSandbox = (
   let text = "";
 
   const say = (line: string) => child.stdin?.write(line);
+  const end = (job: Job) => {
+    say(`k ${job.group}\n`);
+    setTimeout(() => {
+      if (job.exited || ended) return;
+      say(`k ${job.waiter}\n`);
+      inquire(job);
+    }, reportMs);
+  };
   const busy = () => [...jobs.values()].some((job) => job.slot !== undefined && !job.exited);
 
   const begin = (job: Job) => {
@@ -158,6 +172,7 @@ export const openSandbox = (
   /** The pipes are closed but no exit was reported: asks whether the job's waiter is still alive. */
   const inquire = (job: Job) => {
     if (job.exited) return;
+    clearTimeout(job.ask);
     if (job.waiter !== undefined) say(`w ${job.slot} ${job.waiter}\n`);
     job.ask = setTimeout(inquire, askMs, job);
   };
@@ -187,7 +202,7 @@ export const openSandbox = (
       job.waiter = second;
       job.pipes?.release();
       job.listener.started();
-      if (job.killed) say(`k ${job.group}\n`);
+      if (job.killed) end(job);
     } else if (verb === "x") exited(job, Number(first));
     else if (verb === "w") {
       // The slot may belong to another command by now.
@@ -274,7 +289,7 @@ export const openSandbox = (
       const job = jobs.get(id);
       if (job === undefined) return;
       job.killed = true;
-      if (job.group !== undefined) say(`k ${job.group}\n`);
+      if (job.group !== undefined) end(job);
       else if (job.slot === undefined) {
         waiting.splice(waiting.indexOf(job), 1);
         jobs.delete(id);

@@ -1,0 +1,74 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { silent } from "../../src/log.ts";
+import { createProcesses } from "../../src/process/service.ts";
+import { temporary } from "../harness/project.ts";
+import { sandboxesHere } from "../harness/sandboxes.ts";
+
+/** What a command does to the process that reports its end, which has the same user: it holds up nobody but itself. */
+
+const night = process.env["MODE"] === "night";
+/** By day the strongest that is here. */
+const sandboxes = (await sandboxesHere()).filter(({ tier }) => tier < 3).slice(0, night ? 2 : 1);
+
+describe.each(sandboxes.map((sandbox) => ({ sandbox, tier: sandbox.tier })))("in tier $tier", ({ sandbox }) => {
+  const scene = () => {
+    const folder = temporary("sortie-waiter-");
+    const tree = join(folder.path, "tree");
+    mkdirSync(tree);
+    const record = join(folder.path, "data/processes");
+    const processes = createProcesses({
+      folder: record,
+      runID: folder.path,
+      keepEnv: process.env,
+      sandbox,
+      log: silent,
+    });
+    const place = { tree, at: tree, under: () => [], over: () => [] };
+    return {
+      processes,
+      run: (text: string, timeoutMs: number, signal = new AbortController().signal) =>
+        processes.run("task_1", { run: text, cwd: tree, timeoutMs, keepBytes: 1000, signal }, place),
+      async [Symbol.asyncDispose]() {
+        await processes.stop();
+        folder[Symbol.dispose]();
+      },
+    };
+  };
+  /** Control: that it is stopped. */
+  const state = "while read -r name value; do [ $name = State: ] && echo $value; done </proc/$PPID/status";
+
+  test("stopped: its command ends at its time, and the next one runs", async () => {
+    await using at = scene();
+    expect(await at.run(`kill -STOP $PPID; ${state}; sleep 30`, 1000)).toMatchObject({
+      ended: "timeout",
+      exitCode: null,
+      stdout: expect.stringMatching(/^T/) as string,
+    });
+    expect(await at.run("echo next", 20_000)).toMatchObject({ ended: "exit", exitCode: 0, stdout: "next\n" });
+  });
+
+  test("stopped with all that it may signal: cancel ends it, and so does the end of the Task", async () => {
+    await using at = scene();
+    const abort = new AbortController();
+    const running = [
+      at.run("kill -STOP $PPID; echo stopped; kill -STOP -1; sleep 60", 60_000, abort.signal),
+      at.run("sleep 0.2; kill -STOP $PPID; echo stopped; sleep 60", 60_000),
+    ] as const;
+    setTimeout(() => abort.abort(), 600);
+    expect(await running[0]).toMatchObject({ ended: "aborted", stdout: "stopped\n" });
+    await at.processes.killAll("task_1");
+    expect(await running[1]).toMatchObject({ ended: "aborted" });
+  });
+
+  test("killed: the command's output counts, its exit is not known", async () => {
+    await using at = scene();
+    expect(await at.run("kill -9 $PPID; echo out", 20_000)).toMatchObject({
+      ended: "exit",
+      exitCode: null,
+      stdout: "out\n",
+    });
+    expect(await at.run("echo next", 20_000)).toMatchObject({ ended: "exit", exitCode: 0, stdout: "next\n" });
+  });
+});
