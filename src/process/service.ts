@@ -115,7 +115,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const boxMark = "box";
   const ownMark = "own";
   /** Marks of what keeps a sandbox, and of the service's own. */
-  const notHeld = new RegExp(`/(?:${boxMark}|${ownMark}[^/]*)$`);
+  const notHeld = /\/(?:box|own[^/]*)$/;
   const homeOf = (taskID: string) => join(folder, "..", "homes", taskID);
 
   const boxes = createSandboxPool({

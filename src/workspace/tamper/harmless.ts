@@ -9,7 +9,7 @@ export type Change = { path: string; node: Node; old: Seen | undefined; now: See
 
 /** Steps of a rebase that run nothing of themselves; all but `exec`. */
 const step =
-  /^\s*(?:#.*|(?:pick|p|reword|r|edit|e|squash|s|fixup|f|drop|d|label|l|reset|t|merge|m|update-ref|u|revert)\s.*|break|b|noop)?\s*$/;
+  /^(?:$|#|(?:pick|p|reword|r|edit|e|squash|s|fixup|f|drop|d|label|l|reset|t|merge|m|update-ref|u|revert)\s|(?:break|b|noop)$)/;
 
 const headForm = /^(?:ref: refs\/[^\s~^:?*[\\]+|[0-9a-f]{40}|[0-9a-f]{64})\s*$/;
 
@@ -53,7 +53,7 @@ export const isHarmless = (change: Change, looks: Looks): boolean => {
       return (
         textOf(now)
           ?.split("\n")
-          .every((line) => had.has(line) || step.test(line)) ?? false
+          .every((line) => had.has(line) || step.test(line.trim())) ?? false
       );
     }
     case "strategy":
