@@ -1,18 +1,16 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type Database from "better-sqlite3";
 import { Kysely, sql, SqliteDialect } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import { type StoredView, type Changes, isEmpty, type BatchMember, noChanges, runMember } from "../batch/batch.ts";
+import type { StoredView } from "../batch/batch.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
-import { DiskFull, isFull } from "../disk/full.ts";
-import { unavailable, unreadable, withErrors } from "../unavailable.ts";
-import { isFatal, notStarted, openFile, starting } from "./file.ts";
+import { unreadable, withErrors } from "../unavailable.ts";
+import { notStarted, openFile, starting } from "./file.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
@@ -23,9 +21,10 @@ import { createOrphanBlobs } from "../sql/orphan-blob.ts";
 import { createQueue } from "../sql/due.ts";
 import { createEventReads, createReads } from "../sql/read.ts";
 import { type Reader, readerOn } from "../sql/reader.ts";
-import { type Atomically, removeInSteps } from "../sql/write.ts";
+import { removeInSteps } from "../sql/write.ts";
 import type { Tables } from "../sql/schema.ts";
 import { prepareStatements } from "./statement.ts";
+import { createTransactions } from "./transaction.ts";
 import type { Store } from "../store.ts";
 import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
@@ -44,8 +43,8 @@ export type SqliteStore = Store & {
 type Options = { file: string; dataDir: string; log: Log; space?: Space; now?: () => Date };
 
 /**
- * The store on SQLite: one process, one connection that writes, and one for slow reads. The caller holds the lock on the data folder (store/lock.ts), so
- * caches need no invalidation.
+ * The store on SQLite: one process, one connection that writes, and one for slow reads. The caller holds the lock on the
+ * data folder (store/lock.ts), so caches need no invalidation.
  */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
   const { file, dataDir, log, space = unwatched, now = () => new Date() } = options;
@@ -100,120 +99,26 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     answer: (id) => rows.answer(id),
   };
 
-  // ---- one transaction per tick -------------------------------------------------------------------------------------
-
-  type Waiting = { urgent: boolean; run(batch: Changes, at: Date): void; settle(): void; fail(error: unknown): void };
-  let waiting: Waiting[] = [];
-  let closed = false;
+  const transactions = createTransactions({
+    database,
+    rows,
+    view: base,
+    space,
+    log,
+    now,
+    applied(batch) {
+      position = batch.position;
+      for (const stream of batch.erased) cache.delete(stream);
+      for (const state of batch.states.values()) cache.set(state);
+    },
+    told(batch) {
+      for (const stream of batch.revoked) held.lose(stream);
+      if (batch.events.length + batch.erased.size > 0) commits.ring(new Set(batch.states.keys()), batch.erased);
+    },
+  });
+  const { submit } = transactions;
   const stopping = new AbortController();
-  /** Why the last transaction failed; `check` tries again. */
-  let failing: unknown;
-  /** The file is damaged or a sync failed: its content is unknown, so nothing more is written. */
-  let broken: unknown;
-
-  const submit = <T>(member: BatchMember<T>, urgent = false): Promise<T> =>
-    new Promise<T>((resolve, reject) => {
-      if (closed) return reject(unavailable(new Error("the store is closed")));
-      if (broken !== undefined) return reject(unavailable(broken));
-      let settle = () => {};
-      waiting.push({
-        urgent,
-        run(batch, at) {
-          try {
-            const value = runMember(member, base, batch, at);
-            settle = () => resolve(value);
-          } catch (error) {
-            settle = () => reject(error);
-          }
-        },
-        settle: () => settle(),
-        fail: reject,
-      });
-      if (waiting.length === 1) setImmediate(flush);
-    });
-
-  const flush = (): void => {
-    const members = waiting;
-    waiting = [];
-    const refused = space.isKept() ? members.filter(({ urgent }) => !urgent) : [];
-    for (const member of refused) member.fail(unavailable(new DiskFull()));
-    transact(refused.length === 0 ? members : members.filter(({ urgent }) => urgent));
-  };
-
-  const transact = (members: readonly Waiting[]): void => {
-    if (members.length === 0) return;
-    if (closed || broken !== undefined) {
-      for (const member of members) member.fail(unavailable(broken ?? new Error("the store is closed")));
-      return;
-    }
-    const at = now();
-    const batch = noChanges(position);
-    try {
-      for (const member of members) member.run(batch, at);
-      if (!isEmpty(batch)) write(batch, at);
-    } catch (error) {
-      failing = error;
-      if (isFatal(error)) broken = error;
-      log.error({ error: messageOf(error), members: members.length }, "a transaction failed; nothing of it was kept");
-      space.report(error);
-      const urgent = isFull(error) ? members.filter((member) => member.urgent) : [];
-      for (const member of members) if (!urgent.includes(member)) member.fail(unavailable(error));
-      if (urgent.length > 0) void withReserve(urgent, error);
-      return;
-    }
-    failing = undefined;
-    position = batch.position;
-    for (const stream of batch.erased) cache.delete(stream);
-    for (const state of batch.states.values()) cache.set(state);
-    for (const member of members) member.settle();
-    for (const stream of batch.revoked) held.lose(stream);
-    if (batch.events.length + batch.erased.size > 0) commits.ring(new Set(batch.states.keys()), batch.erased);
-  };
-
-  /** On a full disk: once more, with a part of the space that is kept back. */
-  const withReserve = async (members: readonly Waiting[], error: unknown): Promise<void> => {
-    if (await space.giveUp()) transact(members);
-    else for (const member of members) member.fail(unavailable(error));
-  };
-
-  /** Returns when the transaction is on disk. */
-  const write = (batch: Changes, at: Date): void => {
-    rows.begin();
-    try {
-      rows.save(batch, at);
-      rows.commit();
-    } catch (error) {
-      // On a full disk, SQLite may have rolled back already.
-      if (database.inTransaction) rows.rollback();
-      throw error;
-    }
-  };
-
-  const atomically: Atomically = async (queries) => {
-    if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
-    if (space.isKept()) throw unavailable(new DiskFull());
-    const prepared = new Map<string, Database.Statement>();
-    rows.begin();
-    try {
-      for (const { sql, parameters } of queries) {
-        const statement = prepared.get(sql) ?? database.prepare(sql);
-        prepared.set(sql, statement);
-        statement.run(...parameters);
-      }
-      rows.commit();
-    } catch (error) {
-      if (database.inTransaction) rows.rollback();
-      throw unavailable(error);
-    }
-  };
-
-  /** Rows that can be found out again: a crash of the machine may lose what came last, and nothing waits for the disk. */
-  const lazily: Atomically = (queries) => {
-    database.pragma("synchronous = NORMAL");
-    const done = atomically(queries);
-    database.pragma("synchronous = FULL");
-    return done;
-  };
+  let closing = false;
 
   /**
    * A full disk must not leave a stream claimed by nobody: retries until it succeeds. After a stop, the next start
@@ -223,7 +128,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     try {
       await submit(releaseMember(stream, claimed), true);
     } catch (error) {
-      if (closed || broken !== undefined) return;
+      if (!transactions.writes()) return;
       log.warn({ stream, error: messageOf(error) }, "a claim could not be given back yet");
       setTimeout(() => void release(stream, claimed), 1000).unref();
     }
@@ -260,7 +165,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     kind: "sqlite",
     blobs: createBlobs(join(dataDir, "blobs"), space),
     live: createLive(),
-    webhooks: createWebhooks(db, reader, atomically),
+    webhooks: createWebhooks(db, reader, transactions.atomically),
     redact: (text) => text,
     ...reads,
     state,
@@ -276,41 +181,33 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       return claim;
     },
     follow: createFollow(commits, { since: reads.since, position: async () => position }),
-    orphans: createOrphanBlobs(db, reader, "sqlite", lazily, space),
+    orphans: createOrphanBlobs(db, reader, "sqlite", transactions.lazily, space),
     erase: (stream, expected) => submit(eraseMember(stream, expected), true),
     async forget(before) {
       await removeInSteps(db, readerOn(db), "answers", sql`at < ${before.getTime()}`);
     },
     async check() {
-      if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
-      rows.log();
-      if (failing === undefined) return;
-      try {
-        rows.markOpen();
-        failing = undefined;
-      } catch (error) {
-        throw unavailable(error);
-      }
+      transactions.check();
     },
     async verify() {
       if (!unclean || inMemory) return;
       const damage = await quickCheck(file, stopping.signal);
       if (damage === undefined) return;
-      broken = new Error(damage);
+      transactions.stop(new Error(damage));
       throw new StartError(
         70,
         `The database ${file} is damaged: ${damage}. Nothing was changed. Put back a copy of it, or start with another data folder.`,
       );
     },
     async [Symbol.asyncDispose]() {
-      if (closed) return;
-      flush();
-      closed = true;
+      if (closing) return;
+      closing = true;
+      const whole = transactions.close();
       commits.close();
       stopping.abort();
       // What still reads would keep the log beside the database from being written back.
       await reader[Symbol.asyncDispose]?.();
-      if (broken === undefined && failing === undefined) {
+      if (whole) {
         try {
           rows.markClean();
           database.pragma("wal_checkpoint(TRUNCATE)");

@@ -1,0 +1,170 @@
+import type Database from "better-sqlite3";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import { type BatchMember, type Changes, isEmpty, noChanges, runMember, type StoredView } from "../batch/batch.ts";
+import type { Space } from "../disk/disk.ts";
+import { DiskFull, isFull } from "../disk/full.ts";
+import type { Atomically } from "../sql/write.ts";
+import { unavailable } from "../unavailable.ts";
+import { isFatal } from "./file.ts";
+import type { prepareStatements } from "./statement.ts";
+
+/** How SQLite is written: one transaction per tick for all commits of it, and others between. */
+
+type Waiting = { urgent: boolean; run(batch: Changes, at: Date): void; settle(): void; fail(error: unknown): void };
+
+export const createTransactions = (options: {
+  database: Database.Database;
+  rows: ReturnType<typeof prepareStatements>;
+  view: StoredView;
+  space: Space;
+  log: Log;
+  now: () => Date;
+  /** Called when a batch is on disk, before its members are told. */
+  applied(batch: Changes): void;
+  /** Called after them. */
+  told(batch: Changes): void;
+}) => {
+  const { database, rows, view, space, log, now, applied, told } = options;
+  let waiting: Waiting[] = [];
+  let closed = false;
+  /** Why the last transaction failed; `check` tries again. */
+  let failing: unknown;
+  /** The file is damaged or a sync failed: its content is unknown, so nothing more is written. */
+  let broken: unknown;
+
+  const submit = <T>(member: BatchMember<T>, urgent = false): Promise<T> =>
+    new Promise<T>((resolve, reject) => {
+      if (closed) return reject(unavailable(new Error("the store is closed")));
+      if (broken !== undefined) return reject(unavailable(broken));
+      let settle = () => {};
+      waiting.push({
+        urgent,
+        run(batch, at) {
+          try {
+            const value = runMember(member, view, batch, at);
+            settle = () => resolve(value);
+          } catch (error) {
+            settle = () => reject(error);
+          }
+        },
+        settle: () => settle(),
+        fail: reject,
+      });
+      if (waiting.length === 1) setImmediate(flush);
+    });
+
+  const flush = (): void => {
+    const members = waiting;
+    waiting = [];
+    const refused = space.isKept() ? members.filter(({ urgent }) => !urgent) : [];
+    for (const member of refused) member.fail(unavailable(new DiskFull()));
+    transact(refused.length === 0 ? members : members.filter(({ urgent }) => urgent));
+  };
+
+  const transact = (members: readonly Waiting[]): void => {
+    if (members.length === 0) return;
+    if (closed || broken !== undefined) {
+      for (const member of members) member.fail(unavailable(broken ?? new Error("the store is closed")));
+      return;
+    }
+    const at = now();
+    const batch = noChanges(view.position());
+    try {
+      for (const member of members) member.run(batch, at);
+      if (!isEmpty(batch)) write(batch, at);
+    } catch (error) {
+      failing = error;
+      if (isFatal(error)) broken = error;
+      log.error({ error: messageOf(error), members: members.length }, "a transaction failed; nothing of it was kept");
+      space.report(error);
+      const urgent = isFull(error) ? members.filter((member) => member.urgent) : [];
+      for (const member of members) if (!urgent.includes(member)) member.fail(unavailable(error));
+      if (urgent.length > 0) void withReserve(urgent, error);
+      return;
+    }
+    failing = undefined;
+    applied(batch);
+    for (const member of members) member.settle();
+    told(batch);
+  };
+
+  /** On a full disk: once more, with a part of the space that is kept back. */
+  const withReserve = async (members: readonly Waiting[], error: unknown): Promise<void> => {
+    if (await space.giveUp()) transact(members);
+    else for (const member of members) member.fail(unavailable(error));
+  };
+
+  /** Returns when the transaction is on disk. */
+  const write = (batch: Changes, at: Date): void => {
+    rows.begin();
+    try {
+      rows.save(batch, at);
+      rows.commit();
+    } catch (error) {
+      // On a full disk, SQLite may have rolled back already.
+      if (database.inTransaction) rows.rollback();
+      throw error;
+    }
+  };
+
+  const atomically: Atomically = async (queries) => {
+    if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
+    if (space.isKept()) throw unavailable(new DiskFull());
+    const prepared = new Map<string, Database.Statement>();
+    rows.begin();
+    try {
+      for (const { sql, parameters } of queries) {
+        const statement = prepared.get(sql) ?? database.prepare(sql);
+        prepared.set(sql, statement);
+        statement.run(...parameters);
+      }
+      rows.commit();
+    } catch (error) {
+      if (database.inTransaction) rows.rollback();
+      throw unavailable(error);
+    }
+  };
+
+  return {
+    /** Writes a member with the others of this tick. `urgent`: also into the space that is kept back. */
+    submit,
+    atomically,
+
+    /** For rows that can be found out again: a crash of the machine may lose what came last, and nothing waits for the disk. */
+    lazily: ((queries) => {
+      database.pragma("synchronous = NORMAL");
+      const done = atomically(queries);
+      database.pragma("synchronous = FULL");
+      return done;
+    }) satisfies Atomically,
+
+    /** Whether anything will be written any more. */
+    writes: (): boolean => !closed && broken === undefined,
+
+    /** Throws `store_unavailable` while nothing can be written. */
+    check(): void {
+      if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
+      try {
+        rows.log();
+        if (failing === undefined) return;
+        rows.markOpen();
+        failing = undefined;
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+
+    /** Refuses all writes from now on. */
+    stop(why: Error): void {
+      broken = why;
+    },
+
+    /** Writes what waits, and refuses the rest. False: the last write failed, so the file needs a look. */
+    close(): boolean {
+      flush();
+      closed = true;
+      return broken === undefined && failing === undefined;
+    },
+  };
+};
