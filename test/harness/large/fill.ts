@@ -2,7 +2,7 @@ import Database from "better-sqlite3";
 import { Client } from "pg";
 import { newID } from "../../../src/id.ts";
 import { evolveFold, isTaskFold, type Fold } from "../../../src/store/sql/fold.ts";
-import { eventOf, hash, metadataRows, nameOf, searchText, snapshotRow, taskRow } from "../../../src/store/sql/row.ts";
+import { eventOf, metadataRows, nameOf, searchText, snapshotRow, taskRow } from "../../../src/store/sql/row.ts";
 import type { Tables } from "../../../src/store/sql/schema.ts";
 import { createTemplates, type Place, type Table, type Template } from "./template.ts";
 
