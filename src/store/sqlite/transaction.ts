@@ -21,9 +21,9 @@ export const createTransactions = (options: {
   log: Log;
   now: () => Date;
   /** Called when a batch is on disk, before its members are told. */
-  applied(batch: Changes): void;
+  applied: (batch: Changes) => void;
   /** Called after them. */
-  told(batch: Changes): void;
+  told: (batch: Changes) => void;
 }) => {
   const { database, rows, view, space, log, now, applied, told } = options;
   let waiting: Waiting[] = [];
