@@ -1,6 +1,13 @@
 /** Reads an index of git's (gitformat-index(5)), because asking git costs a process. */
 
-export type IndexEntry = { path: Buffer; mode: number; id: Buffer; stage: number };
+export type IndexEntry = {
+  path: Buffer;
+  mode: number;
+  id: Buffer;
+  stage: number;
+  /** The index tells git not to look at the file: "assume unchanged" or "skip worktree". */
+  hidden: boolean;
+};
 
 export const gitlinkMode = 0o160000;
 
@@ -15,7 +22,9 @@ export function* indexEntries(index: Buffer, idBytes: number): Generator<IndexEn
     let path: Buffer = Buffer.alloc(0);
     for (let at = 12, left = index.readUInt32BE(8); left > 0; left -= 1) {
       const flags = index.readUInt16BE(at + 40 + idBytes);
-      let from = at + 42 + idBytes + ((flags & 0x4000) === 0 ? 0 : 2);
+      const extended = (flags & 0x4000) !== 0;
+      const skipped = extended && (index.readUInt16BE(at + 42 + idBytes) & 0x4000) !== 0;
+      let from = at + 42 + idBytes + (extended ? 2 : 0);
       // Version 4 gives the length to cut from the previous name, in git's offset encoding, and has no padding.
       let strip = 0;
       if (version === 4) {
@@ -31,7 +40,8 @@ export function* indexEntries(index: Buffer, idBytes: number): Generator<IndexEn
       const own = index.subarray(from, end);
       path = version === 4 ? Buffer.concat([path.subarray(0, path.length - strip), own]) : own;
       const id = index.subarray(at + 40, at + 40 + idBytes);
-      yield { path, mode: index.readUInt32BE(at + 24), id, stage: (flags >> 12) & 3 };
+      const hidden = (flags & 0x8000) !== 0 || skipped;
+      yield { path, mode: index.readUInt32BE(at + 24), id, stage: (flags >> 12) & 3, hidden };
       at = version === 4 ? end + 1 : at + ((end - at + 8) & ~7);
     }
   } catch (error) {

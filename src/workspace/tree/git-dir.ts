@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { copyBounded, most, readBounded, textAt } from "../file/bounded-read.ts";
+import { copyBounded, most, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Author } from "../git/hardened.ts";
@@ -22,8 +22,9 @@ export type TaskGitDirRequest = {
   author: Author;
 };
 
-/** Loose refs beyond this number are not shown to agents. */
+/** Loose refs beyond this number, and packed ones in a file of more bytes, are not shown to agents. */
 const maxRefs = 500;
+const maxPackedBytes = 1024 * 1024;
 
 /** Makes the directory anew; whatever was there is removed. No process that could write there may be running. */
 export const makeGitDir = async ({ gitDir, commonDir, head, author }: TaskGitDirRequest): Promise<void> => {
@@ -95,7 +96,9 @@ const configOf = (commonDir: string, head: string, author: Author): string => {
 /** The project's branches and tags in the format of `packed-refs`, so that agents can name them. */
 const refsOf = (commonDir: string): string => {
   const refs = new Map<string, string>();
-  for (const line of (readBounded(join(commonDir, "packed-refs"), most.refs)?.toString("utf8") ?? "").split("\n")) {
+  const packed = join(commonDir, "packed-refs");
+  const few = (statsAt(packed)?.size ?? 0) <= maxPackedBytes;
+  for (const line of (few ? (textAt(packed, most.refs) ?? "") : "").split("\n")) {
     const [id = "", name] = line.split(" ");
     if (name !== undefined && isId.test(id)) refs.set(name, id);
   }
