@@ -32,7 +32,7 @@ export class ThreadLimit extends Error {
 
 /** Two, so that a long job does not keep a short one waiting. */
 const mostThreads = 2;
-const idleMs = 10_000;
+const idleMs = 5_000;
 const defaultTimeoutMs = 30_000;
 /** MiB. Bytes (typed arrays) do not count. */
 const heap = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 64 };

@@ -11,7 +11,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 /** Folders and files at the top of `src`: each may import itself and those before it. */
 const layers =
-  "disposable error hash json pace package-root thread redact log id mutex shell-quote outbound protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
+  "disposable error hash json pace package-root thread redact log id clock mutex shell-quote outbound protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
     " ",
   );
 
@@ -46,8 +46,8 @@ const orders: Record<string, string> = {
   "protocol/event": "mission slice conversation workspace event frame",
   domain: "event agent attachment state permission session evidence task mission conversation view",
   store:
-    "webhook-queue store disk unavailable lock claimed-stream redacted-store blob feed sql batch sqlite postgres open",
-  process: "seccomp sandbox process runner command service",
+    "webhook-queue store disk unavailable outage lock claimed-stream redacted-store blob feed sql batch sqlite postgres open",
+  process: "plain-text seccomp sandbox process runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
@@ -56,7 +56,7 @@ const orders: Record<string, string> = {
   squad: "squad package catalog revision production install",
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project",
-  task: "tasks run wake-mission query workspace operation service session step worker",
+  task: "tasks run wake-mission directory query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission: "missions run wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { setImmediate as tick } from "node:timers/promises";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import { type ArchivedFile, type FlowFile, flowOf } from "../domain/view/archive.ts";
 import { frameOf } from "../domain/view/frame.ts";
@@ -46,10 +47,15 @@ export const addFlow = async (
       return entry;
     })
   ).filter((entry) => entry !== undefined);
+  // Each holds the same long texts, so others run in between.
+  const cleaned = async <T>(value: T): Promise<T> => {
+    await tick();
+    return clean(value);
+  };
   const flow = flowOf({
-    state: clean(state),
-    task: { ...clean(task), metadata },
-    board: clean(board),
+    state: await cleaned(state),
+    task: { ...(await cleaned(task)), metadata },
+    board: await cleaned(board),
     messages: await eachOf(messages, clean),
     events,
     ledger,

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { plainLine } from "../process/plain-text.ts";
 import type { CommandResult } from "../process/process.ts";
 import { shellQuote } from "../shell-quote.ts";
 import type { CheckEnvironment } from "../workspace/workspace.ts";
@@ -26,5 +27,9 @@ export const toolPath = (root: string, folder = ""): string => {
   return `export PATH=${[...new Set(folders)].map(shellQuote).join(":")}:"$PATH"`;
 };
 
+/** The last lines as one reads them in a terminal; the log keeps the bytes. */
 export const lastLines = (output: string, lines = 40, chars = 4000): string =>
-  output.trimEnd().split("\n").slice(-lines).join("\n").slice(-chars);
+  output.slice(-enough).trimEnd().split("\n").slice(-lines).map(plainLine).join("\n").slice(-chars);
+
+/** Characters of which the last lines are made. */
+const enough = 64 * 1024;

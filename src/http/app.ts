@@ -95,7 +95,7 @@ export type Health = {
   version: string;
   sandbox: { tier: number; name: string; network: boolean };
   model: { ref: string; source: string };
-  store: { kind: "sqlite" | "postgres"; ok: boolean };
+  store: { kind: "sqlite" | "postgres"; ok: boolean; reason: string | null };
   /** Rejections since the start that nobody handled. */
   faults: number;
 };

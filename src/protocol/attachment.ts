@@ -2,47 +2,33 @@ import { type Issue, ServiceError } from "../error.ts";
 import type { Limits } from "./limit.ts";
 
 /**
- * Checks attachments beyond their schema: canonical base64, within the size limits, a base name as file name, and for
+ * What attachments must be beyond their schema: canonical base64, within the size limits, a base name as file name, and for
  * images and PDFs content that matches the media type. Source: shared/design/security.md C2.
  */
 
 export type Attachment = { filename: string; mime: string; data: string };
-export type DecodedAttachment = { filename: string; mime: string; bytes: Buffer };
 
 type Sizes = Pick<Limits, "attachmentBytes" | "attachmentsBytes">;
 
-/**
- * Decodes the files, in order. `at`: the field's path, for the error. Throws `invalid_request` or
- * `attachment_too_large`.
- */
-export const checkAttachments = (
-  attachments: readonly Attachment[],
-  limits: Sizes,
-  at = "body.attachments",
-): DecodedAttachment[] => {
-  refuseSizes(attachments, limits, at);
+/** `at`: the attachment's path, for the issues. */
+export const attachmentFaults = ({ filename, mime, data }: Attachment, at: string): Issue[] => {
   const issues: Issue[] = [];
-  const decoded = attachments.map(({ filename, mime, data }, index) => {
-    const say = (field: string, message: string) =>
-      issues.push({ path: `${at}[${index}].${field}`, message, code: "custom" });
-    const bytes = Buffer.from(data, "base64");
-    if (bytes.toString("base64") !== data)
-      say("data", "Expected canonical base64 (standard alphabet, padded, no white space), got other text");
-    const name = nameFault(filename);
-    if (name !== undefined) say("filename", name);
-    const kind = typeFault(mime, bytes);
-    if (kind !== undefined) say("mime", kind);
-    return { filename, mime, bytes };
-  });
-  const first = issues[0];
-  if (first !== undefined) throw new ServiceError("invalid_request", `${first.path}: ${first.message}`, { issues });
-  return decoded;
+  const say = (field: string, message: string) => issues.push({ path: `${at}.${field}`, message, code: "custom" });
+  const bytes = Buffer.from(data, "base64");
+  if (bytes.toString("base64") !== data)
+    say("data", "Expected canonical base64 (standard alphabet, padded, no white space), got other text");
+  const name = nameFault(filename);
+  if (name !== undefined) say("filename", name);
+  const kind = typeFault(mime, bytes);
+  if (kind !== undefined) say("mime", kind);
+  return issues;
 };
 
 const sizeOf = (data: string): number =>
   Math.floor((data.length * 3) / 4) - (/(?<!=)=+$/.exec(data.slice(-2))?.[0].length ?? 0);
 
-const refuseSizes = (attachments: readonly Attachment[], limits: Sizes, at: string): void => {
+/** Before anything is decoded. Throws `attachment_too_large`. */
+export const refuseSizes = (attachments: readonly Attachment[], limits: Sizes, at: string): void => {
   let total = 0;
   for (const [index, { data }] of attachments.entries()) {
     const size = sizeOf(data);

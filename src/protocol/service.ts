@@ -10,7 +10,11 @@ export const health = z
     version: z.string(),
     sandbox: z.object({ tier: z.number().int(), name: z.string(), network: z.boolean() }),
     model: z.object({ ref: z.string(), source: z.string() }),
-    store: z.object({ kind: z.enum(["sqlite", "postgres"]), ok: z.boolean() }),
+    store: z.object({
+      kind: z.enum(["sqlite", "postgres"]),
+      ok: z.boolean().describe("A write could be made now"),
+      reason: z.string().nullable().describe("Why not; null where it is ok"),
+    }),
     faults: z
       .number()
       .int()

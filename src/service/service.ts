@@ -3,6 +3,7 @@ import { realpath } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { createArchiver } from "../archive/service.ts";
+import { type Clock, createClock } from "../clock.ts";
 import { type Config, isLoopback } from "../config/config.ts";
 import { isMission, type Recorded } from "../domain/event.ts";
 import { protectedBy } from "../domain/permission/rule.ts";
@@ -28,11 +29,12 @@ import { createSecrets } from "../redact.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
 import { createManager } from "../squad/install/manager.ts";
 import { createSquads } from "../squad/revision.ts";
-import { watchIntegrity, openData } from "../store/open.ts";
+import { openData } from "../store/open.ts";
 import { redactStore } from "../store/redacted-store.ts";
 import { createRetention } from "../task/workspace/retention.ts";
 import { problemIn } from "../task/worker/project-rules.ts";
 import { createRunTask } from "../task/worker/run.ts";
+import { findSuspects } from "../task/worker/suspects.ts";
 import { createTasks } from "../task/service.ts";
 import type { Tasks } from "../task/tasks.ts";
 import { parseAllowed } from "../webhook/target.ts";
@@ -72,6 +74,7 @@ export const createService = async (
   config: Config,
   openLog: Log,
   recorded: (events: readonly Recorded[]) => void = () => {},
+  now: Clock = createClock(),
 ): Promise<Service> => {
   const { dataDir, limits, permissions } = config;
   for (const list of ["deny", "ask", "allow"] as const) {
@@ -85,7 +88,7 @@ export const createService = async (
 
   const scope = new AsyncDisposableStack();
   try {
-    const data = scope.use(await openData(config, log));
+    const data = scope.use(await openData(config, log, now));
     const worker = `${data.instance}/${randomUUID()}`;
     /** Set once projects can be inspected; nothing is committed before. */
     let webhooks: Webhooks | undefined;
@@ -126,7 +129,8 @@ export const createService = async (
         instance: `${data.instance}/`,
         worker,
         log,
-        now: () => new Date(),
+        now,
+        wall: Date.now,
       }),
     );
     const catalog = catalogOf(config, dataDir);
@@ -151,7 +155,7 @@ export const createService = async (
       log,
     });
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));
-    const engine = scope.use(createLocalEngine({ store, maxRunning: config.maxRunning, log }));
+    const engine = scope.use(createLocalEngine({ store, maxRunning: config.maxRunning, log, now }));
     scope.use(data.disk.onPause((pauses) => engine.pause(pauses)));
     const metrics = createMetrics({
       tasksRunning: () => engine.running((stream) => !isMission(stream)),
@@ -164,7 +168,6 @@ export const createService = async (
       webhooks: () => store.webhooks.counts(),
     });
     const archiver = createArchiver({ store, workspaces, limits, dataDir, secrets });
-    const now = () => new Date();
     const browser = () => ({
       program: browserOf(config),
       bare: sandbox.tier === 1 || process.getuid?.() === 0,
@@ -210,7 +213,9 @@ export const createService = async (
       const mission = (await store.state(taskID).catch(() => undefined))?.mission;
       if (mission != null) engine.nudge(mission.sessionID, dueNow(now(), "normal"));
     };
+    const suspects = await findSuspects({ store, engine, now });
     const runTask = createRunTask({
+      suspects,
       store,
       workspaces,
       processes,
@@ -267,17 +272,17 @@ export const createService = async (
       allowedOrigins: config.allowedOrigins,
       loopback: isLoopback(config.host),
       health: async () => {
-        const ok = await store.check().then(
-          () => true,
-          () => false,
+        const reason = await store.check().then(
+          () => null,
+          (error: unknown) => secrets.all(messageOf(error)),
         );
         const { tier, name, network } = sandbox;
         return {
-          healthy: ok && faults === 0,
+          healthy: reason === null && faults === 0,
           version,
           sandbox: { tier, name, network },
           model: registry.active(),
-          store: { kind: store.kind, ok },
+          store: { kind: store.kind, ok: reason === null, reason },
           faults,
         };
       },
@@ -303,7 +308,10 @@ export const createService = async (
       sameUser: config.sameUser,
     });
     scope.defer(() => server.close());
-    engine.start((stream, signal) => (isMission(stream) ? runMission : runTask)(stream, signal));
+    engine.start(async (stream, signal) => {
+      using _pass = await suspects.pass(stream, signal);
+      await (isMission(stream) ? runMission : runTask)(stream, signal);
+    });
     retainer = scope.use(createRetention({ store, workspaces, retentionHours: config.retentionHours, log, now }));
     return {
       url: server.url,
@@ -315,7 +323,7 @@ export const createService = async (
       store: store.kind,
       tasks,
       missions,
-      failure: watchIntegrity(store, log),
+      failure: data.failure(),
       unhandled(error) {
         faults += 1;
         const stack = error instanceof Error ? error.stack : undefined;

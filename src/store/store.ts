@@ -14,8 +14,12 @@ import type { Webhooks } from "./webhook-queue.ts";
  * contract suite, `test/store/store.test.ts`.
  *
  * Every write is one transaction: when its promise resolves the write is on disk, when it rejects with a
- * `store_unavailable` ServiceError nothing of it was kept. The exceptions are `Blobs.put`, which writes a file, and
+ * `store_unavailable` ServiceError nothing of it was kept, unless `details.outcome` is "unknown": the database was lost
+ * during the commit, and could not be asked for a minute. The exceptions are `Blobs.put`, which writes a file, and
  * `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store refuses all writes.
+ *
+ * What a lost connection or a lock that is not free stands in the way of is tried again: for ten seconds, and for a
+ * minute through a claim.
  *
  * Reads that take longer the larger the log is never hold up anything else. They take a signal: when it aborts, whoever
  * asked has gone; the read rejects with the signal's reason, and what has not begun does not.
@@ -41,8 +45,8 @@ export interface Store extends AsyncDisposable {
   /**
    * Takes the right to write to a stream as its worker, and raises the stream's epoch, so that an earlier claim can no
    * longer commit. undefined: another worker holds the stream, or it does not exist. After a crash of the holder the
-   * claim is free at the next start (SQLite, and PostgreSQL with the same data folder) or once its lease has expired
-   * (PostgreSQL). `urgent`: the run only ends the stream, see `Write.urgent`.
+   * claim is free at the next start of a service, or once its lease has expired (PostgreSQL). `urgent`:
+   * the run only ends the stream, see `Write.urgent`.
    */
   claim(stream: StreamID, worker: string, urgent?: boolean): Promise<Claim | undefined>;
 

@@ -1,7 +1,10 @@
 import { messageOf, ServiceError } from "../error.ts";
 import { isFull } from "./disk/full.ts";
 
-/** The error for a write that failed; nothing of it was kept. */
+/** The connection was lost during a commit, and nobody could tell since whether it was done. */
+export class OutcomeUnknown extends Error {}
+
+/** The error for a write that failed: nothing of it was kept, unless `details` says that its outcome is unknown. */
 export const unavailable = (cause: unknown): ServiceError => failed("written", cause);
 
 /** The error for a read that failed. */
@@ -9,6 +12,12 @@ export const unreadable = (cause: unknown): ServiceError => failed("read", cause
 
 const failed = (what: string, cause: unknown): ServiceError => {
   if (cause instanceof ServiceError) return cause;
+  if (cause instanceof OutcomeUnknown)
+    return new ServiceError(
+      "store_unavailable",
+      `The store was lost while it wrote (${cause.message}), and could not tell since whether this was written. Look before you send it again, or send it with the same Idempotency-Key.`,
+      { details: { outcome: "unknown" }, cause },
+    );
   const remedy = isFull(cause) ? " Cancel and delete Tasks, which is possible, or free space otherwise." : "";
   return new ServiceError("store_unavailable", `The store could not be ${what}: ${messageOf(cause)}.${remedy}`, {
     cause,

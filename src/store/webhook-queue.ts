@@ -105,8 +105,11 @@ export interface Webhooks {
   claim(options: { now: number; worker: string; leaseMs: number; limit: number }): Promise<ClaimedDelivery[]>;
   /** Records an attempt and ends the lease. False: the worker no longer holds the delivery, and nothing is changed. */
   conclude(id: string, worker: string, verdict: Verdict, now: number): Promise<boolean>;
-  /** Ends the leases of all workers whose names begin with `workers`, without counting an attempt. */
-  free(workers: string): Promise<void>;
+  /**
+   * At the start: ends the leases of all workers whose names begin with `workers`, without counting an attempt. What
+   * waits and was last changed in the future, because the clock was set back since, is due now.
+   */
+  free(workers: string, now: number): Promise<void>;
   /** The earliest time at which a delivery is due or a lease ends; undefined when there is none. */
   nextDue(): Promise<number | undefined>;
 

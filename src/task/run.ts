@@ -25,6 +25,9 @@ import type { Usage } from "../workspace/usage/measure.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
 
 /** What a run of a Task needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
+/** Those that run alone, because the service may have died of them; see `worker/suspects.ts`. */
+type Suspects = { isAlone: (stream: StreamID) => boolean; clear: (stream: StreamID) => void };
+
 export type RunDeps = {
   store: Store;
   workspaces: Workspaces;
@@ -42,6 +45,7 @@ export type RunDeps = {
   externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
   engine: Pick<Engine, "standAside">;
+  suspects: Suspects;
   disk: Pick<Disk, "shortage" | "pauses" | "plenty" | "onPause" | "free" | "look">;
   /** The command to run in every new worktree; undefined: none. */
   setup: Setup | undefined;

@@ -23,7 +23,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     answer: createAnswer(deps, accept),
     interrupt: createInterrupt(deps, accept),
     cancel: createCancel(deps, accept, reads.state),
-    update: createUpdate(accept, reads.status),
+    update: createUpdate(deps, accept, reads.status),
     remove: createRemove(deps, accept, (taskID) => captures.stop(taskID)),
     preview: async (directory, taskID) => captures.preview(await accept.own(directory, taskID)),
     capture: captures.take,

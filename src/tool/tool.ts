@@ -81,10 +81,13 @@ export type AskOutcome = EventData["ask.answered"] | { refused: string };
 /** The call waits for an answer. Nothing was done, the call stays open, and no result may be recorded. */
 export class WaitsForAnswer extends Error {}
 
+/** A command, and as its agent wrote it. */
+export type ToolCommand = Omit<Command, "signal"> & { written: string };
+
 /** The background commands of one run. They end with the run and do not survive a crash. */
 export interface BackgroundCommands {
   /** Starts a command; undefined: `most` commands are running already. */
-  start(workspace: Workspace, command: Omit<Command, "signal">, most: number): BackgroundCommand | undefined;
+  start(workspace: Workspace, command: ToolCommand, most: number): BackgroundCommand | undefined;
   /** The command with this id, or why there is none. */
   find(id: string): BackgroundCommand | string;
   list(): readonly BackgroundCommand[];

@@ -18,21 +18,22 @@ export type AttemptDeps = {
   allowed: AllowedTargets;
   way?: TargetOptions;
   redact: (text: string) => string;
-  now: () => number;
+  /** The machine's clock, with which receivers compare theirs. */
+  wall: () => number;
 };
 
 const longestReason = 1024;
 
 export const attempt = async (
   { url, message, body, secrets }: Post,
-  { allowed, way, redact, now }: AttemptDeps,
+  { allowed, way, redact, wall }: AttemptDeps,
   signal: AbortSignal,
 ): Promise<Attempted> => {
   const begun = performance.now();
   const after = (): number => Math.round(performance.now() - begun);
   const options = optionsFor(url, allowed, way);
   try {
-    const answer = await postOutbound(url, headersFor(message, body, secrets, now()), body, options, signal);
+    const answer = await postOutbound(url, headersFor(message, body, secrets, wall()), body, options, signal);
     const delivered = answer.status >= 200 && answer.status < 300;
     const reason = delivered ? null : bounded(redact(wordsFor(answer)));
     return { delivered, status: answer.status, reason, duration: after(), answer };

@@ -3,7 +3,7 @@ import { evolve } from "../domain/task/evolve.ts";
 import { evolveMission } from "../domain/mission/evolve.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import type { TaskState } from "../domain/state/task.ts";
-import { messageOf } from "../error.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import { callbackTypes, type MessageType, type WebhookMessage } from "../protocol/webhook.ts";
@@ -43,6 +43,9 @@ const pageSize = 200;
  * crash.
  */
 const unwritten = 1000;
+/** Between two looks of which the first failed, in milliseconds. */
+const firstRestMs = 500;
+const longestRestMs = 30_000;
 
 export const createFollower = (deps: FollowerDeps) => {
   const { store, log, now } = deps;
@@ -50,6 +53,8 @@ export const createFollower = (deps: FollowerDeps) => {
   let asked = false;
   let looking: Promise<void> | undefined;
   let stopped = false;
+  let failures = 0;
+  let timer: NodeJS.Timeout | undefined;
   const goesOn = () => !stopped;
 
   const look = async (): Promise<void> => {
@@ -82,9 +87,9 @@ export const createFollower = (deps: FollowerDeps) => {
       try {
         all.push(...(await deliveriesFor(event, enabled)));
       } catch (error) {
-        // An event whose delivery cannot be made must not hold back others; but if the store is unavailable, this
-        // rejects and the page is read again.
-        await store.position();
+        // What the store could not say for a moment it says later: the page is read again.
+        if (error instanceof ServiceError && error.retryable) throw error;
+        // An event whose delivery cannot be made must not hold back others.
         log.error({ stream: event.stream, position: event.position, error: messageOf(error) }, "a fact was not told");
       }
     return all;
@@ -125,9 +130,15 @@ export const createFollower = (deps: FollowerDeps) => {
       asked = false;
       try {
         await look();
+        failures = 0;
       } catch (error) {
+        if (stopped) return;
+        log.warn({ error: messageOf(error) }, "the log could not be looked through for webhooks");
         // The position was not written, so the next look finds the events again.
-        if (!stopped) log.warn({ error: messageOf(error) }, "the log could not be looked through for webhooks");
+        clearTimeout(timer);
+        timer = setTimeout(ask, Math.min(longestRestMs, firstRestMs * 2 ** failures));
+        timer.unref();
+        failures += 1;
       }
     }
   };
@@ -162,6 +173,7 @@ export const createFollower = (deps: FollowerDeps) => {
     },
     async stop(): Promise<void> {
       stopped = true;
+      clearTimeout(timer);
       await looking;
     },
   };

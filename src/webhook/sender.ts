@@ -17,6 +17,7 @@ export type SenderDeps = AttemptDeps & {
   callbackSecrets: () => Promise<readonly SigningSecret[]>;
   worker: string;
   log: Log;
+  now: () => number;
   random?: () => number;
 };
 
@@ -152,7 +153,7 @@ export const createSender = (deps: SenderDeps) => {
       const over = setTimeout(() => stop.abort(new Error("The service is stopping")), stopMs);
       await Promise.allSettled(flying);
       clearTimeout(over);
-      await store.free(worker);
+      await store.free(worker, now());
     },
   };
 };

@@ -44,6 +44,7 @@ export type WebhooksDeps = {
   worker: string;
   log: Log;
   now: () => Date;
+  wall: () => number;
   random?: () => number;
 };
 
@@ -111,7 +112,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
 
   const timers = [setInterval(follower.ask, lookMs), setInterval(() => void purge(), hour)];
   for (const timer of timers) timer.unref();
-  await rows.free(deps.instance);
+  await rows.free(deps.instance, now());
   await read();
   await readCallbackSecrets();
   follower.ask();
@@ -205,7 +206,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
         data: { webhookID: id },
       };
       const post = { url, message: newID("evt"), body: JSON.stringify(message), secrets };
-      const { delivered, status, duration, reason } = await attempt(post, { ...deps, now }, signal);
+      const { delivered, status, duration, reason } = await attempt(post, deps, signal);
       return { webhookID: id, delivered, status, durationMs: duration, reason };
     },
 

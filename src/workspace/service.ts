@@ -10,17 +10,16 @@ import { createDependencyProvider } from "./dependency/provide.ts";
 import type { CreateGitOptions } from "./git/git.ts";
 import { type Author, defaultPath } from "./git/hardened.ts";
 import { createOverlays } from "./dependency/overlay.ts";
-import { applyLanding } from "./landing/apply.ts";
-import { indexStampOf } from "./landing/new-index.ts";
+import { createLandings } from "./landing/landings.ts";
 import type { OnStep } from "./landing/request.ts";
-import { planLanding } from "./landing/plan.ts";
 import type { Processes } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./object/rebase.ts";
-import { branchRefOf, branchTip, setRef } from "./object/ref.ts";
+import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts";
 import { rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
-import { createRetention } from "./worktree/retire.ts";
+import { holdDirectory } from "./worktree/hold.ts";
+import { createRetention, refsOf } from "./worktree/retire.ts";
 import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
 import { createKeyedMutex } from "../mutex.ts";
 import { measureUsage } from "./usage/measure.ts";
@@ -66,7 +65,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const turns = createKeyedMutex();
   const records = createWorktreeRecords(home);
   const folder = createWorktreeFolder({ home, git: gitOptions, records, processes, log });
-  const { landingFolder, gitOf, objectsOf, recordBase, moveBase } = folder;
+  const { objectsOf, recordBase, moveBase } = folder;
   const path = options.path ?? defaultPath;
   const overlays = createOverlays({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};
@@ -86,6 +85,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     removeCheckout: (taskID) => checkouts.remove(taskID),
     removeOverlays: overlays.remove,
     processes,
+    limits: options.limits,
     log,
   });
   /** Serialises creation and removal of each Task's worktree. */
@@ -93,8 +93,6 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const whole = new AbortController().signal;
   /** Number of readers by Task; its worktree is not retired meanwhile. */
   const readers = new Map<string, number>();
-  /** Stamps of the project's index at the time of a plan, by the planned commit. */
-  const stamps = new Map<string, string>();
   const worktrees = createWorktrees({
     home,
     gitOptions,
@@ -109,6 +107,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     log,
   });
   const { open, give, workspaceOf, placeOf, snapshotOf } = worktrees;
+  const landings = createLandings({ folder, records, placeOf, onStep, lockWaitMs });
   const checkouts = createCheckouts({
     home,
     overlays,
@@ -146,33 +145,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         await processes.closeSandboxes(taskID);
       }
     },
-    async plan(workspace, commit, base) {
-      const { taskID, record, worktree } = placeOf(workspace);
-      const ref = workspace.prepared.targetRef;
-      const stamp = indexStampOf(record.projectGitDir);
-      const request = {
-        taskID,
-        record,
-        worktree,
-        git: gitOf(taskID, record),
-        commit,
-        base,
-        ref,
-        kept: landingFolder(taskID),
-        lockWaitMs,
-      };
-      const plan = await planLanding(request);
-      stamps.delete(commit.commit);
-      if (!("reason" in plan)) stamps.set(commit.commit, stamp);
-      return plan;
-    },
-    async land(workspace, plan) {
-      const { taskID, record, worktree } = placeOf(workspace);
-      const indexStamp = stamps.get(plan.commit);
-      stamps.delete(plan.commit);
-      const place = { taskID, record, worktree, git: gitOf(taskID, record), kept: landingFolder(taskID) };
-      return applyLanding({ ...place, plan, indexStamp, step: onStep, lockWaitMs });
-    },
+    ...landings,
     async rebase(workspace, commit, message) {
       const { taskID, record, git, objects } = placeOf(workspace);
       const { targetRef, snapshot } = workspace.prepared;
@@ -204,6 +177,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return marked;
     },
     unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
+    holdDirectory,
     landingTurn: turns,
     async usage(taskID) {
       const names = await readdir(home).catch((): string[] => []);
@@ -234,6 +208,9 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);
+    },
+    async unlockRefs(taskID, project) {
+      await removeRefLocks(project, [...forksOf(home, taskID), taskID].flatMap(refsOf));
     },
     async remove(taskID) {
       using _alone = await alone(taskID, whole);

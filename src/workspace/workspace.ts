@@ -138,6 +138,8 @@ export type Refusal =
 /** What a landing changes: the branch `ref` from commit `from` to `commit`, and the files and index at `paths`. */
 export type LandingPlan = { commit: string; tree: string; from: string; ref: string; paths: LandedPath[] };
 
+export type Landed = { ok: true; kept: string[] } | { ok: false; reason: string; edited?: string[] };
+
 /** A change applied on top of a new snapshot of the project, with conflict markers. */
 export type MarkedRebase =
   | {
@@ -210,6 +212,11 @@ export interface Workspaces {
     use: (workspace: Workspace) => Promise<T>,
   ): Promise<T | undefined>;
 
+  /**
+   * The right to work in place in a directory, until disposed; `project`: as of `inspect`. undefined: another Task works
+   * there, or in a folder inside or around it, of this or of another service of this machine.
+   */
+  holdDirectory(directory: string, project: string): Disposable | undefined;
   /** Waits until no other landing into this project runs. Disposing ends the turn. Rejects when the signal aborts. */
   landingTurn(project: string, signal: AbortSignal): Promise<Disposable>;
   /**
@@ -219,10 +226,22 @@ export interface Workspaces {
   plan(workspace: Workspace, commit: Commit, base: string): Promise<LandingPlan | Refusal>;
   /**
    * Carries out a plan: files, index, ref. Idempotent: after a crash the same call completes the landing, path by path.
-   * `kept`: paths that the user changed since the plan; their bytes stay. Not ok: the ref moved or is locked, and every
-   * path was put back. Rejects on an I/O error; before the ref is moved, paths are put back then, too.
+   * `kept`: paths that the user saved at the moment that the ref moved; their bytes stay. Not ok: the ref moved or is
+   * locked, the signal aborted before a file was changed, or the user saved the `edited` paths since the plan, which is to
+   * be made anew; every path was put back. Rejects on an I/O error; before the ref is moved, paths are put back then, too.
+   * Rejects with `LandingUnfinished` where that could not be done: then the index stays locked, and nothing else may land.
    */
-  land(workspace: Workspace, plan: LandingPlan): Promise<{ ok: true; kept: string[] } | { ok: false; reason: string }>;
+  land(workspace: Workspace, plan: LandingPlan, signal?: AbortSignal): Promise<Landed>;
+  /**
+   * The Task of this data folder whose landing still locks the index of this Task's project. Asked with the landing turn:
+   * then it is one that a dead process began, or that could not be ended.
+   */
+  unfinishedLanding(taskID: string): string | undefined;
+  /**
+   * Ends such a landing, in the landing turn, also of a Task whose files are gone: carries it out, or takes it back where
+   * `back` says why. Without a plan, because nothing had begun, only the lock is removed. Rejects like `land`.
+   */
+  endLanding(taskID: string, plan: LandingPlan | undefined, back: string | undefined): Promise<Landed>;
   /**
    * Moves the change to the head of the project's branch and resets the worktree to it. A Task that only keeps its
    * branch moves to the commit that its snapshot was taken on. `message` is the new commit's.
@@ -256,6 +275,11 @@ export interface Workspaces {
   retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
   /** Removes the worktree, forks and branches of a deleted Task, if it has any, and its removal mark. */
   remove(taskID: string): Promise<void>;
+  /**
+   * Removes the locks of the refs of a Task and its forks that a service left which died while it wrote them. Nothing of the
+   * Task's may be running. `project`: the repository's Git directory.
+   */
+  unlockRefs(taskID: string, project: string): Promise<void>;
   /** Call before a Task is deleted: a restarted service that finds the mark and no Task calls `remove`. */
   markForRemoval(taskID: string): void;
   isMarkedForRemoval(taskID: string): boolean;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { recipesOf } from "../../src/check/project/script.ts";
 import { findRedefined } from "../../src/check/project/redefined.ts";
 import type { BaseFiles } from "../../src/workspace/workspace.ts";
 
@@ -113,3 +114,38 @@ test("a Makefile's target, what it needs, and the scripts in it; not another tar
   expect(await redefined("make test", old, { ...old, Makefile: make("go test", "y") })).toEqual(nothing);
   expect((await redefined("make test", old, { ...old, "ci/run.sh": "new" })).names).toEqual(["ci/run.sh"]);
 });
+
+describe("a Makefile at its bound", () => {
+  /** Whether a mebibyte takes about four times as long as a quarter of it, and not sixteen times. */
+  const times = (makefile: (lines: number) => string) =>
+    [20_000, 80_000].map((lines) => {
+      const text = makefile(lines);
+      const begun = performance.now();
+      recipesOf(text, ["t1"]);
+      return performance.now() - begun;
+    }) as [number, number];
+
+  test.each<[string, (lines: number) => string]>([
+    ["one target again and again", (lines) => "t1: x\n".repeat(lines)],
+    ["many targets of one long rule", (lines) => `${targets(lines / 2)}: a\n${"\ta\n".repeat(lines / 2)}`],
+    [
+      "targets that all need all",
+      (lines) => `${targets(lines / 2)}: ${targets(lines / 2)}\n${"\ta\n".repeat(lines / 2)}`,
+    ],
+    ["a chain", (lines) => Array.from({ length: lines }, (_, n) => `t${n}: t${n + 1}\n`).join("")],
+  ])("%s is read in time that grows with it alone", (_, makefile) => {
+    times(makefile);
+    const [quarter, whole] = times(makefile);
+    expect(whole).toBeLessThan(Math.max(100, quarter * 10));
+  });
+
+  test("what a target needs is reached through every rule of it, and shared lines are there once", () => {
+    expect(recipesOf("all: a\nall: b\n\tlast\na b: c\n\tshared\nc:\n\tdeep\nx:\n\tnever\n", [])).toEqual([
+      "all: b\nlast\n",
+      "a b: c\nshared\n",
+      "c:\ndeep\n",
+    ]);
+  });
+});
+
+const targets = (count: number) => Array.from({ length: count }, (_, n) => `t${n}`).join(" ");

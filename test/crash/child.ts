@@ -1,12 +1,15 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { flushCompileCache } from "node:module";
+import { watchPoints } from "./whole/points.ts";
 
 /**
  * A service process that kills itself (SIGKILL) right after it committed the event of a given version, if one is
  * given. Prints its URL on one line when it listens, and on SIGUSR2 `heap` with the megabytes that are still in use
  * after a collection.
  */
+// Before the service takes hold of the functions that are watched.
+const atPoints = await watchPoints(process.env["TEST_KILL_POINT"], process.env["TEST_POINTS"]);
 const built = new URL("../../dist/index.js", import.meta.url).href;
 const { createLog, createService, loadConfig, silent } = (await import(built)) as typeof import("../../src/index.ts");
 const killAt = Number(process.env["TEST_KILL_AT"] ?? 0);
@@ -18,6 +21,7 @@ const service = await createService(
   loadConfig({ port: 0 }),
   process.env["TEST_LOG"] === undefined ? silent : createLog("debug"),
   (events) => {
+    atPoints(Math.max(...events.map(({ position }) => position)));
     if (events.some(({ version }) => version === killAt)) process.kill(process.pid, "SIGKILL");
     if (killOn === "") return;
     seen += events.filter(({ type }) => type === killType).length;

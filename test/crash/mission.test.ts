@@ -6,6 +6,7 @@ import { git, makeProject, readText, temporary, until } from "../harness/project
 import { at, post, send } from "../harness/double/hostile-text.ts";
 import { eventsOf, type MissionEvent, missionOf } from "../harness/double/missions.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { night, sampleByDay } from "../harness/night.ts";
 
 /**
  * A Mission of three Tasks and one production, by the embedded rules. The service is killed (SIGKILL) and started again:
@@ -13,7 +14,6 @@ import { nothingLeft, startProcess } from "./process.ts";
  */
 
 /** By day only after what leaves the next start most to decide; at night after every event. */
-const night = process.env["MODE"] === "night";
 const delicate = ["task.dispatched:2", "squad.installing:1", "task.ended:2", "squad.reconciled:1"];
 
 const list = `1. Write a
@@ -107,7 +107,7 @@ const killedOn = async (point: string, lose?: (project: string) => void): Promis
 
 describe("a Mission, killed after its events in turn", () => {
   test("comes to the same end from every point", { timeout: 3_600_000 }, async () => {
-    const points = [...delicate];
+    const points = sampleByDay("mission sweep", delicate, 1);
     if (night) {
       const frames = await killedOn("");
       points.push(...frames.map(({ id }) => String(id)));
@@ -122,6 +122,28 @@ describe("a Mission, killed after its events in turn", () => {
       }
     };
     await Promise.all([worker(), worker()]);
+  });
+
+  test("deaths in a row, all with the same call under way, do not give it up", { timeout: 60_000 }, async () => {
+    using root = temporary("sortie-mission-deaths-");
+    const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
+    const dataDir = join(root.path, "data");
+    const env = { SERVICE_DATA_DIR: dataDir, SERVICE_MODEL: "builtin/rules-1", HOME: root.path };
+    {
+      await using service = await startProcess({ ...env, TEST_KILL_ON: "tool.started:1" });
+      await wakeUp(service.url, project).catch(() => undefined);
+      await service.gone;
+    }
+    for (let death = 0; death < 3; death += 1) {
+      await using service = await startProcess({ ...env, TEST_KILL_ON: "run.started:1" });
+      await service.gone;
+    }
+    await using again = await startProcess(env);
+    const events = await verify(again.url, project, dataDir);
+    expect(events.filter(({ type, taskID }) => type === "run.started" && taskID === undefined).length).toBeGreaterThan(
+      3,
+    );
+    expect(events.filter(({ data }) => String(data["output"]).includes("The service died while it ran"))).toEqual([]);
   });
 
   test("fifty wakes at once and a kill among them: one Mission, one session, before and after", {

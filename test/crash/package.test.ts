@@ -9,13 +9,13 @@ import { digestOf } from "../../src/squad/package/package.ts";
 import { temporary } from "../harness/project.ts";
 import { seededRandom } from "../harness/random.ts";
 import { agentOf, filesOf, textsOf, writePackage } from "../harness/double/squads.ts";
+import { night } from "../harness/night.ts";
 
 /** A package is installed, upgraded and removed by a process that is killed (SIGKILL) before each change it makes. */
 
-const night = process.env["MODE"] === "night";
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
 /** By day so many moments of each, at night all. */
-const byDay = 3;
+const byDay = 2;
 
 const script = fileURLToPath(new URL("./package-child.ts", import.meta.url));
 const env = {

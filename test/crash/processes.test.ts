@@ -7,6 +7,7 @@ import { makeProject, temporary, until } from "../harness/project.ts";
 import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
 import { processesOf, type ServiceProcess, startProcess } from "./process.ts";
+import { night } from "../harness/night.ts";
 
 /** What becomes of a running command when its service is killed, stopped, or its Task cancelled. */
 
@@ -23,7 +24,7 @@ afterAll(() => provider.close());
 
 const here = await sandboxesHere();
 /** Tier 2 is tried at night. */
-const tiers = here.map(({ tier }) => tier).filter((tier) => tier !== 2 || process.env["MODE"] === "night");
+const tiers = here.map(({ tier }) => tier).filter((tier) => tier !== 2 || night);
 
 const open = async (root: string, tier: number) => {
   const dataDir = join(root, "data");

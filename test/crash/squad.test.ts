@@ -15,14 +15,14 @@ import {
 } from "../harness/double/mock-provider.ts";
 import { teamOf } from "../harness/double/squads.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { sampleByDay } from "../harness/night.ts";
 
 /**
  * A squad at work: two builders at once in files of their own, then a review. The service is killed (SIGKILL) after
  * every event in turn and started again: no session begun twice, no work lost or doubled, the same end.
  */
 
-/** By day only after what leaves the next start most to decide; at night after every event. */
-const night = process.env["MODE"] === "night";
+/** What leaves the next start most to decide: the Task has to have all of it. */
 const delicate = new Set(["session.started builder", "session.ended", "review.finished"]);
 
 const team = teamOf("team", {
@@ -132,7 +132,12 @@ describe("a squad, killed after every event in turn", () => {
     const kinds = frames.map(kindOf);
     for (const kind of delicate) expect(kinds).toContain(kind);
     // The first event is the POST's answer.
-    const versions = kinds.flatMap((kind, index) => (index > 0 && (night || delicate.has(kind)) ? [index + 1] : []));
+    const versions = sampleByDay(
+      "squad sweep",
+      kinds.slice(1).map((_, index) => index + 2),
+      // The day's other kills of a squad are in ./whole.
+      1,
+    );
     console.log(`squad sweep: killed after ${versions.length} of ${frames.length} events`);
     const worker = async () => {
       for (let version = versions.shift(); version !== undefined; version = versions.shift()) {

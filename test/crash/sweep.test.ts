@@ -8,14 +8,14 @@ import { git, makeProject, readText, temporary, until } from "../harness/project
 import { type MockProvider, type MockRequest, startMockProvider } from "../harness/double/mock-provider.ts";
 import { freshSchema, postgresURL, countSkipped } from "../harness/postgres.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { night, sampleByDay } from "../harness/night.ts";
 
 /**
  * A Task of several steps, the service killed (SIGKILL) after every event in turn and started again: the same final
  * state, no side effect repeated by us, nothing acknowledged lost, nobody left over.
  */
 
-/** By day killed only after what leaves the next start most to decide; at night after every event. */
-const night = process.env["MODE"] === "night";
+/** What leaves the next start most to decide: the Task has to have all of it. */
 const delicate = new Set([
   "task.created",
   "tool.started shell",
@@ -215,7 +215,11 @@ describe("killed after every event in turn", () => {
     const kinds = frames.map(({ type, data }) => ("tool" in data ? `${type} ${data.tool}` : type));
     for (const kind of delicate) expect(kinds).toContain(kind);
     const firstReply = kinds.indexOf("reply.finished");
-    const versions = frames.flatMap((_, index) => (night || delicate.has(kinds[index] ?? "") ? [index + 1] : []));
+    const versions = sampleByDay(
+      "sweep",
+      frames.map((_, index) => index + 1),
+      3,
+    );
     console.log(`sweep: killed after ${versions.length} of ${frames.length} events`);
     // Two at a time: the machine has two cores, and the service is started twice for each.
     const worker = async () => {
@@ -235,7 +239,7 @@ describe("killed after every event in turn", () => {
     await using schema = freshSchema(url.href);
     await schema.create();
     url.searchParams.set("options", `-c search_path=${schema.name}`);
-    for (const version of night ? [2, 8, 13, 19, 22] : [8, 19])
+    for (const version of sampleByDay("sweep on PostgreSQL", [2, 8, 13, 19, 22], 1))
       await framesKilledAt(version, { extra: { SERVICE_DATABASE_URL: url.href }, unanswered: version === 2 });
   });
 

@@ -8,10 +8,9 @@ import { freshSchema, postgresURL } from "../harness/postgres.ts";
 import { seededRandom } from "../harness/random.ts";
 import { startReceiver, verified } from "../harness/receiver.ts";
 import { type ServiceProcess, startProcess } from "./process.ts";
+import { night } from "../harness/night.ts";
 
 /** What is on record is told, whenever the service is killed: at least once, with one id for each fact. */
-
-const night = process.env["MODE"] === "night";
 
 const open = async (root: string, more: Record<string, string> = {}) => {
   const provider = await startMockProvider(() => ({ text: "Done." }));

@@ -40,21 +40,38 @@ export const countSkipped = (count: number): void => {
   appendFileSync(process.env["TEST_SKIPS"] ?? "/dev/stderr", `${count} ${where}\n`);
 };
 
+const ask = async (url: string, statement: string): Promise<void> => {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    // The database may have bounds of its own.
+    await client.query("set statement_timeout = 0; set lock_timeout = 0");
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+};
+
 /** A schema of its own for one test, dropped with everything in it. */
 export const freshSchema = (url: string) => {
   const name = `sortie_test_${randomBytes(6).toString("hex")}`;
-  const ask = async (statement: string): Promise<void> => {
-    const client = new Client({ connectionString: url });
-    await client.connect();
-    try {
-      await client.query(statement);
-    } finally {
-      await client.end();
-    }
-  };
   return {
     name,
-    create: () => ask(`create schema "${name}"`),
-    [Symbol.asyncDispose]: () => ask(`drop schema if exists "${name}" cascade`),
+    create: () => ask(url, `create schema "${name}"`),
+    [Symbol.asyncDispose]: () => ask(url, `drop schema if exists "${name}" cascade`),
+  };
+};
+
+/** A database of its own for one test, with these settings for all who connect to it. */
+export const freshDatabase = async (url: string, settings: Record<string, string>) => {
+  const name = `sortie_test_${randomBytes(6).toString("hex")}`;
+  await ask(url, `create database "${name}"`);
+  for (const [key, value] of Object.entries(settings))
+    await ask(url, `alter database "${name}" set ${key} = '${value}'`);
+  const own = new URL(url);
+  own.pathname = `/${name}`;
+  return {
+    url: own.href,
+    [Symbol.asyncDispose]: () => ask(url, `drop database if exists "${name}" with (force)`),
   };
 };

@@ -1,3 +1,4 @@
+import type { Clock } from "../../src/clock.ts";
 import { loadConfig } from "../../src/config/config.ts";
 import { createLog, silent } from "../../src/log.ts";
 import { createService, type Service } from "../../src/service/service.ts";
@@ -7,8 +8,13 @@ import { createService, type Service } from "../../src/service/service.ts";
 export type TestService = AsyncDisposable & Service & { dataDir: string };
 
 /** Starts a service with an empty environment but for PATH and what is given. */
-export const startService = async (dataDir: string, env: Record<string, string> = {}): Promise<TestService> => {
+export const startService = async (
+  dataDir: string,
+  env: Record<string, string> = {},
+  clock?: Clock,
+): Promise<TestService> => {
   const config = loadConfig({ port: 0, dataDir }, { PATH: process.env["PATH"] ?? "", HOME: dataDir, ...env });
-  const service = await createService(config, process.env["TEST_LOG"] === undefined ? silent : createLog("debug"));
+  const log = process.env["TEST_LOG"] === undefined ? silent : createLog("debug");
+  const service = await createService(config, log, undefined, clock);
   return { ...service, dataDir, [Symbol.asyncDispose]: () => service.close() };
 };

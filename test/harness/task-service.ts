@@ -61,6 +61,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
   });
   engine.start(
     createRunTask({
+      suspects: { isAlone: () => false, clear: () => undefined },
       ...shared,
       engine,
       processes,

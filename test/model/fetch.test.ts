@@ -89,3 +89,13 @@ test("another origin, a redirect and a body that is no text are refused", async 
   await expect(fetch(origin)).rejects.toThrow("the answer is a redirect (307)");
   expect(seen).toBe(1);
 });
+
+test("a line without end is cut; control: as many bytes in lines are an answer", async () => {
+  const bytes = 8 * 1024 * 1024;
+  const origin = await start(({ url }, outgoing) =>
+    outgoing.end(url === "/line" ? "x".repeat(bytes) : `${"x".repeat(1023)}\n`.repeat(bytes / 1024)),
+  );
+  const fetch = createFetch(origin, patience);
+  await expect(fetch(`${origin}/line`).then((response) => response.text())).rejects.toThrow("a line of more than");
+  expect((await (await fetch(`${origin}/lines`)).text()).length).toBe(bytes);
+});

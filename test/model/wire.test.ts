@@ -61,6 +61,33 @@ describe("streams in the provider's own words", () => {
     );
   });
 
+  test.each([
+    ["more characters than are taken", `{"text":"${"n".repeat(1024 * 1024)}"}`, "at most 1048576 characters, got"],
+    ["more values than are taken", `{"text":[${"1,".repeat(20_000)}1]}`, "at most 20000 values, got more"],
+    ["deeper than any stack", '{"a":'.repeat(150_000), "at most 20000 values, got more"],
+    ["as many values as are taken", `{"text":[${"1,".repeat(19_997)}1]}`, undefined],
+    [
+      "as much text as is taken, of what would be values outside of it",
+      `{"text":"${'{[,\\"'.repeat(200_000)}"}`,
+      undefined,
+    ],
+  ])("Anthropic: arguments with %s", async (_, partial_json, invalid) => {
+    stream([
+      start,
+      {
+        type: "content_block_start",
+        index: 0,
+        content_block: { type: "tool_use", id: "toolu_1", name: "note", input: {} },
+      },
+      { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json } },
+      { type: "content_block_stop", index: 0 },
+      ...end("tool_use"),
+    ]);
+    const [call] = (await replyOf(open(anthropic), requestOf([user("go")]))).calls;
+    if (invalid === undefined) expect(call).toEqual({ tool: "note", input: JSON.parse(partial_json) });
+    else expect(call).toEqual({ tool: "note", input: {}, invalid: expect.stringContaining(invalid) });
+  });
+
   test("Anthropic: arguments cut at the output limit say so", async () => {
     stream([
       start,

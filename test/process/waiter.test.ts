@@ -5,10 +5,10 @@ import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { temporary } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
+import { night } from "../harness/night.ts";
 
 /** What a command does to the process that reports its end, which has the same user: it holds up nobody but itself. */
 
-const night = process.env["MODE"] === "night";
 /** By day the strongest that is here. */
 const sandboxes = (await sandboxesHere()).filter(({ tier }) => tier < 3).slice(0, night ? 2 : 1);
 
@@ -41,7 +41,7 @@ describe.each(sandboxes.map((sandbox) => ({ sandbox, tier: sandbox.tier })))("in
 
   test("stopped: its command ends at its time, and the next one runs", async () => {
     await using at = scene();
-    expect(await at.run(`kill -STOP $PPID; ${state}; sleep 30`, 1000)).toMatchObject({
+    expect(await at.run(`kill -STOP $PPID; sleep 0.3; ${state}; sleep 30`, 1500)).toMatchObject({
       ended: "timeout",
       exitCode: null,
       stdout: expect.stringMatching(/^T/) as string,

@@ -1,4 +1,5 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -9,6 +10,7 @@ import { processGroupSandbox, bubblewrapSandbox } from "../../src/process/sandbo
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { makeProject, writeFiles } from "../harness/project.ts";
 import { escapes, harmful } from "./escapes.ts";
+import { kernelEscapes } from "./kernel-escapes.ts";
 
 /**
  * Tries every way out, in a process of its own so that it can be another user's: `escape-run.ts <tier> <every nth>`.
@@ -47,6 +49,20 @@ const abstract = createServer().listen(`\0sortie-escape-${port}`);
 const socketFile = createServer().listen(join(folder, "socket"));
 process.env["PLANTED_SECRET"] = "planted";
 
+// A process outside, in a session of its own, with a file open; `script` gives it a terminal.
+const victim = spawn(
+  "script",
+  ["-qefc", `exec 7<${folder}/secret; echo $$ > ${folder}/victim; exec sleep 300`, "/dev/null"],
+  { stdio: ["pipe", "ignore", "ignore"], cwd: folder },
+);
+await once(victim, "spawn");
+while (!existsSync(join(folder, "victim")) || readFileSync(join(folder, "victim"), "utf8") === "")
+  await new Promise((resolve) => setTimeout(resolve, 10));
+const segment = /\d+/.exec(execFileSync("ipcmk", ["-M", "4096", "-p", "0600"], { encoding: "utf8" }))?.[0] ?? "";
+const queue = `sortie-escape-${port}`;
+const [mqOpen, mqUnlink] = process.arch === "arm64" ? [180, 181] : [240, 241];
+execFileSync("perl", ["-e", `$n = "${queue}"; exit(syscall(${mqOpen}, $n, 0102, 0600, 0) >= 0 ? 0 : 1)`]);
+
 const bwrap = path
   .split(":")
   .map((each) => join(each, "bwrap"))
@@ -84,6 +100,10 @@ const fill = (command: string): string => {
     NODE: "escape-run",
     SOCKET: join(folder, "socket"),
     PLANTED: planted,
+    VICTIM: readFileSync(join(folder, "victim"), "utf8").trim(),
+    SHM: segment,
+    QUEUE: queue,
+    UID: "1",
     COMMON: tier === "1" ? "/run/sortie/git" : join(project, ".git"),
     OBJECTS: tier === "1" ? "/run/sortie/objects" : join(project, ".git/objects"),
   };
@@ -107,14 +127,15 @@ const watched = (): string =>
   ]);
 
 const before = watched();
-const names = Object.keys(escapes).filter((name, at) => at % Number(nth) === 0 && (tier === "1" || !harmful.has(name)));
+const all = { ...escapes, ...kernelEscapes };
+const names = Object.keys(all).filter((name, at) => at % Number(nth) === 0 && (tier === "1" || !harmful.has(name)));
 const escaped: string[] = [];
 const broken: string[] = [];
 for (let at = 0; at < names.length; at += 4)
   await Promise.all(
     names.slice(at, at + 4).map(async (name) => {
       const ran = await workspace.run({
-        run: `${fill(escapes[name] ?? "")}\necho tried`,
+        run: `${fill(all[name] ?? "")}\necho tried`,
         cwd: workspace.root,
         timeoutMs: 60_000,
         keepBytes: 10_000,
@@ -135,6 +156,9 @@ const changed = watched() === before ? "" : `${before} became ${watched()}`;
 await processes.stop();
 await workspaces.remove("task_escape");
 if (readdirSync(join(dataDir, "worktrees")).join() !== "task_other") broken.push("something of the layer is left");
+victim.kill("SIGKILL");
+execFileSync("ipcrm", ["-m", segment]);
+execFileSync("perl", ["-e", `$n = "${queue}"; syscall(${mqUnlink}, $n)`]);
 server.close();
 abstract.close();
 socketFile.close();

@@ -11,13 +11,14 @@ import { findSandbox, type SandboxOptions } from "../../src/process/sandbox/tier
 import { bubblewrapSandbox, findProgram } from "../../src/process/sandbox/sandbox.ts";
 import { temporary } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
+import { kernelEscapes } from "./kernel-escapes.ts";
+import { night } from "../harness/night.ts";
 
 /** What the sandbox keeps in (T6), and that nothing runs where it is not what was asked for (T22). */
 
 const path = process.env["PATH"] ?? "";
 const tiers = (await sandboxesHere()).map(({ tier }) => tier);
 const bwrap = findProgram("bwrap", path) ?? "";
-const night = process.env["MODE"] === "night";
 const isRoot = process.getuid?.() === 0;
 
 type Found = { uid: number; tried: number; escaped: string[]; broken: string[]; changed: string };
@@ -40,19 +41,25 @@ describe.runIf(tiers.includes(1))("T6: ways out of the sandbox", { timeout: 300_
   test("none works", async () => {
     const found = await attempt(1, "same", night ? 1 : 2);
     expect(found).toMatchObject({ escaped: [], broken: [], changed: "" });
-    expect(found.tried).toBeGreaterThanOrEqual(night ? 90 : 45);
+    expect(found.tried).toBeGreaterThanOrEqual(night ? 175 : 87);
   });
 
   test.runIf(isRoot && night)("none works as another user", async () => {
     const found = await attempt(1, "nobody", 1);
     expect(found).toMatchObject({ uid: 65534, escaped: [], broken: [], changed: "" });
-    expect(found.tried).toBeGreaterThanOrEqual(90);
+    expect(found.tried).toBeGreaterThanOrEqual(175);
   });
 
   test("control: without it most of them do", async () => {
     const found = await attempt(3, "same", night ? 1 : 4);
     expect(found.broken).toEqual([]);
     expect(found.escaped.length).toBeGreaterThanOrEqual(found.tried / 3);
+    // Those by the kernel need rights, and devices that not every machine has; of the others each works.
+    const byKernel = Object.keys(kernelEscapes).filter((name) => found.escaped.includes(name));
+    console.log(
+      `T6: without a sandbox ${found.escaped.length} of ${found.tried} work, ${byKernel.length} by the kernel`,
+    );
+    if (isRoot) expect(byKernel.length).toBeGreaterThanOrEqual(night ? 70 : 14);
   });
 
   test.each([

@@ -7,6 +7,7 @@ import { createTask, logOf, settledTask } from "../harness/double/hostile-text.t
 import { git, makeProject, temporary } from "../harness/project.ts";
 import { type MockRequest, type MockTurn, startMockProvider, textOf } from "../harness/double/mock-provider.ts";
 import { startService } from "../harness/service.ts";
+import { night } from "../harness/night.ts";
 
 /**
  * T20: files that ask whoever reads them to break out, and a model that obeys every word. Whatever it calls, nothing
@@ -109,8 +110,6 @@ const inTurns = async <T>(items: readonly T[], work: (item: T, number: number) =
   for (let at = 0; at < items.length; at += 5)
     await Promise.all(items.slice(at, at + 5).map((item, index) => work(item, first + at + index)));
 };
-
-const night = process.env["MODE"] === "night";
 
 describe("T20 injected instructions", () => {
   test("obeying them changes nothing outside, reads nothing from there, and reaches no network", async () => {

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { parseAst } from "rolldown/parseAst";
 import { hidden } from "../../src/squad/package/hidden.ts";
 import { matchesPattern } from "../../src/check/pattern.ts";
+import { night } from "../harness/night.ts";
 
 /**
  * T19: every regular expression of the sources, found by parsing them, against eight texts of a megabyte that are made of
@@ -132,7 +133,6 @@ const took = (regex: RegExp, text: string): number => {
 };
 
 /** At night a megabyte; else a part on which what is not linear takes seconds. */
-const night = process.env["MODE"] === "night";
 const size = night ? 1 << 20 : 1 << 16;
 const limitMs = night ? 50 : 25;
 

@@ -10,6 +10,7 @@ import type { Sandbox } from "../../src/process/sandbox/sandbox.ts";
 import { temporary, until } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
 import { alive, endAll, formNames, leaving, newToken } from "./forms.ts";
+import { night } from "../harness/night.ts";
 
 /**
  * T17: whatever a command leaves behind, in fourteen forms, is gone when it ends, runs out of time, is cancelled, or its
@@ -17,7 +18,6 @@ import { alive, endAll, formNames, leaving, newToken } from "./forms.ts";
  */
 
 const here = await sandboxesHere();
-const night = process.env["MODE"] === "night";
 const ends = night ? (["end", "timeout", "cancel"] as const) : (["end", "cancel"] as const);
 /** A daemon without a trace of where it came from is found by nobody where it has no namespace to end with. */
 const lost = (tier: number) => (tier === 3 ? ["a daemon"] : []);

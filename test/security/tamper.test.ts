@@ -8,6 +8,7 @@ import { git, gitEnv, makeProject, temporary } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { everyday, ordinary, tricks as tricksByMechanism } from "./tampering.ts";
+import { sampleByDay } from "../harness/night.ts";
 
 /** C7: what makes git run programs, changed by a command where no sandbox forbids it. */
 
@@ -103,7 +104,7 @@ describe("C7 fingerprint", () => {
     await lab[Symbol.asyncDispose]();
   });
 
-  test.each(Object.entries(tricks))(
+  test.each(sampleByDay("tricks", Object.entries(tricks), 6))(
     "%s: found, put back, and the Task ends with the evidence",
     async (_name, trick) => {
       const project = makeProject(lab.folder(), { "a.txt": "a" });
@@ -173,7 +174,7 @@ describe("C7 fingerprint", () => {
     expect(readFileSync(`${config}.found-by-task_x`, "utf8")).toContain("evil");
   });
 
-  test.each(Object.entries(tricks))(
+  test.each(sampleByDay("controls of tricks", Object.entries(tricks), 6))(
     "control: %s runs a program of the agent's at the user's next git command",
     (_name, trick) => {
       using root = temporary();
@@ -183,7 +184,7 @@ describe("C7 fingerprint", () => {
     },
   );
 
-  test.each(Object.entries(mechanisms))(
+  test.each(sampleByDay("mechanisms", Object.entries(mechanisms), 24))(
     "%s: runs nothing, control: without the guard it does",
     { timeout: 60_000 },
     async (_name, trick) => {
@@ -197,10 +198,13 @@ describe("C7 fingerprint", () => {
     },
   );
 
-  test.each(Object.entries(ordinary))("%s: no tampering", async (_name, { setup, act }) => {
-    using scene = makeScene(setup);
-    expect(await scene.commands(act, true)).toEqual([]);
-  });
+  test.each(sampleByDay("ordinary work", Object.entries(ordinary), 12))(
+    "%s: no tampering",
+    async (_name, { setup, act }) => {
+      using scene = makeScene(setup);
+      expect(await scene.commands(act, true)).toEqual([]);
+    },
+  );
 
   test("a look costs less than 0.3 ms", async () => {
     using root = temporary();

@@ -8,10 +8,10 @@ import type { Source } from "../../src/squad/install/source.ts";
 import { temporary } from "../harness/project.ts";
 import { type Random, seededRandom } from "../harness/random.ts";
 import { textsOf, zipOf } from "../harness/double/squads.ts";
+import { night } from "../harness/night.ts";
 
 /** Packages with faults that nobody thought of: each is refused or stands healthy, never half, and nothing throws. */
 
-const night = process.env["MODE"] === "night";
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
 const rounds = night ? 500 : 80;
 

@@ -99,6 +99,12 @@ test.each<[string, Record<string, string | undefined>, object, string[]]>([
     ["agents/qa.md:6:5 unknown_tool: tools: Expected some of read, list,"],
   ],
   ["no front matter", { "agents/qa.md": "You are qa.\n" }, {}, ["agents/qa.md:1:1 no_front_matter"]],
+  [
+    "long front matter",
+    { "agents/qa.md": agentOf("qa", "# a comment\n".repeat(800)) },
+    {},
+    ["agents/qa.md:1:1 front_matter_too_long: Expected front matter of at most 8192 bytes, got "],
+  ],
   ["broken YAML", { "agents/qa.md": "---\nname: qa\ntools: [read\n---\nx" }, {}, ["agents/qa.md:3:13 invalid_yaml"]],
   [
     "an alias",

@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { GitError } from "../../src/workspace/git/git.ts";
 import { ServiceError } from "../../src/error.ts";
@@ -46,6 +47,20 @@ const refusal = (disk: Disk): Promise<string | undefined> =>
     () => undefined,
     (error: unknown) => (error instanceof ServiceError ? error.code : String(error)),
   );
+
+test("a disk that is short when it is opened is known to be before anything starts", async () => {
+  using folder = temporary("sortie-disk-");
+  const shortages = await Promise.all(
+    [511 * mib, 50 * gib].map(async (free, index) => {
+      const dataDir = join(folder.path, String(index));
+      mkdirSync(dataDir);
+      const measure = () => sleep(50, { ...enough, free });
+      await using disk = await openDisk({ dataDir, limits, log: silent, measure });
+      return disk.shortage() !== undefined;
+    }),
+  );
+  expect(shortages).toEqual([true, false]);
+});
 
 test("runs pause below diskPauseBytes, and go on with an eighth more", async () => {
   await using world = await open();

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
@@ -53,7 +53,27 @@ test("a whole file, a damaged one, and one that is none", async () => {
   bytes.fill(0xee, 8192, 8300);
   writeFileSync(file, bytes);
   expect(await quickCheck(file, never)).toMatch(/malformed|corrupt|Tree|page/i);
-  expect(await quickCheck(join(folder.path, "none.db"), never)).toContain("open");
+  writeFileSync(file, Buffer.alloc(100_000, 7));
+  expect(await quickCheck(file, never)).toContain("not a database");
+});
+
+test("that a file cannot be opened says nothing about it, nor that there is nothing to check it with", async () => {
+  using folder = temporary();
+  await expect(quickCheck(join(folder.path, "none.db"), never)).rejects.toThrow("unable to open database file");
+  const file = join(folder.path, "s.db");
+  new Database(file).exec("create table t (a text)").close();
+  const integrity = join(import.meta.dirname, "../../src/store/sqlite/integrity.ts");
+  const script = `
+    import { closeSync, openSync } from "node:fs";
+    import { quickCheck } from ${JSON.stringify(integrity)};
+    const check = () => quickCheck(${JSON.stringify(file)}, new AbortController().signal).then((found) => found ?? "whole", (error) => error.code);
+    const all = [];
+    try { for (;;) all.push(openSync("/dev/null")); } catch {}
+    const short = await check();
+    all.forEach((fd) => closeSync(fd));
+    console.log(short, await check());`;
+  const limited = ["-c", `ulimit -n 128; exec "$0" "$@"`, process.execPath, "--input-type=module", "-e", script];
+  expect(spawnSync("bash", limited, { encoding: "utf8" }).stdout).toBe("EMFILE whole\n");
 });
 
 test("a check that is told to stop is gone at once, and gives way while it runs", async () => {

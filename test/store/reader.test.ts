@@ -4,9 +4,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import Database from "better-sqlite3";
 import { type CompiledQuery, Kysely, PostgresDialect, sql, SqliteDialect } from "kysely";
-import { Pool } from "pg";
 import { describe, expect, test, vi } from "vitest";
 import { silent } from "../../src/log.ts";
+import { configOf, openPool, slowBounds } from "../../src/store/postgres/connection.ts";
 import { createReader as createPostgresReader } from "../../src/store/postgres/reader.ts";
 import { readerOn } from "../../src/store/sql/reader.ts";
 import type { Tables } from "../../src/store/sql/schema.ts";
@@ -273,9 +273,10 @@ describe("SQLite", () => {
 
 describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
   const openPools = () => {
-    const config = { connectionString: postgresURL ?? "" };
-    const pool = new Pool({ ...config, max: 2 });
-    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new Pool(config) }) });
+    // As the store opens them: a cancel that comes late is an error of the connection, which somebody has to hear.
+    const config = configOf(postgresURL ?? "");
+    const pool = openPool({ ...config, max: 2 }, slowBounds, silent);
+    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: openPool(config, slowBounds, silent) }) });
     const reader = createPostgresReader(pool, config);
     const mark = `60.${randomInt(1e9)}`;
     return {
@@ -417,7 +418,7 @@ const cases: Case[] = [
         () => webhooks.change("hook_1", { description: "x" }),
         () => webhooks.claim({ now: 1, worker: "w", leaseMs: 1, limit: 1 }),
         () => webhooks.purge({ delivered: 1, keep: 1, rest: 1 }),
-        () => webhooks.record([], 1, 1).then(() => webhooks.free("w")),
+        () => webhooks.record([], 1, 1).then(() => webhooks.free("w", 1)),
         () => store.list({ project: "/work/project", limit: 5 }),
         () => store.missions({ limit: 5 }),
         () => store.projects(5),

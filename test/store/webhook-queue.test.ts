@@ -144,7 +144,7 @@ const cases: { name: string; needs?: "beside"; run: (place: Place) => Promise<vo
       // By time, and by name.
       expect((await claim(store, 110, 10, "here/3")).map(({ id }) => id)).toEqual([other.id, own.id]);
       expect(await store.webhooks.conclude(other.id, "here/1", verdict(), 111)).toBe(false);
-      await store.webhooks.free("here/3");
+      await store.webhooks.free("here/3", 111);
       expect((await claim(store, 111, 1, "here/4")).map(({ id }) => id)).toEqual([other.id]);
       expect((await claim(store, 111, 9, "there/1")).map(({ id }) => id)).toEqual([own.id]);
     },

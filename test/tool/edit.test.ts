@@ -2,12 +2,13 @@ import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { replaceIn } from "../../src/tool/edit/replace.ts";
 import { makeToolLab } from "./fixture.ts";
+import { night } from "../harness/night.ts";
 
 /** `edit`: what is replaced, what is left alone, what is refused. */
 
 const lab = makeToolLab();
 afterAll(() => lab[Symbol.asyncDispose]());
-const runs = process.env["MODE"] === "night" ? 200_000 : 3000;
+const runs = night ? 200_000 : 3000;
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
 console.log(`edit: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/tool/edit.test.ts`);
 

@@ -136,7 +136,11 @@ describe("background commands", () => {
     const { context } = await lab.open();
     const background = createBackground(2);
     const start = (run: string) =>
-      background.start(context.workspace, { run, cwd: context.workspace.root, timeoutMs: 60_000, keepBytes: 1000 }, 4);
+      background.start(
+        context.workspace,
+        { run, written: run, cwd: context.workspace.root, timeoutMs: 60_000, keepBytes: 1000 },
+        4,
+      );
     const first = start("sleep 60");
     for (let count = 0; count < 22; count += 1) await start("true")?.wait("end", 10_000, context.signal);
     expect(background.list().length).toBe(20);

@@ -444,6 +444,21 @@ describe("shell", () => {
     });
     expect((await call("shell", { command: "pwd", cwd: "src" })).output).toContain(join(root, "src"));
   });
+
+  test("a pipe fails with any part of it, and says so of one that was cut off", async () => {
+    expect(await call("shell", { command: "false | cat" })).toMatchObject({ outcome: "error", exitCode: 1 });
+    expect(await call("shell", { command: "true | cat" })).toMatchObject({ outcome: "ok", exitCode: 0 });
+    const cut = await call("shell", { command: "yes | head -n 1" });
+    expect([cut.exitCode, cut.output]).toEqual([141, expect.stringMatching(/^Exit code 141 .*`head`.*\ny$/s)]);
+    // As without: a heredoc, a comment, several lines, an error that counts lines.
+    const script = "# first\ncat <<E\ninside\nE\nnowhere-to-be-found";
+    expect((await call("shell", { command: script })).output).toMatch(/inside\n.*line 5: nowhere-to-be-found/s);
+  });
+
+  test("output is what one reads in a terminal", async () => {
+    const command = "printf '\\033[31mred\\033[0m\\n 10 %%\\r100 %%\\nab\\bc\\n'";
+    expect((await call("shell", { command })).output).toMatch(/\nred\n100 %\nac$/);
+  });
   test("a folder outside or none is refused before anything runs", async () => {
     symlinkSync(temp, join(root, "away"));
     for (const cwd of ["..", "/", "none", "away", "README.md"])

@@ -9,6 +9,7 @@ import { built } from "../harness/built.ts";
 import { makeProject, temporary } from "../harness/project.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { launch, violations } from "./browser.ts";
+import { night } from "../harness/night.ts";
 
 /** Every screen: how it is served, how heavy it is, whether everybody can read it, whether it fits. */
 
@@ -40,7 +41,7 @@ afterAll(async () => {
 
 /** By day those that most people see; all of them at night. */
 const screens = (): string[] =>
-  process.env["MODE"] === "night"
+  night
     ? allScreens()
     : allScreens().filter((path) => /^\/(\?project=[^&]*$|ui\/(task|missions).*(changes|missions))/.test(path));
 const allScreens = (): string[] => [

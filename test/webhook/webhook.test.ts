@@ -5,6 +5,7 @@ import type { DomainEvent } from "../../src/domain/event.ts";
 import type { Log } from "../../src/log.ts";
 import type { WebhookCreate } from "../../src/protocol/webhook.ts";
 import type { Store } from "../../src/store/store.ts";
+import { unreadable } from "../../src/store/unavailable.ts";
 import { retryDelays } from "../../src/webhook/retry.ts";
 import { parseAllowed, type TargetOptions } from "../../src/webhook/target.ts";
 import { createWebhooks, onCommit, type Webhooks } from "../../src/webhook/service.ts";
@@ -13,6 +14,7 @@ import { message } from "../fixtures/store/message.ts";
 import { until } from "../harness/project.ts";
 import { type Received, startReceiver, verified } from "../harness/receiver.ts";
 import { type Backend, backends } from "../harness/store.ts";
+import { night } from "../harness/night.ts";
 
 /**
  * What is told to whom, and when again: real stores, real receivers on this machine; the clock is the test's. Which facts are told
@@ -58,6 +60,7 @@ const openLab = async (
   const store = onCommit(place.store, (events) => current?.heard(events));
   const start = () =>
     createWebhooks({
+      wall: () => clock.now,
       store,
       allowed,
       way,
@@ -248,6 +251,32 @@ describe.each(stores.map((backend) => [backend.name, backend] as const))("%s", (
         attempt: 1,
       },
     });
+  });
+
+  test("a read that fails beside others loses no fact; control: what cannot be told at all holds up no other", async () => {
+    await using receiver = await startReceiver();
+    await using lab = await openLab(backend);
+    await lab.add(receiver.url, { events: ["task.completed"] });
+    const tasks = [await lab.task(), await lab.task(), await lab.task()];
+    const state = lab.store.state.bind(lab.store);
+    let failures = 2;
+    const failing = (fault: Error) => async (stream: string) => {
+      if (stream === tasks[1] && failures-- > 0) throw fault;
+      return state(stream);
+    };
+    lab.store.state = failing(unreadable(new Error("Connection terminated unexpectedly")));
+    for (const task of tasks) await lab.commit(task, settled());
+    await receiver.got(3);
+    const told = () => receiver.received.map(({ message: { data } }) => ("taskID" in data ? data.taskID : ""));
+    expect(told().toSorted()).toEqual(tasks.toSorted());
+    expect(failures).toBe(-1);
+
+    failures = 1;
+    lab.store.state = failing(new Error("no such thing"));
+    for (const task of tasks) await lab.commit(task, message(), settled());
+    await receiver.got(5);
+    expect(new Set(told().slice(3))).toEqual(new Set([tasks[0], tasks[2]]));
+    expect(lab.warnings.filter(({ message: text }) => text === "a fact was not told")).toHaveLength(1);
   });
 
   test("a Task that is erased is not told of any more", async () => {
@@ -497,7 +526,7 @@ test("many facts with a target that hangs: the other has them in order and as qu
   timeout: 120_000,
 }, async () => {
   // A thousand at night.
-  const count = process.env["MODE"] === "night" ? 1000 : 150;
+  const count = night ? 1000 : 150;
   const run = async (dead: boolean) => {
     await using hangs = await startReceiver(() => {});
     await using receiver = await startReceiver();

@@ -115,3 +115,22 @@ test("what a kill left half-removed goes at the next start; the marks of a delet
   expect([await later.listWorktrees(), later.isMarkedForRemoval("task_1")]).toEqual([[], false]);
   expect(scene.sh("git branch --list 'sortie/*'; ls -A ../data/worktrees")).toBe("");
 });
+
+test("a lock that a killed writer left on the branch goes with the Task, and so does the branch", async () => {
+  await work("echo n > n");
+  const lock = join(scene.root, ".git/refs/heads/sortie/task_1.lock");
+  writeFileSync(lock, "half\n");
+  await workspaces.remove("task_1");
+  expect(existsSync(lock)).toBe(false);
+  expect(scene.sh("git for-each-ref 'refs/heads/sortie/**' 'refs/sortie/**'")).toBe("");
+});
+
+test("locks that a killed writer left on a Task's refs go at its next run; control: a user's stays", async () => {
+  await work("echo n > n");
+  const locks = ["heads/sortie/task_1", "sortie/base/task_1", "heads/main"].map((ref) =>
+    join(scene.root, ".git/refs", `${ref}.lock`),
+  );
+  for (const lock of locks) writeFileSync(lock, "half\n");
+  await workspaces.unlockRefs("task_1", join(scene.root, ".git"));
+  expect(locks.map((lock) => existsSync(lock))).toEqual([false, false, true]);
+});

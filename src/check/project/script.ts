@@ -113,37 +113,54 @@ export const makeIn = ([first = "", ...rest]: readonly string[]): { targets: str
   return { targets, folder };
 };
 
-/** Rules of these targets and of their prerequisites, as text; without targets, of the first one. */
-export const recipesOf = (makefile: string, targets: readonly string[]): string[] => {
-  const rules = new Map<string, { text: string; needs: string[] }>();
-  let open: string[] = [];
+/** `lines`: shared by the targets of one rule. `needs`: of each rule for the target. */
+type Rule = { lines: string[]; needs: string[][] };
+
+const wordsOf = (text: string): string[] => text.split(/\s/).filter((name) => name !== "");
+
+const rulesIn = (makefile: string): { rules: Map<string, Rule>; first: string | undefined } => {
+  const rules = new Map<string, Rule>();
+  let open: string[] | undefined;
   let first: string | undefined;
   for (const line of makefile.split("\n")) {
     const colon = line.indexOf(":");
     const isRule = !/^[\s#]/.test(line) && colon > 0 && line[colon + 1] !== "=" && !line.slice(0, colon).includes("=");
     if (isRule) {
-      open = line
-        .slice(0, colon)
-        .split(/\s/)
-        .filter((name) => name !== "");
-      const needs = (line.slice(colon + 1).split(";")[0] ?? "").split(/\s/).filter((name) => name !== "");
-      for (const name of open)
-        rules.set(name, { text: `${line}\n`, needs: [...(rules.get(name)?.needs ?? []), ...needs] });
-      first ??= open.find((name) => !name.startsWith("."));
-    } else if (line.startsWith("\t"))
-      for (const name of open) {
-        const rule = rules.get(name);
-        // Prefixes for make itself: do not echo, ignore errors, run always.
-        if (rule !== undefined) rule.text += `${line.slice(1).replace(/^[@+-]+/, "")}\n`;
+      open = [`${line}\n`];
+      const names = wordsOf(line.slice(0, colon));
+      const needs = wordsOf(line.slice(colon + 1).split(";")[0] ?? "");
+      for (const name of names) {
+        const before = rules.get(name)?.needs ?? [];
+        before.push(needs);
+        rules.set(name, { lines: open, needs: before });
       }
-    else if (line.trim() !== "" && !line.startsWith("#")) open = [];
+      first ??= names.find((name) => !name.startsWith("."));
+      // Prefixes for make itself: do not echo, ignore errors, run always.
+    } else if (line.startsWith("\t")) open?.push(`${line.slice(1).replace(/^[@+-]+/, "")}\n`);
+    else if (line.trim() !== "" && !line.startsWith("#")) open = undefined;
   }
-  const wanted = targets.length > 0 ? [...targets] : first === undefined ? [] : [first];
-  const seen = new Set<string>();
-  for (let name = wanted.shift(); name !== undefined; name = wanted.shift()) {
-    if (seen.has(name)) continue;
-    seen.add(name);
-    wanted.push(...(rules.get(name)?.needs ?? []));
+  return { rules, first };
+};
+
+/**
+ * Rules of these targets and of their prerequisites, as text; without targets, of the first one. What several targets
+ * share is there once, and looked at once: the time grows with the file alone.
+ */
+export const recipesOf = (makefile: string, targets: readonly string[]): string[] => {
+  const { rules, first } = rulesIn(makefile);
+  const wanted = new Set(targets.length > 0 ? targets : first === undefined ? [] : [first]);
+  const followed = new Set<readonly string[]>();
+  const recipes = new Set<readonly string[]>();
+  // What is added meanwhile is reached, too.
+  for (const name of wanted) {
+    const rule = rules.get(name);
+    if (rule === undefined) continue;
+    recipes.add(rule.lines);
+    for (const needs of rule.needs) {
+      if (followed.has(needs)) continue;
+      followed.add(needs);
+      for (const need of needs) wanted.add(need);
+    }
   }
-  return [...seen].flatMap((name) => rules.get(name)?.text ?? []);
+  return [...recipes].map((lines) => lines.join(""));
 };

@@ -90,12 +90,18 @@ const health = async ({ host, port, username, password }: Config): Promise<Findi
     const response = await fetch(`${url}/health`, { headers, signal: AbortSignal.timeout(3000) });
     if (response.status === 401 && response.headers.get("www-authenticate")?.includes("service"))
       return note("Service", `${url} runs and refuses these credentials`, "Set SERVICE_SERVER_PASSWORD to its own.");
-    const answer = (await response.json()) as { healthy?: unknown; version?: unknown; model?: { ref?: unknown } };
+    const answer = (await response.json()) as {
+      healthy?: unknown;
+      version?: unknown;
+      model?: { ref?: unknown };
+      store?: { reason?: unknown };
+    };
     if (typeof answer.healthy !== "boolean" || typeof answer.version !== "string") return undefined;
     const text = `${url}, version ${answer.version}, model ${String(answer.model?.ref)}`;
+    const reason = typeof answer.store?.reason === "string" ? `: ${answer.store.reason}` : "";
     return answer.healthy
       ? ok("Service", `runs at ${text}`)
-      : bad("Service", `answers at ${text}, but is not healthy`, "Its log says why.");
+      : bad("Service", `answers at ${text}, but is not healthy${reason}`, "Its log says why.");
   } catch {
     return undefined;
   }
@@ -214,6 +220,7 @@ const sqlite = async (dataDir: string): Promise<Known> => {
 const postgres = async (connectionString: string): Promise<Known> => {
   const { default: pg } = await import("pg");
   const client = new pg.Client({ connectionString, connectionTimeoutMillis: 3000 });
+  client.on("error", () => {});
   try {
     await client.connect();
     const { rows } = await client.query<{ version: string; time: Date }>(

@@ -51,6 +51,7 @@ const ofSqlite = async (file: string): Promise<Counts> => {
 const ofPostgres = async (connectionString: string): Promise<Counts> => {
   const { default: pg } = await import("pg");
   const client = new pg.Client({ connectionString, connectionTimeoutMillis: 3000 });
+  client.on("error", () => {});
   try {
     await client.connect();
     return (await client.query<Counts[number]>(query)).rows;

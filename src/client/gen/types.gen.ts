@@ -1301,6 +1301,10 @@ export type TaskEvent = {
          * Process groups of an earlier run that were still alive and were ended
          */
         killed: Array<number>;
+        /**
+         * The service died twice in a row within the step that is to be taken: nothing else runs beside it
+         */
+        alone?: true;
     };
 } | {
     id: number;
@@ -2134,6 +2138,10 @@ export type TaskEvent = {
     type: 'landing.withdrawn';
     data: {
         reason: string;
+        /**
+         * Files that the user saved while it landed: planned anew, it merges them
+         */
+        edited?: Array<string>;
     };
 } | {
     id: number;
@@ -3509,7 +3517,14 @@ export type Health = {
     };
     store: {
         kind: 'sqlite' | 'postgres';
+        /**
+         * A write could be made now
+         */
         ok: boolean;
+        /**
+         * Why not; null where it is ok
+         */
+        reason: string | null;
     };
     /**
      * Errors since the start that nobody expected where they came; the log has each with its stack

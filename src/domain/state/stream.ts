@@ -192,6 +192,10 @@ export const isWaiting = (state: StreamState, callID: string): boolean => waits(
 /** The asks that can be answered. */
 export const openAsks = (state: Pick<StreamState, "asks">): Ask[] => state.asks.filter(({ answer }) => answer === null);
 
+/** It waits for a quota on. A clock that is behind the moment at which the wait began was set back, and proves nothing. */
+export const isDeferred = ({ at, until }: NonNullable<StreamState["deferred"]>, now: Date): boolean =>
+  Date.parse(at) <= now.getTime() && now.getTime() < Date.parse(until);
+
 /** The model has read every message. */
 export const isRead = (state: Pick<StreamState, "reply" | "input">): boolean =>
   state.reply !== null && state.input <= state.reply.read;

@@ -41,6 +41,8 @@ export type TaskState = StreamState & {
   installed: EventData["squad.installed"] | null;
   isolation: "worktree" | "directory";
   landing: "commit" | "branch" | "none";
+  /** Its run has had no other beside it, and has not advanced since. */
+  alone: boolean;
   archived: boolean;
   createdAt: string;
   startedAt: string | null;
@@ -79,7 +81,7 @@ export type TaskState = StreamState & {
   round: number;
   /** How often conflicts with the project went back to the agents in this attempt. */
   landingRound: number;
-  /** How often the change was rebased since an agent last worked on a conflict. */
+  /** How often the change was rebased, or its landing planned anew, since an agent last worked on a conflict. */
   moves: number;
   /** Paths that the agent got with conflict markers in them. */
   conflicts: string[];

@@ -40,6 +40,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     isolation: data.isolation,
     landing: data.landing,
     budget: data.budget,
+    alone: false,
     archived: false,
     createdAt: event.at,
     startedAt: null,

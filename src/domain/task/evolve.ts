@@ -2,18 +2,19 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { isOfMission, type Recorded } from "../event.ts";
 import { newAttempt, keptWarnings, afterMessage } from "./attempt.ts";
 import { timeUntil } from "../session/work-time.ts";
+import { hasDied } from "./crash.ts";
 import { createdState } from "./created.ts";
 import { checkEvidence, artifactEvidence, addEvidence, commandEvidence } from "../evidence/evidence.ts";
 import { inSession, startedSession } from "../session/session.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { evolveSession } from "../session/evolve.ts";
 import { staysOnBranch, type TaskState } from "../state/task.ts";
-import { isRead, isWaiting, noRepetition } from "../state/stream.ts";
+import { isRead, noRepetition } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 10;
+export const taskRevision = 12;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -37,12 +38,6 @@ const waits: ReadonlySet<string> = new Set([
   "permissions.read",
 ]);
 
-/** Work on this machine was under way. Waiting for a model does not count. */
-const isBusy = (state: TaskState): boolean =>
-  state.open.some(({ callID }) => !isWaiting(state, callID)) ||
-  state.running.length > 0 ||
-  state.landingStarted !== null;
-
 /** Folds one event in. Never modifies the state before: a commit that fails must leave it unchanged. */
 export const evolve = (before: TaskState | undefined, event: Recorded): TaskState => {
   if (before === undefined) {
@@ -56,6 +51,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     position: event.position,
     updatedAt: event.at,
     crashes: waits.has(event.type) ? before.crashes : 0,
+    alone: waits.has(event.type) && before.alone,
   };
   if (isOfMission(event)) throw new Error(`Expected a Task's fact in ${event.stream}, got ${event.type}`);
   switch (event.type) {
@@ -82,7 +78,8 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         // A run that died counts as working until its last event.
         time: { ms: timeUntil(before, before.updatedAt), since: event.at },
         sandbox: event.data.sandbox,
-        crashes: isBusy(before) && !before.stopped ? before.crashes + 1 : before.crashes,
+        crashes: hasDied(before) ? before.crashes + 1 : before.crashes,
+        alone: event.data.alone === true,
         stopped: false,
         running: [],
       };
@@ -230,7 +227,11 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
     case "landing.started":
       return { ...state, landingStarted: event.data };
     case "landing.withdrawn":
-      return { ...state, landingStarted: null };
+      return {
+        ...state,
+        landingStarted: null,
+        moves: event.data.edited === undefined ? state.moves : state.moves + 1,
+      };
     case "landing.finished":
       // A result on its own branch changed nothing of the user's: if a message is unread, the work simply continues.
       return { ...state, landingStarted: null, landed: staysOnBranch(state) && !isRead(state) ? null : event.data };
@@ -248,6 +249,8 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       return {
         ...state,
         lifecycle: event.data.lifecycleStatus,
+        // Earlier versions let a Task fail within a landing: that is over, too, and what comes next is read first.
+        landingStarted: null,
         error: event.data.error ?? null,
         errorInfo: event.data.errorInfo ?? null,
         settledAt: event.at,

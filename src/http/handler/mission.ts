@@ -2,11 +2,11 @@ import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import type { Log } from "../../log.ts";
 import type { Missions } from "../../mission/missions.ts";
-import { checkAttachments } from "../../protocol/attachment.ts";
 import { quote } from "../../protocol/issue.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { MissionQuery } from "../../store/store.ts";
+import { checkAttachments } from "../request/attachment.ts";
 import type { Call, Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
 import { type HttpAnswer, empty, json, whenGone } from "../response/response.ts";
@@ -51,7 +51,7 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
 
   return {
     "mission.wake": async ({ entry, directory, body, once }) => {
-      checkAttachments(body.attachments ?? [], limits);
+      await checkAttachments(body.attachments, limits);
       return accepted(entry, await runOnce(once, () => missions.wake(directory, body, once)));
     },
     "mission.list": list,

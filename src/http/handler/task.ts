@@ -2,12 +2,12 @@ import type { TaskState } from "../../domain/state/task.ts";
 import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import type { Log } from "../../log.ts";
-import { checkAttachments } from "../../protocol/attachment.ts";
 import { quote } from "../../protocol/issue.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
 import type { Tasks } from "../../task/tasks.ts";
+import { checkAttachments } from "../request/attachment.ts";
 import type { Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
 import { attachmentNamed, servedType } from "../response/file.ts";
@@ -39,7 +39,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
   const statusTexts = new WeakMap<TaskState, string>();
   return {
     "task.create": async ({ entry, directory, body, once }) => {
-      checkAttachments(body.attachments ?? [], limits);
+      await checkAttachments(body.attachments, limits);
       return accepted(entry, await runOnce(once, () => tasks.create(directory, body, once)));
     },
 
@@ -126,7 +126,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     "task.events": (call) => streams.ofTask(call),
 
     "task.message": async ({ entry, params, directory, body, once }) => {
-      checkAttachments(body.attachments ?? [], limits);
+      await checkAttachments(body.attachments, limits);
       return accepted(entry, await runOnce(once, () => tasks.message(directory, params.taskID, body, once)));
     },
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { checkAttachments } from "../../protocol/attachment.ts";
 import { missionID } from "../../protocol/mission/status.ts";
+import { checkAttachments } from "../request/attachment.ts";
 import { mcpMissionStatus, mcpMissionStatusOf } from "./status.ts";
 import {
   directory,
@@ -42,7 +42,7 @@ export const createMissionTools = ({ missions, routes, limits, runOnce, user, re
       }),
       async run({ directory: given, idempotencyKey: key, ...body }, caller) {
         const place = placeOf(given, caller);
-        checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
+        await checkAttachments(body.attachments, limits, "arguments.attachments");
         const once = await onceOf({ user, realPath }, "mission_wake", key, place, body);
         const { body: woken, replayed } = await runOnce(once, () => missions.wake(place, body, once));
         return {

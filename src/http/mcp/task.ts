@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { isID } from "../../id.ts";
-import { checkAttachments } from "../../protocol/attachment.ts";
 import { lifecycleStatus } from "../../protocol/field.ts";
 import { loadText } from "../../store/blob/text.ts";
+import { checkAttachments } from "../request/attachment.ts";
 import { taskNotFound } from "../response/response.ts";
 import { mcpTaskStatus, mcpTaskStatusOf } from "./status.ts";
 import {
@@ -83,7 +83,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
         caller.countCreate();
         const place = placeOf(given, caller);
         const body = { ...rest, source };
-        checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
+        await checkAttachments(body.attachments, limits, "arguments.attachments");
         const once = await onceOf({ user, realPath }, "task_create", key, place, body);
         const { body: made, replayed } = await runOnce(once, () => tasks.create(place, body, once));
         return {
@@ -136,7 +136,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
       async run({ taskID: id, directory: given, idempotencyKey: key, ...rest }, caller) {
         const place = placeOf(given, caller);
         const body = { ...rest, source };
-        checkAttachments(body.attachments ?? [], limits, "arguments.attachments");
+        await checkAttachments(body.attachments, limits, "arguments.attachments");
         const once = await onceOf({ user, realPath }, `task_message/${known(id)}`, key, place, body);
         const { body: said, replayed } = await runOnce(once, () => tasks.message(place, id, body, once));
         return {

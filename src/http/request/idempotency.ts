@@ -1,5 +1,5 @@
-import { hash } from "node:crypto";
 import { ServiceError } from "../../error.ts";
+import { hashOf } from "../../hash.ts";
 import { quote } from "../../protocol/issue.ts";
 import type { Store } from "../../store/store.ts";
 import { idempotencyRecord, replay } from "../../task/operation/idempotency.ts";
@@ -33,10 +33,11 @@ export const onceKey = async (
       `Expected an Idempotency-Key of 1 to 255 visible ASCII characters, got ${quote(header)}.`,
     );
   const directory = scope.directory === undefined ? "" : await realPath(scope.directory);
+  const sent = body() ?? "";
   return {
     scope: JSON.stringify([scope.method, scope.path, directory, scope.user]),
     key: header,
-    bodyHash: hash("sha256", body() ?? "", "hex"),
+    bodyHash: await hashOf(typeof sent === "string" ? Buffer.from(sent) : sent),
   };
 };
 

@@ -2,6 +2,7 @@ import { belongsTo, applyEvent } from "../../domain/conversation/fold.ts";
 import { evolveMission } from "../../domain/mission/evolve.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
+import { throughOutage } from "../../store/outage.ts";
 import type { Claim } from "../../store/store.ts";
 import { openConversation } from "../../task/session/conversation.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
@@ -27,7 +28,7 @@ export const openMission = async (
       now: deps.now,
     }),
   );
-  const store = waitingForSpace(deps.store, patience);
+  const store = throughOutage(waitingForSpace(deps.store, patience), signal);
   const chat = await openConversation(store, stream, state);
   const record = commitThroughClaim(store, claim, {
     version: () => state.version,

@@ -7,7 +7,7 @@ import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import { missionAgent } from "../../domain/mission/evolve.ts";
 import { nextStep } from "../../domain/mission/next.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
-import { openAsks } from "../../domain/state/stream.ts";
+import { isDeferred, openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/due.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
@@ -41,8 +41,22 @@ export const createRunMission =
     });
   };
 
-/** Number of deaths with the same calls under way after which the calls are considered to crash the service. */
-const crashLoop = 3;
+/**
+ * Number of deaths with the same calls under way after which the calls are considered to crash the service. Deaths while
+ * a run holds back do not count, so whoever only stood by when others ended the service hardly comes to that many.
+ */
+const crashLoop = 6;
+
+/** How long a run holds back before calls that were under way in two deaths run again; doubled with each death more. */
+const holdBackMs = 500;
+
+/** Before the run is on record: a death meanwhile is none of its calls' doing. */
+const holdBack = async (run: MissionRun): Promise<void> => {
+  const { crashes, stopped } = run.state();
+  if (crashes === 0 || stopped) return;
+  using _aside = run.engine.standAside(run.stream);
+  await wait(holdBackMs * 2 ** (crashes - 1), undefined, { signal: run.signal });
+};
 
 const move = async (run: MissionRun): Promise<void> => {
   let begun = false;
@@ -61,6 +75,7 @@ const move = async (run: MissionRun): Promise<void> => {
     const now = run.now();
     if (!begun && step.kind !== "sleep" && step.kind !== "ask" && !isEarly(run)) {
       begun = true;
+      if (step.kind === "recover") await holdBack(run);
       const { worker, sandbox, fence } = run;
       await run.record([{ type: "run.started", data: { worker, epoch: fence.epoch, sandbox, killed: [] } }]);
       continue;
@@ -120,7 +135,7 @@ const ending: ReadonlySet<string> = new Set(["sleep", "wait", "ask"]);
 /** The Mission is deferred for a quota and its due time was early. */
 const isEarly = (run: MissionRun): boolean => {
   const { deferred, input, reply } = run.state();
-  return deferred !== null && run.now().getTime() < Date.parse(deferred.until) && input <= (reply?.read ?? 0);
+  return deferred !== null && isDeferred(deferred, run.now()) && input <= (reply?.read ?? 0);
 };
 
 /** Records a wake when the time that the agent set for itself has come. */

@@ -32,6 +32,12 @@ export class RedirectError extends Error {
   }
 }
 
+/**
+ * Bytes of one line of an answer. What a model says comes in small pieces; one piece is parsed at once, and arguments of a
+ * mebibyte whose characters are all escaped fit in.
+ */
+const longestLine = 6 * 1024 * 1024;
+
 /** Maximum milliseconds: until the first byte, between two bytes, and for the whole reply. */
 export type Patience = { firstMs: number; silentMs: number; replyMs: number };
 
@@ -72,6 +78,7 @@ export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Pati
     for (let at = 0; at < answer.rawHeaders.length; at += 2)
       headers.append(answer.rawHeaders[at] ?? "", answer.rawHeaders[at + 1] ?? "");
     let silence = firstMs;
+    let line = 0;
     const pieces = answer.iterator();
     const body = new ReadableStream<Uint8Array>(
       {
@@ -80,8 +87,14 @@ export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Pati
           try {
             const { done, value } = (await pieces.next()) as IteratorResult<Buffer, undefined>;
             silence = silentMs;
-            if (done) controller.close();
-            else controller.enqueue(value);
+            if (done) return controller.close();
+            const end = value.lastIndexOf(0x0a);
+            line = end === -1 ? line + value.length : value.length - end - 1;
+            if (line > longestLine) {
+              answer.destroy();
+              throw new Error(`the answer has a line of more than ${longestLine} bytes`);
+            }
+            controller.enqueue(value);
           } finally {
             clearTimeout(timer);
           }

@@ -1,3 +1,4 @@
+import { setImmediate as tick } from "node:timers/promises";
 import type {
   LanguageModelV4,
   LanguageModelV4CallOptions,
@@ -7,12 +8,12 @@ import type {
   SharedV4ProviderMetadata,
 } from "@ai-sdk/provider";
 import type { ModelRef } from "../../domain/agent.ts";
-import { messageOf } from "../../error.ts";
 import type { FetchWrapper } from "../replay/cassette.ts";
 import { cutShort, failureOf, refused } from "./failure.ts";
 import { createFetch, type Patience } from "./fetch.ts";
 import { type Connection, loadLanguageModel } from "../provider-kind.ts";
 import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "../model.ts";
+import { parsed } from "./arguments.ts";
 import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
 import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
 
@@ -64,7 +65,13 @@ export const createProviderModel = (
     if (error !== undefined) return { ...failureOf(error.value, failing), usage: spent };
     const outcome = outcomeOf(finish, gathered.calls.length > 0, connection.id);
     if (typeof outcome !== "string") return { ...outcome, usage: spent };
-    const calls = gathered.calls.map(({ tool, input }) => ({ tool, ...parsed(tool, input, outcome === "length") }));
+    const calls: ModelReply["calls"] = [];
+    for (const { tool, input } of gathered.calls) {
+      // All that has arrived comes in one turn of the loop, and each call may be long.
+      await tick();
+      calls.push({ tool, ...parsed(tool, input, outcome === "length") });
+    }
+    await tick();
     const provider = keep({ ref, parts: kept(gathered.parts, connection, calls.length > 0) });
     return {
       ok: true,
@@ -272,28 +279,5 @@ const outcomeOf = (
     case "interrupted":
     case undefined:
       return cutShort(id);
-  }
-};
-
-/** Characters of a call's arguments: no model writes as much in one reply. */
-const mostInput = 8 * 1024 * 1024;
-
-const parsed = (tool: string, input: string, cut: boolean): { input: unknown; invalid?: string } => {
-  if (input.trim() === "") return { input: {} };
-  const expected = `Expected the arguments of ${tool} as one JSON object`;
-  if (input.length > mostInput)
-    return {
-      input: {},
-      invalid: `${expected} of at most ${mostInput} characters, got ${input.length}. Do the work in smaller calls.`,
-    };
-  try {
-    const value: unknown = JSON.parse(input);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { input: value };
-    return { input: value, invalid: `${expected}, got ${input.slice(0, 200)}. Call it again with an object.` };
-  } catch (error) {
-    const why = cut
-      ? "got text that was cut at the output limit. Do the work in smaller calls."
-      : `got text that is not JSON (${messageOf(error)}): ${input.slice(0, 200)}. Call it again with valid JSON.`;
-    return { input, invalid: `${expected}, ${why}` };
   }
 };

@@ -124,7 +124,8 @@ export const killMarked = async (
   const deadline = performance.now() + 2000;
   for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
     let found = 0;
-    for (const pid of pids()) {
+    for (const [at, pid] of pids().entries()) {
+      if (at % 100 === 99) await turnOver();
       const mark = markOf(pid) ?? (files && heldMarkOf(pid, files));
       if (mark === undefined || !fits(mark)) continue;
       found += 1;

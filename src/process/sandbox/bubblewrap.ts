@@ -1,4 +1,4 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "./place.ts";
 import { filterDescriptor } from "./spawn.ts";
@@ -37,7 +37,7 @@ export const guards = {
   "first-process": ["--as-pid-1"],
 } as const;
 
-const procHidden = ["kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kallsyms"];
+const procHidden = ["keys", "key-users", "sched_debug", "latency_stats", "kallsyms", "sys/net/ipv4/tcp_fastopen_key"];
 
 export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = []): string[] => {
   const { place, folder } = wrap;
@@ -103,9 +103,18 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
   ];
 };
 
-/** Only existing paths can be covered, because nothing can be created in /proc. Determined once. */
+/**
+ * What tells of the machine, and whatever of /proc the kernel shows to root alone (kcore, kmsg, vmallocinfo, slabinfo …):
+ * where the service is root, its commands are too, in the eyes of /proc. Only existing paths can be covered, because nothing
+ * can be created there. Determined once.
+ */
 let found: string[] | undefined;
 const hidden = (): string[] =>
-  (found ??= procHidden.flatMap((name) =>
-    existsSync(`/proc/${name}`) ? ["--ro-bind", "/dev/null", `/proc/${name}`] : [],
-  ));
+  (found ??= [
+    ...procHidden.filter((name) => existsSync(`/proc/${name}`)),
+    ...readdirSync("/proc", { withFileTypes: true })
+      .filter((entry) => entry.isFile() && !isForAll(`/proc/${entry.name}`))
+      .map(({ name }) => name),
+  ].flatMap((name) => ["--ro-bind", "/dev/null", `/proc/${name}`]));
+
+const isForAll = (path: string): boolean => ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o004) !== 0;

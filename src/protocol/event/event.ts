@@ -56,6 +56,10 @@ export const eventData = {
       network: z.boolean(),
     }),
     killed: z.array(z.number()).describe("Process groups of an earlier run that were still alive and were ended"),
+    alone: z
+      .literal(true)
+      .exactOptional()
+      .describe("The service died twice in a row within the step that is to be taken: nothing else runs beside it"),
   }),
   /** The service was stopped in an orderly way, as opposed to a crash. */
   "run.stopped": z.object({ reason: z.string() }),

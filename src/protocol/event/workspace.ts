@@ -149,8 +149,14 @@ export const workEvents = {
     ref: z.string(),
     paths: z.union([z.array(landedPath), z.object({ blob: blobRef })]),
   }),
-  /** The branch moved during the landing, before the ref was updated; everything is as before. */
-  "landing.withdrawn": z.object({ reason: z.string() }),
+  /** The landing was taken back before the ref was updated: the branch moved, or the Task failed. All is as before. */
+  "landing.withdrawn": z.object({
+    reason: z.string(),
+    edited: z
+      .array(z.string())
+      .exactOptional()
+      .describe("Files that the user saved while it landed: planned anew, it merges them"),
+  }),
   "landing.finished": z.object({
     commit: gitID,
     tree: gitID,

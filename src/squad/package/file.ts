@@ -95,6 +95,9 @@ const repeated = (node: Node): Node | undefined => {
   return undefined;
 };
 
+/** Bytes: YAML takes long to read. */
+const mostFrontMatter = 8 * 1024;
+
 const fence = /^---[ \t]*\r?\n([\s\S]*?)(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/;
 
 /** Front matter between two lines of `---`, and the text below it, which must not be empty. */
@@ -109,6 +112,9 @@ export const readMarkdown = <T>(file: PackageFile, schema: z.ZodType<T>): ReadRe
   const parts = fence.exec(text);
   if (parts === null) return no("no_front_matter", "Expected front matter between two lines of ---");
   const [whole, yaml = ""] = parts;
+  const size = Buffer.byteLength(yaml);
+  if (size > mostFrontMatter)
+    return no("front_matter_too_long", `Expected front matter of at most ${mostFrontMatter} bytes, got ${size}`);
   const counter = new LineCounter();
   // The front matter begins on the second line.
   const placed = (offset: number): Place => {

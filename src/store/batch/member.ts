@@ -119,16 +119,22 @@ const answerOf = (once: IdempotencyRecord, changes: Changes, world: StoredView):
 
 export type Claimed = { epoch: number; version: number; dueSeq: number };
 
-/** `leaseMs`: null where claims do not expire. */
+/** `leaseMs`: null where claims do not expire. `ahead`: how far their clock is ahead of that of other times. */
 export const claimMember =
-  (stream: StreamID, worker: string, leaseMs: number | null): BatchMember<Claimed | undefined> =>
+  (
+    stream: StreamID,
+    worker: string,
+    leaseMs: number | null,
+    ahead: () => number = () => 0,
+  ): BatchMember<Claimed | undefined> =>
   (world, changes, now) => {
+    const at = now.getTime() + ahead();
     const head = world.head(stream);
     if (head === undefined) return undefined;
-    const lapsed = head.lease_until !== null && head.lease_until < now.getTime();
+    const lapsed = head.lease_until !== null && head.lease_until < at;
     if (head.holder !== null && !lapsed) return undefined;
     const epoch = head.epoch + 1;
-    const lease_until = leaseMs === null ? null : now.getTime() + leaseMs;
+    const lease_until = leaseMs === null ? null : at + leaseMs;
     changes.heads.set(stream, { ...head, epoch, holder: worker, lease_until });
     return { epoch, version: head.version, dueSeq: head.due_seq };
   };

@@ -179,7 +179,8 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
 
   while (room.free < startBytes && reserve.giveUp()) room = await measure(dataDir);
   if (reserve.isBroken()) begin(true);
-  else void look();
+  // Whoever opens it starts nothing on a disk that was not looked at.
+  else await look();
 
   return {
     isKept: () => reserve.isBroken(),

@@ -1,9 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { Client, type ClientConfig } from "pg";
+import type { Client, ClientConfig } from "pg";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { createIndex, type Index, indexes } from "../sql/migration/index-set.ts";
 import { cancelQuery } from "./cancel.ts";
+import { indexBounds, openClient } from "./connection.ts";
 
 /**
  * Indexes of a log in use, made while the service runs: `create index concurrently` locks nobody out, and takes minutes
@@ -24,18 +25,16 @@ export const buildIndexes = ({ config, log }: { config: ClientConfig; log: Log }
 
   const run = async (): Promise<void> => {
     while (!stop.signal.aborted) {
-      const own = new Client(config);
-      own.on("error", () => {});
       try {
-        await own.connect();
-        client = own;
-        if (await build(own, log, stop.signal)) return;
+        client = await openClient(config, indexBounds);
+        if (await build(client, log, stop.signal)) return;
       } catch (error) {
         if (stop.signal.aborted) return;
         log.warn({ error: messageOf(error) }, "an index could not be made; lists and searches take longer without it");
       } finally {
+        const own = client;
         client = undefined;
-        await own.end().catch(() => {});
+        await own?.end().catch(() => {});
       }
       await pause(againMs, undefined, { signal: stop.signal, ref: false }).catch(() => {});
     }

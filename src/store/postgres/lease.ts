@@ -1,12 +1,13 @@
 import { sql } from "kysely";
 import type { Pool } from "pg";
+import type { Clock } from "../../clock.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { HeldClaims } from "../batch/held-claim.ts";
 
 /** The database's clock in milliseconds, the only clock that all workers of a database share. */
 export const clock = sql<number>`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`;
-const clockSQL = "floor(extract(epoch from clock_timestamp()) * 1000)::bigint";
+export const clockSQL = "floor(extract(epoch from clock_timestamp()) * 1000)::bigint";
 
 /** Rows are locked in the same order everywhere, so that a renewal and a batch cannot deadlock. */
 const renewal = `
@@ -29,7 +30,7 @@ const sweep = `
   )
   update streams s set holder = null, lease_until = null, epoch = epoch + 1,
          due_seq = case when due_at is null and lifecycle = 'active' then due_seq + 1 else due_seq end,
-         due_at = case when due_at is null and lifecycle = 'active' then ${clockSQL} else due_at end
+         due_at = case when due_at is null and lifecycle = 'active' then coalesce($1::bigint, ${clockSQL}) else due_at end
     from lapsed where s.stream = lapsed.stream`;
 
 /**
@@ -37,8 +38,14 @@ const sweep = `
  * renewed within two thirds of its lease counts as lost here, a third of the lease before another worker may take it.
  * The pool must not be shared and needs a timeout per query, so that a renewal never waits behind other work.
  */
-export const keepLeases = (options: { pool: Pool; held: HeldClaims; leaseMs: number; log: Log }): AsyncDisposable => {
-  const { pool, held, leaseMs, log } = options;
+export const keepLeases = (options: {
+  pool: Pool;
+  held: HeldClaims;
+  leaseMs: number;
+  log: Log;
+  now: Clock | undefined;
+}): AsyncDisposable => {
+  const { pool, held, leaseMs, log, now } = options;
 
   const giveUp = (): void => {
     for (const { stream, epoch, since } of held.entries())
@@ -64,7 +71,7 @@ export const keepLeases = (options: { pool: Pool; held: HeldClaims; leaseMs: num
         if (renewed.has(`${stream} ${epoch}`)) held.renew(stream, epoch, since);
         else held.lose(stream, epoch);
     }
-    await pool.query(sweep);
+    await pool.query(sweep, [now?.().getTime() ?? null]);
   };
 
   let running: Promise<void> | undefined;

@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { Client, type ClientConfig } from "pg";
+import type { Client, ClientConfig } from "pg";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { CommitSignal } from "../feed/follow.ts";
 import type { Position, StreamID } from "../../domain/event.ts";
+import { commitBounds, openClient } from "./connection.ts";
 
 export type Notify = AsyncDisposable & {
   channel: string;
@@ -34,7 +35,7 @@ export const listen = async (options: {
   let connecting: Promise<void> | undefined;
 
   const connect = async (): Promise<void> => {
-    const next = new Client(config);
+    const next = await openClient(config, commitBounds);
     const drop = () => {
       if (client === next) client = undefined;
     };
@@ -48,7 +49,6 @@ export const listen = async (options: {
       if (from !== self) commits.ring(undefined, new Set(erased));
     });
     try {
-      await next.connect();
       await next.query(`listen "${channel}"`);
       client = next;
     } catch (error) {

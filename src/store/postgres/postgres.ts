@@ -1,17 +1,17 @@
 import { join } from "node:path";
 import { Kysely, PostgresDialect, sql } from "kysely";
-import { DatabaseError, Pool, type PoolConfig, types } from "pg";
+import type { Pool, PoolConfig } from "pg";
 import type { StreamID } from "../../domain/event.ts";
+import { type Clock, createClock } from "../../clock.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import { type StoredView, type Changes, isEmpty, type BatchMember, noChanges, runMember } from "../batch/batch.ts";
+import { isEmpty, noChanges, type StoredView } from "../batch/batch.ts";
 import { answerID } from "../sql/row.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
-import { isFull } from "../disk/full.ts";
-import { unavailable, unreadable, withErrors } from "../unavailable.ts";
+import { unreadable, withErrors } from "../unavailable.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { isMissionFold, isTaskFold } from "../sql/fold.ts";
@@ -19,8 +19,13 @@ import { keepLeases } from "./lease.ts";
 import { createLists } from "../sql/list.ts";
 import { createLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
+import { createCheck } from "./check.ts";
+import { type Bounds, commitBounds, configOf, discarding, openPool, schemaBounds, slowBounds } from "./connection.ts";
+import { again, eachAgain } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
 import { listen } from "./notify.ts";
+import { createTransact, transactionID, type Trx } from "./outcome.ts";
+import { createPump, type Member } from "./pump.ts";
 import { createReader } from "./reader.ts";
 import { createOrphanBlobs } from "../sql/orphan-blob.ts";
 import { createQueue } from "../sql/due.ts";
@@ -29,80 +34,74 @@ import { type Atomically, removeInSteps } from "../sql/write.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
 import type { Tables } from "../sql/schema.ts";
 import type { Store, Write } from "../store.ts";
-import { createWebhooks } from "../sql/webhook.ts";
+import { runAll, webhooksOn } from "./webhook.ts";
 
 type Options = {
   url: string;
   dataDir: string;
   log: Log;
   space?: Space;
-  /** How long a claim outlives a crashed holder, in milliseconds. */
+  /**
+   * How long a claim outlives a crashed holder, in milliseconds. Two thirds of it are as long as a run waits for a
+   * database that cannot be reached.
+   */
   leaseMs?: number;
   /** Schema for the tables instead of the connection's default; created if missing. */
   schema?: string;
   /**
-   * Id of the data folder, whose lock the caller holds. Claims of workers whose names begin with it belong to a dead
-   * service and are freed at once instead of after their lease.
+   * No other process has the database (`owner.ts`): every claim is of a dead one, and freed at once.
    */
-  instance?: string;
+  alone?: boolean;
+  /** The clock of the one process, for events and due times. Default: the database's, which all processes share. */
+  now?: Clock;
 };
 
 /** Connections for slow reads, apart from those of commits. */
 const slowReads = 4;
 
-/** The store on PostgreSQL, for any number of processes. All times that processes compare are the database's. */
+/**
+ * The store on PostgreSQL, for any number of processes. All times that processes compare are the database's
+ * unless there is only one. */
 export const createPostgresStore = async (options: Options): Promise<Store> => {
-  const { url, dataDir, log, space = unwatched, leaseMs = 10_000, schema, instance } = options;
+  const { url, dataDir, log, space = unwatched, leaseMs = 90_000, schema } = options;
   await using scope = new AsyncDisposableStack();
-  const config: PoolConfig = {
-    connectionString: url,
-    connectionTimeoutMillis: 10_000,
-    application_name: "sortie",
-    types: numbers,
-    ...(schema === undefined ? {} : { options: `-c search_path=${schema}` }),
-  };
-  const open = (extra: PoolConfig): Pool => {
-    const pool = new Pool({ ...config, ...extra });
-    pool.on("error", (error) => log.warn({ error: messageOf(error) }, "an idle database connection broke"));
-    return scope.adopt(pool, (opened) => opened.end());
-  };
-  const pool = open({ max: 10 });
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
-  try {
-    if (schema !== undefined) await sql`create schema if not exists ${sql.id(schema)}`.execute(db);
-    await migrate(db, "postgres");
-    if (instance !== undefined)
-      await db
-        .updateTable("streams")
-        .set((column) => ({ holder: null, lease_until: null, epoch: column("epoch", "+", 1) }))
-        .where("holder", "like", `${instance}/%`)
-        .execute();
-  } catch (error) {
-    if (error instanceof StartError) throw error;
-    throw new StartError(69, `PostgreSQL could not be used: ${messageOf(error)}. Check SERVICE_DATABASE_URL.`);
-  }
+  const config = configOf(url, schema);
+  const open = (bounds: Bounds, extra: PoolConfig): Pool =>
+    scope.adopt(openPool({ ...config, ...extra }, bounds, log), (opened) => opened.end());
+  await prepare(config, options);
+  const pool = open(commitBounds, { max: 10 });
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: discarding(pool) }) });
 
+  const stopping = new AbortController();
+  const transact = createTransact({ db, log, signal: stopping.signal });
   const cache = createCache();
   const held = createHeldClaims();
   const commits = createCommitSignal();
-  const reader = scope.use(createReader(open({ max: slowReads }), config));
+  const reader = scope.use(createReader(open(slowBounds, { max: slowReads }), config));
   const reads = withErrors(
-    {
-      ...createReads(db),
-      ...createEventReads(db, reader, "postgres"),
-      ...createLists(db, reader, "postgres", { state, mission }),
-      ...createQueue(db),
-      state,
-      mission,
-    },
+    eachAgain(
+      {
+        ...createReads(db),
+        ...createEventReads(db, reader, "postgres"),
+        ...createLists(db, reader, "postgres", { state, mission }),
+        ...createQueue(db),
+        state,
+        mission,
+      },
+      stopping.signal,
+    ),
     unreadable,
   );
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
   const notify = scope.use(await listen({ config, channel, commits, position: () => reads.position(), log }));
   scope.use(buildIndexes({ config, log }));
-  const leasePool = open({ max: 1, query_timeout: leaseMs / 3, connectionTimeoutMillis: leaseMs / 3 });
-  scope.use(keepLeases({ pool: leasePool, held, leaseMs, log }));
+  const leasePool = open(commitBounds, {
+    max: 1,
+    query_timeout: leaseMs / 3,
+    connectionTimeoutMillis: Math.min(leaseMs / 3, config.connectionTimeoutMillis ?? leaseMs),
+  });
+  scope.use(keepLeases({ pool: leasePool, held, leaseMs, log, now: options.now }));
 
   async function state(stream: StreamID) {
     const fold = await foldOf(stream);
@@ -126,72 +125,10 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     return found;
   }
 
-  // ---- one transaction at a time; members that arrive meanwhile share the next
-  // ---------------------------------------
+  /** By how much the clock of leases, the database's, is ahead of that of events and due times. */
+  let ahead = 0;
 
-  type Waiting = Needs & {
-    urgent: boolean;
-    run(base: StoredView, batch: Changes, now: Date): void;
-    settle(): void;
-    fail(error: unknown): void;
-  };
-  let waiting: Waiting[] = [];
-  let pumping: Promise<void> | undefined;
-  let closed = false;
-
-  const submit = <T>(needs: Partial<Needs>, member: BatchMember<T>, urgent = false): Promise<T> =>
-    new Promise<T>((resolve, reject) => {
-      if (closed) return reject(unavailable(new Error("the store is closed")));
-      let settle = () => {};
-      waiting.push({
-        urgent,
-        streams: needs.streams ?? [],
-        folds: needs.folds ?? [],
-        appends: needs.appends ?? false,
-        answers: needs.answers ?? [],
-        names: needs.names ?? [],
-        run(base, batch, now) {
-          try {
-            const value = runMember(member, base, batch, now);
-            settle = () => resolve(value);
-          } catch (error) {
-            settle = () => reject(error);
-          }
-        },
-        settle: () => settle(),
-        fail: (error) => reject(unavailable(error)),
-      });
-      pumping ??= pump();
-    });
-
-  const pump = async (): Promise<void> => {
-    await new Promise(setImmediate);
-    while (waiting.length > 0) {
-      const members = waiting;
-      waiting = [];
-      await attempt(members);
-    }
-    pumping = undefined;
-  };
-
-  const attempt = async (members: readonly Waiting[], tries = 1): Promise<void> => {
-    try {
-      await transact(members);
-    } catch (error) {
-      if (isClash(error) && tries < 10) return attempt(members, tries + 1);
-      if (error instanceof DatabaseError && members.length > 1) {
-        // The database rejected a row of one member; retry each alone, so that the others do not fail with it.
-        for (const member of members) await attempt([member]);
-        return;
-      }
-      // The database may be on the same disk.
-      if (isFull(error) && members.some(({ urgent }) => urgent) && (await space.giveUp())) return attempt(members);
-      log.error({ error: messageOf(error), members: members.length }, "a transaction failed");
-      for (const member of members) member.fail(error);
-    }
-  };
-
-  const transact = async (members: readonly Waiting[]): Promise<void> => {
+  const write = async (members: readonly Member[]): Promise<void> => {
     const needs: Needs = {
       streams: members.flatMap(({ streams }) => streams),
       folds: members.flatMap(({ folds }) => folds),
@@ -199,8 +136,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       answers: members.flatMap(({ answers }) => answers),
       names: members.flatMap(({ names }) => names),
     };
-    const batch = await db.transaction().execute(async (trx) => {
-      const { answers, heads, states, names, position, now } = await lockAndLoad(trx, needs, cache);
+    const batch = await transact(async (trx) => {
+      const { answers, heads, states, names, position, id, now: theirs } = await lockAndLoad(trx, needs, cache);
       const base: StoredView = {
         position: () => position,
         head: (stream) => heads.get(stream),
@@ -209,12 +146,14 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
         answer: (id) => answers.get(id),
       };
       const changes = noChanges(position);
+      const now = options.now?.() ?? theirs;
+      ahead = theirs.getTime() - now.getTime();
       for (const member of members) member.run(base, changes, now);
-      if (isEmpty(changes)) return changes;
+      if (isEmpty(changes)) return { value: changes, id };
       await save(trx, changes, now);
       if (changes.events.length + changes.erased.size > 0)
         await sql`select pg_notify(${notify.channel}, ${notify.tell(changes.erased)})`.execute(trx);
-      return changes;
+      return { value: changes, id };
     });
     for (const stream of batch.erased) cache.delete(stream);
     for (const folded of batch.states.values()) cache.set(folded);
@@ -223,55 +162,61 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     if (batch.events.length + batch.erased.size > 0) commits.ring(new Set(batch.states.keys()), batch.erased);
   };
 
+  const pump = createPump({ transact: write, space, log, signal: stopping.signal });
+
   /** If this fails, the claim ends with its lease. */
   const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
     try {
-      await submit({ streams: [stream] }, releaseMember(stream, claimed), true);
+      await pump.submit({ streams: [stream] }, releaseMember(stream, claimed), { urgent: true, underClaim: true });
     } catch (error) {
       log.warn({ stream, error: messageOf(error) }, "a claim could not be given back and waits for its lease to end");
     }
   };
 
-  const atomically: Atomically = (queries) =>
-    db.transaction().execute(async (trx) => {
-      for (const query of queries) await trx.executeQuery(query);
-    });
+  /** Other writes, each in a transaction of its own, tried again like reads. */
+  const apart = <T>(work: (trx: Trx) => Promise<T>): Promise<T> =>
+    again(
+      () =>
+        transact(async (trx) => {
+          const value = await work(trx);
+          const { rows } = await sql<{ id: string }>`select ${transactionID} as id`.execute(trx);
+          return { value, id: rows[0]?.id ?? "" };
+        }),
+      stopping.signal,
+    );
+  const atomically: Atomically = (queries) => apart((trx) => runAll(trx, queries));
 
   const owned = scope.move();
   const store: Store = {
     kind: "postgres",
     blobs: createBlobs(join(dataDir, "blobs"), space),
     live: createLive(),
-    webhooks: createWebhooks(db, reader, atomically),
+    webhooks: webhooksOn({ db, reader, atomically, apart, signal: stopping.signal }),
     redact: (text) => text,
     ...reads,
-    commit: (write) => submit(needsOf(write), commitMember(write), write.urgent),
+    commit: (write) =>
+      pump.submit(needsOf(write), commitMember(write), { urgent: write.urgent, underClaim: write.fence !== undefined }),
     async claim(stream, worker, urgent = false) {
       // The lease counts from before the request, which is the safe side.
       const since = performance.now();
-      const claimed = await submit({ streams: [stream] }, claimMember(stream, worker, leaseMs), urgent);
+      const claimed = await pump.submit(
+        { streams: [stream] },
+        claimMember(stream, worker, leaseMs, () => ahead),
+        { urgent },
+      );
       return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
     },
     follow: createFollow(commits, reads),
-    orphans: createOrphanBlobs(db, reader, "postgres", atomically, space),
-    erase: (stream, expected) => submit({ streams: [stream] }, eraseMember(stream, expected), true),
+    orphans: eachAgain(createOrphanBlobs(db, reader, "postgres", atomically, space), stopping.signal),
+    erase: (stream, expected) => pump.submit({ streams: [stream] }, eraseMember(stream, expected), { urgent: true }),
     async forget(before) {
       await removeInSteps(db, reader, "answers", sql`at < ${before.getTime()}`);
     },
-    async check() {
-      try {
-        const { rows } = await sql<{
-          readonly: string;
-        }>`select current_setting('transaction_read_only') as readonly`.execute(db);
-        if (rows[0]?.readonly === "on") throw new Error("the database takes no writes");
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+    check: createCheck(db, () => pump.underWay()),
     async [Symbol.asyncDispose]() {
-      if (closed) return;
-      closed = true;
-      await pumping;
+      if (stopping.signal.aborted) return;
+      stopping.abort();
+      await pump.close();
       commits.close();
       await owned.disposeAsync();
     },
@@ -291,12 +236,31 @@ const needsOf = (write: Write): Needs => ({
   answers: write.once === undefined ? [] : [answerID(write.once.scope, write.once.key)],
 });
 
-/** 64-bit integers as numbers: positions and milliseconds stay far below 2^53. */
-const numbers: PoolConfig["types"] = {
-  getTypeParser: ((id: Parameters<typeof types.getTypeParser>[0], format?: "text") =>
-    id === types.builtins.INT8 ? Number : types.getTypeParser(id, format)) as typeof types.getTypeParser,
+/** Brings the schema up to date, and frees what dead services held. */
+const prepare = async (
+  config: PoolConfig,
+  { schema, alone = false, log, now = createClock() }: Options,
+): Promise<void> => {
+  const pool = discarding(openPool({ ...config, max: 1 }, schemaBounds, log));
+  await using db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  try {
+    if (schema !== undefined) await sql`create schema if not exists ${sql.id(schema)}`.execute(db);
+    await migrate(db, "postgres");
+    if (alone)
+      await db
+        .updateTable("streams")
+        .set((column) => ({ holder: null, lease_until: null, epoch: column("epoch", "+", 1) }))
+        .where("holder", "is not", null)
+        .execute();
+    // As on SQLite: if the log's newest event is of the future, no due time of the future can be believed.
+    const at = now();
+    if (alone)
+      await sql`
+        update streams set due_at = ${at.getTime()}, due_seq = due_seq + 1
+         where due_at > ${at.getTime()}
+           and (select at from events order by position desc limit 1) > ${at.toISOString()}`.execute(db);
+  } catch (error) {
+    if (error instanceof StartError) throw error;
+    throw new StartError(69, `PostgreSQL could not be used: ${messageOf(error)}. Check SERVICE_DATABASE_URL.`);
+  }
 };
-
-/** Another process was first: serialization failure, deadlock, or a row that was just inserted. Worth a retry. */
-const isClash = (error: unknown): boolean =>
-  error instanceof DatabaseError && ["40001", "40P01", "23505"].includes(error.code ?? "");

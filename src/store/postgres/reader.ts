@@ -1,8 +1,9 @@
 import type { CompiledQuery } from "kysely";
-import type { ClientConfig, Pool } from "pg";
+import { type ClientConfig, DatabaseError, type Pool } from "pg";
 import type { Reader } from "../sql/reader.ts";
 import { unreadable } from "../unavailable.ts";
 import { cancelQuery } from "./cancel.ts";
+import { endsSession } from "./fault.ts";
 
 /** Reads that may wait for a connection. */
 const most = 1000;
@@ -18,6 +19,7 @@ export const createReader = (pool: Pool, config: ClientConfig): Reader & AsyncDi
   const run = async <R>({ sql, parameters }: CompiledQuery<R>, signal: AbortSignal): Promise<R[]> => {
     const client = await pool.connect();
     let cancelling: Promise<void> | undefined;
+    let broken = false;
     const drop = (): void => {
       cancelling = cancelQuery(client, config);
     };
@@ -26,11 +28,14 @@ export const createReader = (pool: Pool, config: ClientConfig): Reader & AsyncDi
       signal.addEventListener("abort", drop, { once: true });
       const { rows } = await client.query(sql, [...parameters]);
       return rows as R[];
+    } catch (error) {
+      broken = error !== signal.reason && (!(error instanceof DatabaseError) || endsSession(error));
+      throw error;
     } finally {
       signal.removeEventListener("abort", drop);
       // Given back only then, so that nothing else is cancelled.
       await cancelling;
-      client.release();
+      client.release(broken);
     }
   };
 

@@ -1,4 +1,4 @@
-import { type Kysely, type RawBuilder, sql, type Transaction } from "kysely";
+import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import type { Answer, Changes } from "../batch/batch.ts";
 import {
@@ -15,12 +15,11 @@ import {
 import type { Cache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold, streamOf } from "../sql/fold.ts";
 import { clock } from "./lease.ts";
+import { transactionID, type Trx } from "./outcome.ts";
 import { type Head, ofStreams, type Tables } from "../sql/schema.ts";
 import type { Json } from "../store.ts";
 
 /** What a batch loads under its locks on PostgreSQL, and how it is written. */
-
-type Trx = Transaction<Tables>;
 
 export type Needs = {
   streams: readonly StreamID[];
@@ -81,8 +80,10 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
     if (state !== undefined) states.set(stream, state);
   }
   const log = needs.appends ? trx.selectFrom("log").forUpdate() : trx.selectFrom("log");
-  const { position, now } = await log.select(["position", clock.as("now")]).executeTakeFirstOrThrow();
-  return { answers, heads, states, names, position, now: new Date(now) };
+  const { position, now, id } = await log
+    .select(["position", clock.as("now"), transactionID.as("id")])
+    .executeTakeFirstOrThrow();
+  return { answers, heads, states, names, position, id, now: new Date(now) };
 };
 
 /**

@@ -133,11 +133,18 @@ export const createWebhooks = (db: Kysely<Tables>, reader: Reader, atomically: A
         .where("holder", "=", worker);
       return (await changed(query)) === 1;
     },
-    async free(workers) {
+    async free(workers, now) {
       await db
         .updateTable("deliveries")
         .set({ holder: null, lease_until: null })
         .where("holder", "like", `${workers}%`)
+        .execute();
+      await db
+        .updateTable("deliveries")
+        .set({ due_at: now })
+        .where("state", "=", "pending")
+        .where("due_at", ">", now)
+        .where("updated", ">", now)
         .execute();
     },
     async nextDue() {
@@ -240,6 +247,21 @@ export const createWebhooks = (db: Kysely<Tables>, reader: Reader, atomically: A
   };
   return withErrors(webhooks, (error, name) => (reads.has(name) ? unreadable(error) : unavailable(error)));
 };
+
+/** Those that change something, and may not be done twice. `purge` may, and takes many steps. */
+export const webhookWrites = [
+  "secrets",
+  "setSecrets",
+  "add",
+  "change",
+  "remove",
+  "record",
+  "claim",
+  "conclude",
+  "free",
+  "bury",
+  "redeliver",
+] as const satisfies (keyof Webhooks)[];
 
 const reads: ReadonlySet<string> = new Set<keyof Webhooks>(["list", "position", "nextDue", "deliveries", "counts"]);
 

@@ -3,27 +3,32 @@ import Database from "better-sqlite3";
 import { messageOf } from "../../error.ts";
 
 /**
- * The process of `integrity.ts`: writes "ok" or what is wrong with the file that it is given. The check runs in a thread,
+ * The process of `integrity.ts`: writes "ok" or what is wrong with the file that it is given, or why that cannot be found
+ * out, and then ends with exit code 1. The check runs in a thread,
  * so that the process sees the end of its input and is gone with whoever started it.
  */
 
-const check = (file: string): string => {
+type Found = { text: string; code: 0 | 1 };
+
+const check = (file: string): Found => {
   try {
     const database = new Database(file, { readonly: true });
     try {
-      return String(database.pragma("quick_check(1)", { simple: true }));
+      return { text: String(database.pragma("quick_check(1)", { simple: true })), code: 0 };
     } finally {
       database.close();
     }
   } catch (error) {
-    return messageOf(error);
+    // What the file says is wrong is; that it could not be opened or read says nothing about it.
+    const damaged = error instanceof Database.SqliteError && /CORRUPT|NOTADB/.test(error.code);
+    return { text: messageOf(error), code: damaged ? 0 : 1 };
   }
 };
 
 if (isMainThread) {
   process.stdin.on("end", () => process.kill(process.pid, "SIGKILL")).resume();
-  new Worker(new URL(import.meta.url), { workerData: process.argv[2] }).once("message", (found: string) =>
-    process.stdout.write(found, () => process.exit(0)),
+  new Worker(new URL(import.meta.url), { workerData: process.argv[2] }).once("message", ({ text, code }: Found) =>
+    process.stdout.write(text, () => process.exit(code)),
   );
 } else {
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- the port of a thread has no origin

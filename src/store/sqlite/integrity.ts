@@ -9,24 +9,29 @@ import { entryPoint } from "../../package-root.ts";
  * within a process, which a stop of the service would wait for. It gives way to everything else on the machine.
  */
 
-/** What is wrong with the file; undefined if nothing, or if the signal aborts first, which ends the process. */
+/**
+ * What is wrong with the file; undefined if nothing, or if the signal aborts first, which ends the process. Rejects if it
+ * could not be found out, such as for want of descriptors: that says nothing about the file.
+ */
 export const quickCheck = async (file: string, signal: AbortSignal): Promise<string | undefined> => {
   // The process ends itself when its input does: with the service, however that ends.
   const child = spawn(process.execPath, [entryPoint("store/sqlite/integrity-check"), file], {
     env: { NODE_NO_WARNINGS: "1" },
     stdio: ["pipe", "pipe", "ignore"],
   });
+  // Without descriptors there is neither a process nor its streams.
+  if (child.pid === undefined) throw await once(child, "error").then(([error]) => error as Error);
   const end = () => void child.kill("SIGKILL");
   signal.addEventListener("abort", end, { once: true });
   child.stdin.on("error", () => {});
   try {
     const closed = once(child, "close");
-    if (child.pid !== undefined) giveWay(child.pid);
+    giveWay(child.pid);
     if (signal.aborted) end();
     const [found] = await Promise.all([text(child.stdout), closed]);
     if (signal.aborted) return undefined;
     const [code, ended] = [child.exitCode, child.signalCode];
-    if (code !== 0) throw new Error(`The check of ${file} ended with ${ended ?? `exit code ${code}`}`);
+    if (code !== 0) throw new Error(`The check of ${file} ended with ${found || (ended ?? `exit code ${code}`)}`);
     return found === "ok" ? undefined : found;
   } finally {
     signal.removeEventListener("abort", end);

@@ -72,7 +72,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   starting(file, () => {
     rows.begin();
     rows.markOpen();
-    rows.freeAll(now().getTime());
+    rows.freeAll(now());
     rows.commit();
   });
 

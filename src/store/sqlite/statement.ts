@@ -110,6 +110,10 @@ export const prepareStatements = (database: Database.Database) => {
   const markActive = run(
     "update streams set due_at = ?, due_seq = due_seq + 1 where lifecycle = 'active' and due_at is null",
   );
+  const markFuture = run(
+    `update streams set due_at = ?, due_seq = due_seq + 1
+      where due_at > ? and (select at from events order by position desc limit 1) > ?`,
+  );
   const freeHeld = run(
     "update streams set holder = null, lease_until = null, epoch = epoch + 1 where holder is not null",
   );
@@ -155,10 +159,15 @@ export const prepareStatements = (database: Database.Database) => {
       return at == null ? undefined : new Date(at);
     },
     waiting: (): number => countWaiting.get()?.count ?? 0,
-    /** At the start no claim can be held: frees all, and makes every active stream due. */
-    freeAll(now: number): void {
+    /**
+     * At the start no claim can be held: frees all, and makes every active stream due. If the log's newest event is of
+     * the future, the clock was set back, and no due time of the future can be believed: all are due now, and each run
+     * sees for itself whether it has to wait on.
+     */
+    freeAll(now: Date): void {
       freeHeld();
-      markActive(now);
+      markActive(now.getTime());
+      markFuture(now.getTime(), now.getTime(), now.toISOString());
     },
     save(changes: Changes, at: Date): void {
       for (const stream of changes.erased) for (const erase of erasures) erase(stream);

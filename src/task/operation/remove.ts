@@ -1,9 +1,10 @@
-import { isActive } from "../../domain/state/task.ts";
+import { isActive, type TaskState } from "../../domain/state/task.ts";
 import { ServiceError } from "../../error.ts";
 import { withReserve } from "../../store/disk/disk.ts";
 import { isFull } from "../../store/disk/full.ts";
 import { unavailable } from "../../store/unavailable.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
+import { clearTheWay } from "../workspace/landing.ts";
 import type { Change } from "./commit-change.ts";
 
 /**
@@ -24,10 +25,21 @@ export const createRemove =
         await workspaces.remove(id);
         return store.erase(id, version);
       });
+    /** An ended Task holds no lock any more; one that an earlier version ended may: its log, which tells what began, goes. */
+    const endLanding = async ({ project }: TaskState): Promise<void> => {
+      if (workspaces.unfinishedLanding(taskID) !== taskID) return;
+      try {
+        using _turn = await workspaces.landingTurn(project, AbortSignal.timeout(10_000));
+        await clearTheWay({ store, workspaces }, taskID);
+      } catch (error) {
+        throw unavailable(error);
+      }
+    };
     for (;;) {
       const state = await own(directory, taskID);
       if (isActive(state))
         throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
+      await endLanding(state);
       await store.orphans.markOrphans(taskID);
       await withReserve(disk, () => workspaces.markForRemoval(taskID)).catch((error: unknown) => {
         throw isFull(error) ? unavailable(error) : error;

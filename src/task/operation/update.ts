@@ -1,12 +1,12 @@
 import { isActive } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/due.ts";
 import type { TaskStatus } from "../../protocol/task/status.ts";
-import type { Tasks } from "../tasks.ts";
+import type { Tasks, TasksDeps } from "../tasks.ts";
 import type { Change } from "./commit-change.ts";
 
 /** Changes a Task's title, priority, budget, or whether it is archived. */
 export const createUpdate =
-  ({ own, change }: Change, status: (taskID: string) => Promise<TaskStatus>): Tasks["update"] =>
+  ({ now }: TasksDeps, { own, change }: Change, status: (taskID: string) => Promise<TaskStatus>): Tasks["update"] =>
   async (directory, taskID, patch) => {
     await own(directory, taskID);
     const { title, priority, archived, budget } = patch;
@@ -21,7 +21,7 @@ export const createUpdate =
       body: {},
       events: [{ type: "task.updated", data }],
       ...(priority !== undefined && isActive(state) && state.attemptStartedAt === null
-        ? { due: dueNow(new Date(state.createdAt), priority) }
+        ? { due: { at: now(), rank: dueNow(new Date(state.createdAt), priority).rank } }
         : {}),
     }));
     return status(taskID);

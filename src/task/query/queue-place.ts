@@ -1,4 +1,5 @@
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
+import { aheadInDirectory } from "../directory.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
 /**
@@ -6,16 +7,19 @@ import type { QueuePlace, Store } from "../../store/store.ts";
  * once, and space on the disk, for which all Tasks wait when there is none to put that on record.
  */
 
-/** `wait`: what the Task itself is known to wait for. */
+/** `wait`: what the Task itself is known to wait for. `ahead`: how many run before it in its directory. */
 const queueOf = (
   wait: TaskStatus["queue"],
   place: QueuePlace | undefined,
   now: Date,
   shortage: string | undefined,
+  ahead: number | undefined,
 ): TaskStatus["queue"] => {
   const position = (place?.ahead ?? 0) + 1;
   if (wait !== null) return { ...wait, position };
   if (shortage !== undefined) return { position, notBefore: null, reason: shortage };
+  if (ahead !== undefined)
+    return { position: ahead + 1, notBefore: null, reason: "waits for another Task to leave the directory" };
   if (place === undefined) return null;
   const later = place.due.at.getTime() > now.getTime();
   return {
@@ -44,8 +48,10 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
   const queued = tasks.flatMap(({ taskID, phase }) => (phase === "queued" ? [taskID] : []));
   const places = queued.length === 0 ? new Map<string, QueuePlace>() : await store.places(queued);
   return tasks.map((task) => {
-    if (task.phase === "queued") return { ...task, queue: queueOf(task.queue, places.get(task.taskID), now, shortage) };
-    return shortage !== undefined && working.has(task.phase)
+    const { taskID, phase, queue } = task;
+    if (phase === "queued")
+      return { ...task, queue: queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID)) };
+    return shortage !== undefined && working.has(phase)
       ? { ...task, phase: "queued", queue: { position: 1, notBefore: null, reason: shortage } }
       : task;
   });

@@ -1,6 +1,4 @@
-import { createPace } from "../../pace.ts";
 import { hasSnapshot } from "../../domain/state/task.ts";
-import type { EventData } from "../../protocol/event/event.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { LandingPlan, Refusal, Workspace } from "../../workspace/workspace.ts";
 import type { Commit } from "../../workspace/object/commit.ts";
@@ -8,6 +6,7 @@ import { type Conflict, returnConflict } from "./conflict.ts";
 import type { Run } from "../run.ts";
 import { settle } from "./settle.ts";
 import { messageFor } from "../workspace/commit.ts";
+import { clearTheWay, keepPaths, landedEvent, planOf, patiently } from "../workspace/landing.ts";
 import { cherryPickCommand, namedPaths, takeBranchCommand } from "./branch-command.ts";
 
 /**
@@ -18,8 +17,9 @@ import { cherryPickCommand, namedPaths, takeBranchCommand } from "./branch-comma
 export const land = async (run: Run, retries: boolean): Promise<void> => {
   const workspace = await run.workspace();
   await run.landingTurn();
+  await patiently(run, () => clearTheWay(run, run.stream));
   const { landingStarted, tree, workspace: prepared, conflicts } = run.state();
-  if (landingStarted !== null) return roll(run, workspace, await planOf(run, landingStarted));
+  if (landingStarted !== null) return roll(run, workspace, await planOf(run.store, landingStarted));
   if (tree === null || prepared?.baseCommit == null) throw new Error("Expected a committed tree to land.");
 
   const unresolved = await run.workspaces.unresolved(workspace, conflicts);
@@ -38,7 +38,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
   using _slot = await run.slot();
   const plan = await run.workspaces.plan(workspace, tree, prepared.baseCommit);
   if ("reason" in plan) return await refused(run, workspace, plan, tree, retries);
-  const paths = await keepPaths(run, plan.paths);
+  const paths = await keepPaths(run.store, plan.paths);
   const { commit, tree: treeID, from, ref } = plan;
   const started = await run.record([{ type: "landing.started", data: { commit, tree: treeID, from, ref, paths } }], {
     decidedAt: run.state().version,
@@ -47,16 +47,16 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
 };
 
 const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<void> => {
-  const { commit, tree, ref } = plan;
-  const landed = await run.workspaces.land(workspace, plan);
-  if (!landed.ok) {
-    await run.record([{ type: "landing.withdrawn", data: { reason: landed.reason } }]);
+  const landed = await patiently(run, () => run.workspaces.land(workspace, plan, run.signal));
+  if (landed.ok) {
+    await run.record([landedEvent(run.state(), plan, landed.kept)]);
     return;
   }
-  const kept = [...new Set([...landed.kept, ...run.state().unlandable])];
-  const merged = plan.paths.filter((path) => path.merged === true && !kept.includes(path.path)).map(({ path }) => path);
-  const more = merged.length === 0 ? {} : { merged };
-  await run.record([{ type: "landing.finished", data: { commit, tree, ref, kept, ...more } }]);
+  const { reason, edited = [] } = landed;
+  const more = edited.length === 0 ? {} : { edited: edited.slice(0, 500) };
+  await run.record([{ type: "landing.withdrawn", data: { reason, ...more } }]);
+  if (edited.length > 0 && run.state().moves >= run.limits.landingMoves)
+    await outrun(run, workspace, `${namedPaths(edited)} was saved each time`);
 };
 
 const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boolean): Promise<void> => {
@@ -84,15 +84,19 @@ const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boo
 };
 
 /**
- * The branch received new commits each time before the checks had passed: the Task fails instead of following it
- * forever.
+ * The branch received new commits each time before the checks had passed, or files were saved each time that they were to
+ * be replaced: the Task fails instead of trying forever.
  */
-const outrun = (run: Run, { prepared: { branch, targetRef } }: Workspace): Promise<void> =>
+const outrun = (
+  run: Run,
+  { prepared: { branch, targetRef } }: Workspace,
+  why = `${targetRef ?? "the project"} had new commits each time that the checks had passed`,
+): Promise<void> =>
   fail(run, {
     code: "landing_refused",
-    message: `The work is done and on ${branch}, but ${targetRef ?? "the project"} had new commits each time that the checks had passed, ${run.state().moves} times in a row. Nothing was overwritten. To take it: ${cherryPickCommand(branch)}`,
+    message: `The work is done and on ${branch}, but ${why}, ${run.state().moves} times in a row. Nothing was overwritten. To take it: ${cherryPickCommand(branch)}`,
     retryable: true,
-    remedy: `Send a message to land again when the branch is quiet, or run: ${cherryPickCommand(branch)}`,
+    remedy: `Send a message to land again when the project is quiet, or run: ${cherryPickCommand(branch)}`,
   });
 
 const refused = async (
@@ -148,42 +152,3 @@ const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: 
 };
 
 const fail = (run: Run, failure: TurnFailure): Promise<void> => settle(run, { lifecycleStatus: "failed", failure });
-
-/** Many paths are stored in a blob, because no event exceeds 64 KiB. */
-const keepPaths = async (run: Run, paths: LandingPlan["paths"]): Promise<EventData["landing.started"]["paths"]> => {
-  const parts: string[] = [];
-  const pace = createPace();
-  for (const path of paths) {
-    parts.push(JSON.stringify(path));
-    await pace();
-  }
-  const text = `[${parts.join(",")}]`;
-  return text.length <= 32 * 1024 ? paths : { blob: await run.store.blobs.put(Buffer.from(text), true) };
-};
-
-const planOf = async (run: Run, started: EventData["landing.started"]): Promise<LandingPlan> => {
-  const { commit, tree, from, ref, paths } = started;
-  if (!("blob" in paths)) return { commit, tree, from, ref, paths };
-  const bytes = await run.store.blobs.get(paths.blob.sha256);
-  if (bytes === undefined) throw new Error(`The paths of the landing of ${run.stream} are gone from the data folder.`);
-  return { commit, tree, from, ref, paths: await pathsIn(bytes.toString("utf8")) };
-};
-
-/** Between two of the paths of `keepPaths`; in a string of JSON the quotes would be escaped. */
-const between = '},{"path":"';
-/** Characters that are parsed at once. */
-const mostAtOnce = 1024 * 1024;
-
-const pathsIn = async (text: string): Promise<LandingPlan["paths"]> => {
-  const paths: LandingPlan["paths"] = [];
-  const pace = createPace();
-  for (let at = 0; at < text.length; ) {
-    const next = at + mostAtOnce < text.length ? text.indexOf(between, at + mostAtOnce) : -1;
-    const end = next < 0 ? text.length : next + 1;
-    const part = `${at === 0 ? "" : "["}${text.slice(at, end)}${next < 0 ? "" : "]"}`;
-    for (const path of JSON.parse(part) as LandingPlan["paths"]) paths.push(path);
-    at = next < 0 ? end : end + 1;
-    await pace();
-  }
-  return paths;
-};

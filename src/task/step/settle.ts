@@ -7,6 +7,7 @@ import { messageOf } from "../../error.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { Run } from "../run.ts";
 import { commitTree } from "../workspace/commit.ts";
+import { withdraw } from "../workspace/landing.ts";
 
 /**
  * Ends the Task, unless something came in since its end was decided. Work that does not land is committed on the Task's
@@ -40,9 +41,16 @@ const mayHaveEdits = ({ workspace, touched, open }: TaskState): boolean =>
   workspace?.kind === "worktree" &&
   (touched || open.some(({ effect }) => effect === "workspace" || effect === "unknown"));
 
-/** Fails the Task at once, for errors that no step handles. */
+/**
+ * Fails the Task at once, for errors that no step handles. A landing that began is taken back before: a failed Task
+ * leaves the project as it was. Where that is too late, because it is done, the Task goes on instead.
+ */
 export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {
+  const landing = run.state().landingStarted !== null;
+  const withdrawn = landing ? await withdraw(run, failure.message) : undefined;
+  if (landing && withdrawn === undefined) return;
   const decided = run.state();
   const event = settledEvent({ lifecycleStatus: "failed", failure }, lastWordOf(run.chat), run.now().toISOString());
-  await run.record([...ended(decided), event], { decidedAt: decided.version, due: null });
+  const events = [...(withdrawn === undefined ? [] : [withdrawn]), ...ended(decided), event];
+  await run.record(events, { decidedAt: decided.version, due: null });
 };

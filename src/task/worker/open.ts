@@ -1,9 +1,12 @@
+import { isDeferred } from "../../domain/state/stream.ts";
 import type { TaskState } from "../../domain/state/task.ts";
+import { isCrashLoop } from "../../domain/task/crash.ts";
 import { evolve } from "../../domain/task/evolve.ts";
 import { dueNow } from "../../engine/due.ts";
 import { messageOf } from "../../error.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
+import { throughOutage } from "../../store/outage.ts";
 import type { Claim } from "../../store/store.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { createFiles } from "../../workspace/file/files.ts";
@@ -15,14 +18,12 @@ import { closingCalls } from "../session/closed-call.ts";
 import { createConversations, openConversation } from "../session/conversation.ts";
 import { failNow } from "../step/settle.ts";
 import { createRunCheckout } from "../workspace/check-files.ts";
+import { tryDirectory, waitForDirectory } from "../directory.ts";
 import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { readRules } from "./project-rules.ts";
 
 /** Opens a run from a claim: ends what an earlier run left, folds the log, and composes what the run's steps share. */
-
-/** Number of deaths at the same step after which the Task is considered to crash the service. */
-const crashLoop = 3;
 
 /**
  * Kills what an earlier run left, folds the log, records `run.started`, and begins to create the workspace while the
@@ -51,7 +52,7 @@ export const openRun = async (
       now: deps.now,
     }),
   );
-  const store = waitingForSpace(deps.store, patience);
+  const store = throughOutage(waitingForSpace(deps.store, patience), signal);
   const chat = await openConversation(store, stream, state);
   const chats = createConversations(store, () => state, chat);
 
@@ -59,6 +60,7 @@ export const openRun = async (
     version: () => state.version,
     absorb(event) {
       state = evolve(state, event);
+      if (event.type !== "run.started" && state.crashes === 0) deps.suspects.clear(stream);
       chats.follow(event);
     },
     wakes: (events) => missionWake(state, events, deps.now()),
@@ -74,6 +76,13 @@ export const openRun = async (
   let holdsTurn: Promise<void> | undefined;
   let heldTurn: Disposable | undefined;
   const forks = () => state.sessions.flatMap(({ fork }) => (fork === null ? [] : [forkKey(stream, fork.name)]));
+  const takeDirectory = async () => {
+    const take = () => deps.workspaces.holdDirectory(state.directory, state.project);
+    const free = tryDirectory(take);
+    if (free !== undefined || isEnding()) return free;
+    using _aside = deps.engine.standAside(stream);
+    return await waitForDirectory({ taskID: stream, directory: state.directory, rank, take }, signal);
+  };
   const closeSandboxes = async () => {
     await Promise.all([stream, ...forks()].map((key) => deps.processes.closeSandboxes(key)));
   };
@@ -134,19 +143,16 @@ export const openRun = async (
     await record([], { due: null });
     return run;
   }
-  // The Task is deferred and its due time was early.
-  if (state.deferred !== null && deps.now().getTime() < Date.parse(state.deferred.until)) {
+  // Its due time was early.
+  if (state.deferred !== null && isDeferred(state.deferred, deps.now())) {
     const until = new Date(state.deferred.until);
     await record([], { due: { at: until, rank: dueNow(until, state.priority).rank } });
     return undefined;
   }
-  const hold = state.isolation === "directory" ? holdDirectory(state.directory) : undefined;
+  const hold = state.isolation === "directory" ? await takeDirectory() : undefined;
   if (state.isolation === "directory") {
     // A Task that only ends does nothing there.
-    if (hold === undefined && !isEnding()) {
-      await record([], { due: { at: new Date(deps.now().getTime() + 300), rank: deps.now().getTime() } });
-      return undefined;
-    }
+    if (hold === undefined && !isEnding()) return undefined;
     scope.use(hold);
   }
 
@@ -158,10 +164,11 @@ export const openRun = async (
     state.startedAt === null
       ? []
       : (await Promise.all([stream, ...forks()].map((key) => deps.processes.killAll(key)))).flat();
-  if (state.crashes >= crashLoop) {
+  if (state.startedAt !== null) await deps.workspaces.unlockRefs(stream, state.project);
+  if (isCrashLoop(state)) {
     await failNow(run, {
       code: "crash_loop",
-      message: `The service died ${state.crashes} times at the same step of this Task (after ${state.version} events).`,
+      message: `The service died ${state.crashes + 1} times in a row at the same step of this Task (after ${state.version} events), at last while nothing else ran.`,
       retryable: false,
       remedy: "Read the service's log, then send a message to try again.",
     });
@@ -172,7 +179,13 @@ export const openRun = async (
   await record([
     {
       type: "run.started",
-      data: { worker: deps.worker, epoch: claim.fence.epoch, sandbox: deps.sandbox, killed },
+      data: {
+        worker: deps.worker,
+        epoch: claim.fence.epoch,
+        sandbox: deps.sandbox,
+        killed,
+        ...(deps.suspects.isAlone(stream) ? { alone: true as const } : {}),
+      },
     },
     ...("problem" in rules ? [] : rules),
   ]);
@@ -211,13 +224,3 @@ const boundOf = (
       });
 
 const tidy = async (directory: string): Promise<void> => createFiles(directory).tidy();
-
-/** Directories in which a Task works in place now: one Task at a time, also for folders inside each other. */
-const held = new Set<string>();
-
-const holdDirectory = (directory: string): Disposable | undefined => {
-  const contains = (outer: string, inner: string) => inner === outer || inner.startsWith(`${outer}/`);
-  if ([...held].some((other) => contains(other, directory) || contains(directory, other))) return undefined;
-  held.add(directory);
-  return { [Symbol.dispose]: () => held.delete(directory) };
-};

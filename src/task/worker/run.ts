@@ -9,7 +9,7 @@ import { isFullAt } from "../../store/disk/disk.ts";
 import { isFull } from "../../store/disk/full.ts";
 import { unavailable } from "../../store/unavailable.ts";
 import { TextLost } from "../../store/blob/text.ts";
-import { WorkspaceLost } from "../../workspace/error.ts";
+import { LandingUnfinished, WorkspaceLost } from "../../workspace/error.ts";
 import { withoutAttachments } from "../workspace/attachment.ts";
 import { baseline, check, feedback } from "../step/check.ts";
 import { createSessionRunner } from "../session/runner.ts";
@@ -134,6 +134,11 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
   if (isFull(error)) return failForSpace(run, error);
+  if (error instanceof LandingUnfinished) {
+    // Without this fact the next run would take the service for dead within the landing.
+    await run.record([{ type: "run.stopped", data: { reason: `the landing waits to be ended: ${error.message}` } }]);
+    throw error;
+  }
   run.log.error(
     { task: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
     "a Task failed unexpectedly",

@@ -12,7 +12,7 @@ import type { Workspaces } from "../../workspace/workspace.ts";
 
 export type RetentionDeps = {
   store: Pick<Store, "state">;
-  workspaces: Workspaces;
+  workspaces: Pick<Workspaces, "listWorktrees" | "retire" | "remove" | "isMarkedForRemoval" | "unmarkForRemoval">;
   retentionHours: number;
   log: Log;
   now: () => Date;
@@ -51,14 +51,35 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
     Date.parse(state.settledAt) + retentionHours * hour <= now().getTime();
 
   const stop = new AbortController();
-  let under: Promise<void> = Promise.resolve();
-  /** Handles one Task after another; an error keeps the worktree of that Task. */
-  const sweep = (tasks: () => readonly string[] | Promise<readonly string[]>): Promise<void> =>
-    (under = under.then(async () => {
-      for (const taskID of await tasks())
-        if (!stop.signal.aborted) await tidy(taskID).catch((error: unknown) => keep(taskID, messageOf(error)));
-    }));
-  const all = () => void sweep(() => workspaces.listWorktrees(stop.signal));
+  const wanted = new Set<string>();
+  const busy = new Set<string>();
+  const workers = new Set<Promise<void>>();
+  let active = 0;
+  let listing: Promise<void> = Promise.resolve();
+  /** Handles one Task after another; an error keeps the worktree of that Task until the next time. */
+  const work = async (): Promise<void> => {
+    active += 1;
+    for (const taskID of wanted) {
+      wanted.delete(taskID);
+      if (stop.signal.aborted) continue;
+      busy.add(taskID);
+      await tidy(taskID).catch((error: unknown) => keep(taskID, messageOf(error)));
+      busy.delete(taskID);
+    }
+    active -= 1;
+  };
+  const sweep = (taskIDs: readonly string[]): void => {
+    for (const taskID of taskIDs) if (!busy.has(taskID)) wanted.add(taskID);
+    for (let free = most - active; free > 0 && wanted.size > 0; free -= 1) {
+      const worker = work().finally(() => workers.delete(worker));
+      workers.add(worker);
+    }
+  };
+  const all = (): void => {
+    listing = listing
+      .then(async () => sweep(await workspaces.listWorktrees(stop.signal)))
+      .catch((error: unknown) => log.warn({ error: messageOf(error) }, "the worktrees could not be listed"));
+  };
   const timer = setInterval(all, Math.min(hour, Math.max(60_000, (retentionHours * hour) / 4)));
   timer.unref();
   setImmediate(all);
@@ -66,17 +87,21 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
   return {
     /** Without retention a Task's worktree is removed as soon as the Task ends. */
     settled(taskID: string): void {
-      if (retentionHours === 0) void sweep(() => [taskID]);
+      if (retentionHours === 0) sweep([taskID]);
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
       stop.abort();
-      await under;
+      await listing;
+      await Promise.all(workers);
     },
   };
 };
 
 const hour = 3_600_000;
+
+/** Worktrees that are removed at a time. */
+const most = 4;
 
 /** The commit that holds a Task's work; undefined where it works in place. */
 export const workOf = ({ workspace, landed, tree }: TaskState): string | undefined =>

@@ -1,7 +1,7 @@
 import { createBoundedOutput } from "../../process/command/output.ts";
-import type { Command, CommandResult } from "../../process/process.ts";
+import type { CommandResult } from "../../process/process.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import type { BackgroundCommands, BackgroundCommand } from "../tool.ts";
+import type { BackgroundCommands, BackgroundCommand, ToolCommand } from "../tool.ts";
 
 /**
  * Commands of one run that continue while the agent works. Their ids contain the run's epoch, so that ids of earlier
@@ -46,7 +46,7 @@ export const createBackground = (epoch: number): BackgroundCommands => {
   };
 };
 
-const createJob = (id: string, workspace: Workspace, command: Omit<Command, "signal">) => {
+const createJob = (id: string, workspace: Workspace, command: ToolCommand) => {
   const stop = new AbortController();
   const started = performance.now();
   let unread = createBoundedOutput(unreadBytes);
@@ -106,7 +106,7 @@ const createJob = (id: string, workspace: Workspace, command: Omit<Command, "sig
   };
   return {
     id,
-    command: command.run,
+    command: command.written,
     ended: () => ran,
     seconds: () => (ran?.durationMs ?? performance.now() - started) / 1000,
     swept: () => swept,

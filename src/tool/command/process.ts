@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { plainText } from "../../process/plain-text.ts";
 import { answer, failed, maxOutput, ok, outputPath, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult, BackgroundCommand } from "../tool.ts";
 
@@ -45,8 +46,12 @@ const act = async ({ action, id, seconds }: z.infer<typeof input>, context: Tool
 };
 
 /** The state in one line, then the new output; once it has ended, where the whole output can be read. */
-export const report = (job: BackgroundCommand, context: ToolContext, first = stateOf(job)): ToolResult => {
-  const text = job.take().trimEnd();
+export const report = async (
+  job: BackgroundCommand,
+  context: ToolContext,
+  first = stateOf(job),
+): Promise<ToolResult> => {
+  const text = (await plainText(job.take())).trimEnd();
   const ran = job.ended();
   const shown = sized(text, context);
   // Short output is in the conversation already, in the results of earlier reads.

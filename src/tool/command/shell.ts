@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { plainText } from "../../process/plain-text.ts";
 import type { CommandResult } from "../../process/process.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import { providedNote } from "../../workspace/dependency/find.ts";
@@ -17,7 +18,7 @@ const input = z.strictObject({
 export const shell: Tool<z.infer<typeof input>> = {
   name: "shell",
   description:
-    "Runs a command: builds, tests, linters, scripts. Returns exit code, time, and all output together. " +
+    "Runs a command: builds, tests, linters, scripts. Returns exit code, time, and all output together. A pipe fails if any part of it does (`pipefail`). " +
     "What it started is ended when the shell exits; for a server or a long job set `background`: you get an id for `process`. All end when you finish, before the checks. " +
     "Prefer `read`, `search`, `edit` and `git` for what they do.",
   input,
@@ -37,7 +38,9 @@ const commandOf = async (
   // Refuses a folder that does not exist, is no folder, or lies outside.
   await workspace.files.expectFolder(cwd);
   return {
-    run: command,
+    // On the same line, so that bash counts lines as the model does.
+    run: `set -o pipefail; ${command}`,
+    written: command,
     cwd: cwd.startsWith("/") ? cwd : join(workspace.root, cwd),
     // The maximum delay of a timer.
     timeoutMs: Math.min(seconds * 1000, 2 ** 31 - 1),
@@ -66,7 +69,7 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
   const seconds = Math.min(call.timeoutSeconds ?? limits.commandSeconds, limits.commandMaxSeconds);
   const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), signal });
   signal.throwIfAborted();
-  const text = ran.output.trimEnd();
+  const text = (await plainText(ran.output)).trimEnd();
   const note = `${heldNote(ran)}${firstNote(workspace.dependencies)}`;
   const after = `after ${(ran.durationMs / 1000).toFixed(1)} s`;
   const shown = sized(text, context);
@@ -79,7 +82,9 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
   switch (ran.ended) {
     case "exit":
       // null: a signal that was not ours ended it.
-      return result(ran.exitCode === null ? `Ended by a signal ${after}.` : `Exit code ${ran.exitCode} ${after}.`);
+      return result(
+        ran.exitCode === null ? `Ended by a signal ${after}.` : `Exit code ${ran.exitCode} ${after}.${cutNote(ran)}`,
+      );
     case "timeout":
       return result(`Timed out after ${seconds} s: the command and everything it started were ended.`);
     case "disk":
@@ -90,6 +95,10 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
       return result(`Aborted ${after}.`);
   }
 };
+
+/** 128 and SIGPIPE: not a failure of what was cut. */
+const cutNote = ({ exitCode }: CommandResult): string =>
+  exitCode === 141 ? " 141: the next part of a pipe, such as `head`, ended before it had read everything." : "";
 
 /** What depends on the time may have gone wrong for this alone. */
 const heldNote = ({ heldMs = 0 }: CommandResult): string =>

@@ -17,6 +17,9 @@ const maxSkills = 32;
 const maxBytes = 256 * 1024;
 const maxFiles = 50;
 
+/** Bytes: YAML takes long to read, and this is read whenever a Task begins. */
+const mostFrontMatter = 8 * 1024;
+
 const frontMatter = z.object({
   name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,63}$/),
   description: z.string().trim().min(1),
@@ -48,6 +51,8 @@ const readSkill = async (
     const { bytes } = await files.read(`${folder}/SKILL.md`, maxBytes);
     const parts = /^\uFEFF?---\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/.exec(bytes.toString("utf8"));
     if (parts === null) return "expected front matter between two lines of ---";
+    const size = Buffer.byteLength(parts[1] ?? "");
+    if (size > mostFrontMatter) return `expected front matter of at most ${mostFrontMatter} bytes, got ${size}`;
     const head = frontMatter.safeParse(parse(parts[1] ?? "", { maxAliasCount: 10 }));
     if (!head.success) return head.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ");
     return { ...head.data, body: bytes.toString("utf8").slice(parts[0].length).trim() };

@@ -1,4 +1,15 @@
-import { constants, fchmodSync, fsync, lstatSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from "node:fs";
+import {
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsync,
+  linkSync,
+  lstatSync,
+  renameSync,
+  rmdirSync,
+  symlinkSync,
+  unlinkSync,
+} from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
 import { componentsOf, FileRefused, tempPrefix } from "./files.ts";
@@ -86,6 +97,91 @@ export const replaceFile = async (
 };
 
 /**
+ * Moves a file in, from elsewhere on the file system, in one rename. Creates missing folders; removes an empty folder at
+ * the path. `aside`: a further name that the file there gets before. The caller syncs the folder. false: what stands there
+ * has not the stamp ("-": nothing), or something is in the way; nothing was changed.
+ */
+export const moveIn = async (
+  root: string,
+  path: string,
+  file: string,
+  { stamp, aside }: { stamp: string; aside?: string },
+): Promise<boolean> => {
+  const components = componentsOf(path);
+  const name = components.pop() ?? "";
+  try {
+    using folder = openFolder(root, components, true);
+    if (lstatSync(folder.at(name), { throwIfNoEntry: false })?.isDirectory() === true)
+      await removeEmptyFolder(root, path);
+    // No await from here to the rename, as in `replaceFile`.
+    const there = lstatSync(folder.at(name), { throwIfNoEntry: false, bigint: true });
+    if (stampOf(there) !== stamp) return false;
+    if (aside !== undefined) keepAside(folder.at(name), aside);
+    renameSync(file, folder.at(name));
+    return true;
+  } catch (error) {
+    if (error instanceof FileRefused) return false;
+    throw error;
+  }
+};
+
+/** Where the file system gives a file no further name, it has none. */
+const keepAside = (file: string | Buffer, aside: string): void => {
+  tryUnlink(aside);
+  try {
+    linkSync(file, aside);
+  } catch (error) {
+    if (!["ENOENT", "EPERM", "EXDEV", "EMLINK", "ENOTSUP", "EOPNOTSUPP"].includes(codeOf(error) ?? "")) throw error;
+  }
+};
+
+/**
+ * What a new file at a path takes over from what is there: the rights of the file, but who may run it, and the group that
+ * its folder gives to what is made in it.
+ */
+export const rightsAt = (root: string, path: string): { mode?: number; group?: number } => {
+  const components = componentsOf(path);
+  const name = components.pop() ?? "";
+  try {
+    using folder = openFolder(root, components);
+    const { mode, gid } = fstatSync(folder.fd);
+    const before = lstatSync(folder.at(name), { throwIfNoEntry: false });
+    return {
+      ...(before?.isFile() === true ? { mode: before.mode & 0o777 & ~0o111 } : {}),
+      ...((mode & 0o2000) === 0 ? {} : { group: gid }),
+    };
+  } catch (error) {
+    if (error instanceof FileRefused) return {};
+    throw error;
+  }
+};
+
+/** The stamp of what stands at a path; "-": nothing, or a folder, of which git knows none. */
+export const stampAt = (root: string, path: string): string => {
+  const components = componentsOf(path);
+  const name = components.pop() ?? "";
+  try {
+    using folder = openFolder(root, components);
+    const there = lstatSync(folder.at(name), { throwIfNoEntry: false, bigint: true });
+    return stampOf(there?.isDirectory() === true ? undefined : there);
+  } catch (error) {
+    if (error instanceof FileRefused) return "-";
+    throw error;
+  }
+};
+
+/** Makes what was renamed in the folders of these paths durable. Folders that are gone have nothing to sync. */
+export const syncFolders = async (root: string, paths: readonly string[]): Promise<void> => {
+  for (const path of new Set(paths.map((path) => path.split("/").slice(0, -1).join("/"))))
+    try {
+      using folder = openFolder(root, path === "" ? [] : path.split("/"));
+      await sync(folder.fd);
+    } catch (error) {
+      if (!(error instanceof FileRefused)) throw error;
+    }
+};
+
+/**
  * Overwrites an existing file in place. A kill can leave half of it but no temporary file: use it only where everything
  * is created again after a crash.
  */
@@ -97,14 +193,25 @@ export const overwriteFile = async (root: string, path: string, bytes: Buffer): 
   await handle.writeFile(bytes);
 };
 
-/** Removes a file or link, and the folders that become empty, but not `keep` or its parents. */
-export const removeFile = async (root: string, path: string, keep: string): Promise<void> => {
+/**
+ * Removes a file or link, and the folders that become empty, but not `keep` or its parents. `only`: as in `moveIn`, which
+ * does not sync either; false: something else stands there, and nothing was changed.
+ */
+export const removeFile = async (
+  root: string,
+  path: string,
+  keep: string,
+  only?: { stamp: string; aside?: string },
+): Promise<boolean> => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
   {
     using folder = openFolder(root, components);
+    const there = only && lstatSync(folder.at(name), { throwIfNoEntry: false, bigint: true });
+    if (only !== undefined && stampOf(there) !== only.stamp) return false;
+    if (only?.aside !== undefined) keepAside(folder.at(name), only.aside);
     tryUnlink(folder.at(name));
-    await sync(folder.fd);
+    if (only === undefined) await sync(folder.fd);
   }
   while (components.length > 0 && !`${keep}/`.startsWith(`${components.join("/")}/`)) {
     const last = components.pop() ?? "";
@@ -112,7 +219,8 @@ export const removeFile = async (root: string, path: string, keep: string): Prom
     try {
       rmdirSync(folder.at(last));
     } catch {
-      return;
+      break;
     }
   }
+  return true;
 };

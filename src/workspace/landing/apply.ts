@@ -1,82 +1,167 @@
-import { existsSync, renameSync, rmSync } from "node:fs";
+import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { createPace } from "../../pace.ts";
-import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { holdsOnly, readFileState, inspectFile } from "../file/inspect.ts";
-import { replaceFile, removeLeftover, removeFile } from "../file/replace.ts";
+import { LandingUnfinished } from "../error.ts";
+import { removeLeftover, syncFolders } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
 import type { WorktreeRecord } from "../record.ts";
-import type { LandingPlan } from "../workspace.ts";
-import { landedContent, type LandedFile } from "./content.ts";
-import { lockIndex } from "./index-lock.ts";
-import { copyOf, makeIndex } from "./new-index.ts";
-import type { Landed, LandRequest } from "./request.ts";
+import type { Landed, LandingPlan } from "../workspace.ts";
+import { type IndexLock, lockIndex, taskHolding } from "./index-lock.ts";
+import { copyOf, makeIndex, removeCopy } from "./new-index.ts";
+import { isAs, stateOf } from "./path-state.ts";
+import type { LandRequest } from "./request.ts";
+import { changedSince, put, removeNew, removeStaged, stage, type Staged } from "./stage.ts";
+import { asWritten, takeBack } from "./take-back.ts";
 
 /**
- * Carries out a landing plan under git's own index lock. The order: the files; the new index, next to the old one; the
- * branch, by compare-and-swap; the new index into place; the lock. Each operation first checks whether it is already
- * done, so recovery after a kill takes the same path as a first attempt.
+ * Carries out a landing plan. The new files are written first, elsewhere (`stage.ts`); then, under git's own index lock:
+ * the files, by a rename each; the new index, next to the old one; the branch, by compare-and-swap; the new index into
+ * place. Each operation first checks whether it is already done, so recovery after a kill takes the same path as a first
+ * attempt.
+ *
+ * A landing that is neither done nor taken back keeps the lock: nobody is to commit the half of it.
  */
 
-export const applyLanding = async (request: LandRequest): Promise<Landed> => {
-  const { taskID, record, plan, git, step } = request;
+/** What this attempt did to the user's files. `wrote` is undefined where an earlier process may have written any. */
+type Progress = { wrote: Set<string> | undefined; half: boolean };
+
+export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
+  const { taskID, record, step } = asked;
   if (!existsSync(record.projectGitDir))
     return { ok: false, reason: `${record.toplevel} is no Git repository any more` };
+  const first = asked.indexStamp !== undefined && taskHolding(record.projectGitDir) !== taskID;
+  // Where an earlier process may have changed files, there is nothing to give up any more.
+  const request = first ? asked : { ...asked, signal: undefined };
+  const staged = await stageFor(request);
+  if (staged === "stopped") return { ok: false, reason: "the service stopped before it changed a file" };
   step("lock");
-  const lock = await lockIndex(record.projectGitDir, taskID, request.lockWaitMs);
-  const present = await branchAt(git, record, plan.ref);
-  if (await contains(git, present, plan)) return finish(request, lock !== undefined && present === plan.commit, lock);
-  if (lock === undefined) return rollBack(request, "another git command holds the project's index.lock");
+  const lock = await lockIndex(record.projectGitDir, taskID, request.lockWaitMs, request.signal);
+  const isFirst = first && lock?.takenOver !== true;
+  const progress: Progress = { wrote: isFirst ? new Set() : undefined, half: lock?.takenOver === true };
   try {
-    if (present !== plan.from) return await rollBack(request, `${plan.ref} moved to ${present ?? "nothing"}`);
-    const head = headOf(record.projectGitDir)?.ref;
-    if (head !== plan.ref)
-      return await rollBack(request, `the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
-
-    return await carryOut(request);
+    const landed = await underLock(request, lock, staged, progress);
+    progress.half = false;
+    return landed;
+  } catch (error) {
+    throw progress.half ? new LandingUnfinished(error) : error;
   } finally {
-    step("unlock");
-    lock.release();
+    if (lock !== undefined && !progress.half) {
+      step("unlock");
+      lock.release();
+    }
   }
 };
 
+/** undefined: nothing is to be carried out, as far as can be seen without the lock. */
+const stageFor = async (request: LandRequest): Promise<Staged | "stopped" | undefined> => {
+  const { record, plan, git } = request;
+  if (request.back !== undefined || (await branchAt(git, record, plan.ref)) !== plan.from) return undefined;
+  try {
+    return await stage(request);
+  } catch (error) {
+    await removeNew(request);
+    if (request.signal?.aborted === true) return "stopped";
+    throw error;
+  }
+};
+
+const underLock = async (
+  request: LandRequest,
+  lock: IndexLock | undefined,
+  staged: Staged | undefined,
+  progress: Progress,
+): Promise<Landed> => {
+  const { record, plan, git } = request;
+  const present = await branchAt(git, record, plan.ref);
+  if (await contains(git, present, plan)) return finish(request, present === plan.commit, lock);
+  if (lock === undefined) {
+    const reason = "another git command holds the project's index.lock";
+    if (progress.wrote === undefined && (await asWritten(request, undefined)).length > 0)
+      throw new LandingUnfinished(reason);
+    await removeStaged(request);
+    return { ok: false, reason };
+  }
+  const back = (reason: string) => takeBack(request, reason, progress.wrote);
+  if (request.back !== undefined) return back(request.back);
+  if (present !== plan.from) return back(`${plan.ref} moved to ${present ?? "nothing"}`);
+  const head = headOf(record.projectGitDir)?.ref;
+  if (head !== plan.ref) return back(`the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
+  // The branch moved to where it was between the two looks at it.
+  if (staged === undefined) return back(`${plan.ref} moved meanwhile`);
+  return carryOut(request, staged, progress);
+};
+
 /**
- * On an error before the branch is updated, the files are put back; after that, the next call finds the landing done.
+ * On an error before the branch is updated, the files are put back; after that, the next call finds the landing done. What
+ * the user saved since the plan is not landed upon: then, too, the files are put back.
  */
-const carryOut = async (request: LandRequest): Promise<Landed> => {
+const carryOut = async (request: LandRequest, staged: Staged, progress: Progress): Promise<Landed> => {
   const { record, plan, git, step } = request;
   let taken = false;
+  progress.half = true;
+  const savedMeanwhile = async (edited: string[]): Promise<Landed> => {
+    const names = edited.slice(0, 3).join(", ");
+    const landed = await takeBack(request, `saved while it landed: ${names}`, progress.wrote);
+    return landed.ok ? landed : { ...landed, edited };
+  };
   try {
-    const kept: string[] = [];
-    const pace = createPace();
-    for (const path of plan.paths) {
-      step("file");
-      await pace();
-      if (!(await apply(request, path))) kept.push(path.path);
-    }
+    const edited = [...staged.edited, ...(await changedSince(request, (path) => staged.ready.get(path)?.stamp))];
+    if (edited.length > 0) return await savedMeanwhile(edited);
+    const done = await putAll(request, staged, progress);
+    if ("edited" in done) return await savedMeanwhile([done.edited]);
     await makeIndex(request);
     step("branch");
+    const saved = await changedSince(request, (path) => done.stamps.get(path));
+    if (saved.length > 0) return await savedMeanwhile(saved);
     taken = await takeBranch(request);
     if (!taken) {
       const now = await branchAt(git, record, plan.ref);
-      return await rollBack(request, `${plan.ref} moved to ${now ?? "nothing"}`);
+      return await takeBack(request, `${plan.ref} moved to ${now ?? "nothing"}`, progress.wrote);
     }
     step("index");
     renameSync(copyOf(request), join(record.projectGitDir, "index"));
+    const kept = await changedSince(request, (path) => done.stamps.get(path));
+    progress.half = false;
+    await removeStaged(request);
     return { ok: true, kept };
   } catch (error) {
-    if (!taken) await rollBack(request, "").catch(() => undefined);
+    if (!taken) {
+      await takeBack(request, "", progress.wrote);
+      progress.half = false;
+    }
     throw error;
   }
+};
+
+/** Deletions come first, as in the plan; then what stands in each place is durable. */
+const putAll = async (
+  request: LandRequest,
+  { ready }: Staged,
+  { wrote }: Progress,
+): Promise<{ stamps: Map<string, string> } | { edited: string }> => {
+  const stamps = new Map<string, string>();
+  const pace = createPace();
+  for (const [at, path] of request.plan.paths.entries()) {
+    await pace();
+    const prepared = ready.get(path.path);
+    if (prepared === undefined) continue;
+    // Noted before it is done: a write that fails may have happened.
+    wrote?.add(path.path);
+    const stamp = await put(request, at, path, prepared);
+    if (stamp === undefined) return { edited: path.path };
+    stamps.set(path.path, stamp);
+  }
+  await syncFolders(request.record.toplevel, [...stamps.keys()]);
+  return { stamps };
 };
 
 /**
  * Updates the branch by compare-and-swap, retrying while another git command has the ref locked. false: it points
  * elsewhere.
  */
-const takeBranch = async ({ taskID, record, plan, git, lockWaitMs }: LandRequest): Promise<boolean> => {
+const takeBranch = async ({ taskID, record, plan, git, lockWaitMs, signal }: LandRequest): Promise<boolean> => {
   const deadline = performance.now() + lockWaitMs;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
     try {
@@ -87,7 +172,7 @@ const takeBranch = async ({ taskID, record, plan, git, lockWaitMs }: LandRequest
       const now = await branchAt(git, record, plan.ref);
       if (await contains(git, now, plan)) return true;
       if (now !== plan.from) return false;
-      if (performance.now() > deadline) throw error;
+      if (performance.now() > deadline || signal?.aborted === true) throw error;
       await wait(pause);
     }
   }
@@ -108,111 +193,22 @@ const contains = async (git: Git, present: string | null, { commit, from }: Land
 };
 
 /** The branch already has the commit. After a kill right behind the branch update, only the index is missing. */
-const finish = async (
-  request: LandRequest,
-  atCommit: boolean,
-  lock: { takenOver: boolean; release(): void } | undefined,
-): Promise<Landed> => {
-  try {
-    if (atCommit && (lock?.takenOver === true || existsSync(copyOf(request)))) {
-      await makeIndex(request);
-      request.step("index");
-      renameSync(copyOf(request), join(request.record.projectGitDir, "index"));
-    }
-    const kept: string[] = [];
-    const pace = createPace();
-    if (atCommit)
-      for (const path of request.plan.paths) {
-        await pace();
-        if (!isAs(await stateOf(request.record.toplevel, path.path), path.after, path)) kept.push(path.path);
-      }
-    return { ok: true, kept };
-  } finally {
-    request.step("unlock");
-    lock?.release();
-  }
-};
-
-type State = { mode: string; sha256: string; stamp: string } | "absent" | "special";
-
-const stateOf = async (root: string, path: string): Promise<State> => {
-  const found = await inspectFile(root, path);
-  switch (found.kind) {
-    case "present":
-      return found.content;
-    case "special":
-      return "special";
-    // git tracks no folders; whatever is in the way is another path, of the plan or of the user.
-    case "absent":
-    case "blocked":
-    case "folder":
-      return "absent";
-  }
-};
-
-const isLink = (mode: string) => mode === "120000";
-
-/** Whether the file is as wanted. The executable bit counts only where it is the change: some file systems lose it. */
-const isAs = (state: State, wanted: LandedPath["before"], { before, after }: LandedPath): boolean => {
-  if (wanted === null || typeof state === "string") return wanted === null && state === "absent";
-  const modeOnly = before?.sha256 === after?.sha256;
-  const sameMode = modeOnly ? state.mode === wanted.mode : isLink(state.mode) === isLink(wanted.mode);
-  return state.sha256 === wanted.sha256 && sameMode;
-};
-
-/** The stamp to pass to `replaceFile` where the file is as wanted, else undefined. */
-const stampIf = (state: State, wanted: LandedPath["before"], path: LandedPath): string | undefined =>
-  isAs(state, wanted, path) ? (typeof state === "string" ? "-" : state.stamp) : undefined;
-
-/** Brings one path from `before` to `after`. false: it is neither, and the user's bytes stay. */
-const apply = async (request: LandRequest, path: LandedPath): Promise<boolean> => {
-  const { record, taskID, step } = request;
-  const root = record.toplevel;
-  removeLeftover(root, path.path, taskID);
-  const state = await stateOf(root, path.path);
-  if (isAs(state, path.after, path)) return true;
-  if (!isAs(state, path.before, path)) return false;
-  // The user may save the file at this moment, so it is inspected again right before it is replaced.
-  const still = async () => {
-    step("rename");
-    return stampIf(await stateOf(root, path.path), path.before, path);
-  };
-  if (path.after !== null) return write(request, path.path, path.after, still);
-  if ((await still()) === undefined) return false;
-  await removeFile(root, path.path, record.prefix);
-  return true;
-};
-
-/** false: something of the user's is in the way, a file where a folder must be or a folder that is not empty. */
-const write = async (
-  request: LandRequest,
-  path: string,
-  wanted: LandedFile,
-  ready?: () => Promise<string | undefined>,
-): Promise<boolean> => {
-  const root = request.record.toplevel;
-  const found = await readFileState(root, path, 0);
-  if (found.kind === "blocked" || (found.kind === "folder" && !(await holdsOnly(root, path, new Set())))) return false;
-  return replaceFile(root, path, await landedContent(request, path, wanted), request.taskID, ready);
-};
-
-/** Restores every path that is still as we wrote it. Only before the branch is updated. */
-const rollBack = async (request: LandRequest, reason: string): Promise<Landed> => {
-  const { record, plan, taskID, step } = request;
-  const root = record.toplevel;
+const finish = async (request: LandRequest, atCommit: boolean, lock: IndexLock | undefined): Promise<Landed> => {
+  const copied = existsSync(copyOf(request));
+  if (atCommit && lock === undefined && copied)
+    throw new LandingUnfinished("another git command holds the project's index.lock");
+  if (atCommit && (lock?.takenOver === true || copied)) {
+    await makeIndex(request);
+    request.step("index");
+    renameSync(copyOf(request), join(request.record.projectGitDir, "index"));
+  } else removeCopy(request);
+  const kept: string[] = [];
   const pace = createPace();
-  for (const path of plan.paths.toReversed()) {
-    step("put back");
+  for (const path of request.plan.paths) {
     await pace();
-    removeLeftover(root, path.path, taskID);
-    const state = await stateOf(root, path.path);
-    if (isAs(state, path.before, path) || !isAs(state, path.after, path)) continue;
-    if (path.before === null) await removeFile(root, path.path, record.prefix);
-    else {
-      const still = async () => stampIf(await stateOf(root, path.path), path.after, path);
-      await write({ ...request, worktree: root }, path.path, path.before, still);
-    }
+    removeLeftover(request.record.toplevel, path.path, request.taskID);
+    if (atCommit && !isAs(await stateOf(request.record.toplevel, path.path), path.after, path)) kept.push(path.path);
   }
-  rmSync(copyOf(request), { force: true });
-  return { ok: false, reason };
+  await removeStaged(request);
+  return { ok: true, kept };
 };

@@ -42,7 +42,10 @@ export const rebaseWithMarkers = async (
   const { git, objects, worktree, taken, baseTree, commit, message, dirty } = request;
   // An ignored or skipped file is in no snapshot, so an agent could not see what is in its way.
   const uncommitted = (await changesOf(objects, taken.head, taken.commit)).map(({ path }) => path);
-  const unseen = dirty.filter((path) => !uncommitted.some((other) => other === path || other.startsWith(`${path}/`)));
+  // What was in the way may have been committed since.
+  const committed = (await changesOf(objects, commit.parent, taken.head)).map(({ path }) => path);
+  const seen = [...uncommitted, ...committed];
+  const unseen = dirty.filter((path) => !seen.some((other) => other === path || other.startsWith(`${path}/`)));
   if (unseen.length > 0) return { ok: false, paths: unseen };
 
   const merged = await mergeOnto(objects, commit, taken.commit);

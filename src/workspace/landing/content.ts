@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
-import { ftruncateSync, writeSync } from "node:fs";
+import { ftruncateSync, mkdirSync, writeSync } from "node:fs";
+import { open, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { hashOf } from "../../hash.ts";
 import { checkOut } from "../object/blob.ts";
-import { readFileState, readParts, sha256 } from "../file/inspect.ts";
+import { codeOf, readFileState, readParts, sha256 } from "../file/inspect.ts";
 import type { Source } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { changesOf } from "../object/tree-change.ts";
-import { keptBytes } from "./kept-bytes.ts";
 import type { LandingPlan } from "../workspace.ts";
 
 /** Where a landing gets a file's bytes from. They are verified against the plan's hash before anything is replaced. */
@@ -65,3 +67,23 @@ const mostLink = 64 * 1024;
 
 const objectAt = async ({ git, plan }: ContentRequest, path: string): Promise<string | undefined> =>
   (await changesOf(git, plan.from, plan.commit)).find((change) => change.path === path)?.from?.object;
+
+/**
+ * Keeps the user's bytes and the merged ones, named by SHA-256, until the landing is done. Returns the SHA-256; the bytes
+ * are durable by then.
+ */
+export const keepBytes = async (folder: string, bytes: Buffer): Promise<string> => {
+  const hash = await hashOf(bytes);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  await using file = await open(join(folder, hash), "w", 0o600);
+  await file.writeFile(bytes);
+  await file.sync();
+  return hash;
+};
+
+const keptBytes = async (folder: string, hash: string): Promise<Buffer | undefined> => {
+  const bytes = await readFile(join(folder, hash)).catch((error: unknown) => {
+    if (codeOf(error) !== "ENOENT") throw error;
+  });
+  return bytes !== undefined && (await hashOf(bytes)) === hash ? bytes : undefined;
+};

@@ -1,8 +1,8 @@
 import type { Git } from "../git/git.ts";
 import { createPace } from "../../pace.ts";
-import { decodePath } from "../file/path.ts";
+import { decodePath, encodePath } from "../file/path.ts";
 
-/** Reads entries of the project's index. */
+/** Reads entries of the project's index, and tells what git would enter for a file. */
 
 export type IndexEntry = { mode: string; object: string };
 
@@ -39,3 +39,15 @@ export const isAtOrBelow = (path: string, paths: ReadonlySet<string>): boolean =
     if (paths.has(path.slice(0, at))) return true;
   return false;
 };
+
+/** Object ids of files after the conversions (line endings) that the attributes ask for, in the order of `paths`. */
+export const convertedIDs = async (git: Git, paths: readonly string[]): Promise<string[]> => {
+  if (paths.length === 0) return [];
+  const input = Buffer.concat(paths.map((path) => Buffer.from(`${quoted(path)}\n`, "latin1")));
+  const { stdout } = await git.run(["hash-object", "--stdin-paths"], { input });
+  return stdout.toString("latin1").split("\n");
+};
+
+/** A path on one line, in the quoting that git itself uses. */
+const quoted = (path: string): string =>
+  `"${[...encodePath(path)].map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x22 || byte === 0x5c ? `\\${byte.toString(8).padStart(3, "0")}` : String.fromCharCode(byte))).join("")}"`;

@@ -27,6 +27,15 @@ const textOf = (path: string): string | undefined => {
   }
 };
 
+/** The Task whose landing holds the index; undefined: none does. */
+export const taskHolding = (gitDir: string): string | undefined =>
+  /^sortie (task_\w{1,60})\n$/.exec(textOf(lockOf(gitDir)) ?? "")?.[1];
+
+/** Removes the lock of a Task that has no landing under way. */
+export const releaseIndex = (gitDir: string, taskID: string): void => {
+  if (taskHolding(gitDir) === taskID) tryUnlink(lockOf(gitDir));
+};
+
 const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
 
 const tryUnlink = (path: string) => {
@@ -37,8 +46,13 @@ const tryUnlink = (path: string) => {
   }
 };
 
-/** undefined: another process held the lock for all of `waitMs`. */
-export const lockIndex = async (gitDir: string, taskID: string, waitMs: number): Promise<IndexLock | undefined> => {
+/** undefined: another process held the lock for all of `waitMs`, or until the signal. */
+export const lockIndex = async (
+  gitDir: string,
+  taskID: string,
+  waitMs: number,
+  signal?: AbortSignal,
+): Promise<IndexLock | undefined> => {
   const lock = lockOf(gitDir);
   const own = join(gitDir, `sortie-${taskID}.lock`);
   const token = `sortie ${taskID}\n`;
@@ -69,7 +83,7 @@ export const lockIndex = async (gitDir: string, taskID: string, waitMs: number):
     } finally {
       tryUnlink(own);
     }
-    if (performance.now() > deadline) return undefined;
+    if (performance.now() > deadline || signal?.aborted === true) return undefined;
     await wait(pause);
   }
 };

@@ -5,7 +5,7 @@ import { blobOf, checkedOut } from "../object/blob.ts";
 import type { Change } from "../object/tree-change.ts";
 import { mergeText, mergeValue, mostBytes } from "../object/merge-text.ts";
 import type { IndexEntry } from "./index-entry.ts";
-import { keepBytes } from "./kept-bytes.ts";
+import { keepBytes } from "./content.ts";
 
 /**
  * Merges a landing's change with a path that the user has edited, staged or deleted: a three-way merge, for file and

@@ -16,6 +16,10 @@ export const indexStampOf = (gitDir: string): string => {
 
 export const copyOf = ({ record, taskID }: LandRequest) => join(record.projectGitDir, `sortie-${taskID}.index`);
 
+export const removeCopy = (request: LandRequest): void => {
+  for (const path of [copyOf(request), `${copyOf(request)}.lock`]) rmSync(path, { force: true });
+};
+
 /** Creates the copy: our paths as in the commit, everything else as the user has it, staged changes included. */
 export const makeIndex = async (request: LandRequest): Promise<void> => {
   const { record, plan, git, step } = request;

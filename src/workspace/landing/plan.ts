@@ -5,7 +5,6 @@ import type { LandedPath } from "../../protocol/event/workspace.ts";
 import { createPace } from "../../pace.ts";
 import { most, textAt } from "../file/bounded-read.ts";
 import { holdsOnly, inspectFile, type InspectedFile } from "../file/inspect.ts";
-import { encodePath } from "../file/path.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
@@ -14,7 +13,7 @@ import { type Change, changesOf, type Side } from "../object/tree-change.ts";
 import type { Commit } from "../object/commit.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan, Refusal } from "../workspace.ts";
-import { entriesOf, type IndexEntry, isAtOrBelow } from "./index-entry.ts";
+import { convertedIDs, entriesOf, type IndexEntry, isAtOrBelow } from "./index-entry.ts";
 import { waitForIndex } from "./index-lock.ts";
 import { sha256WithLineEnds } from "./line-ending.ts";
 import { type EditedSides, mergeUserEdit } from "./merge-edit.ts";
@@ -148,18 +147,6 @@ const editsOf = async (
 /** Whether this repository honours the executable bit. */
 const keepsModes = ({ commonDir }: WorktreeRecord): boolean =>
   !/^\s*filemode\s*=\s*(false|no|off|0)\s*$/im.test(textAt(join(commonDir, "config"), most.config) ?? "");
-
-/** Object ids of files after the conversions (line endings) that the attributes ask for, in the order of `paths`. */
-const convertedIDs = async (git: Git, paths: readonly string[]): Promise<string[]> => {
-  if (paths.length === 0) return [];
-  const input = Buffer.concat(paths.map((path) => Buffer.from(`${quoted(path)}\n`, "latin1")));
-  const { stdout } = await git.run(["hash-object", "--stdin-paths"], { input });
-  return stdout.toString("latin1").split("\n");
-};
-
-/** A path on one line, in the quoting that git itself uses. */
-const quoted = (path: string): string =>
-  `"${[...encodePath(path)].map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x22 || byte === 0x5c ? `\\${byte.toString(8).padStart(3, "0")}` : String.fromCharCode(byte))).join("")}"`;
 
 /** SHA-256 of the bytes that each added or changed path will have on disk: the worktree's, which the checks ran on. */
 const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, string>> => {

@@ -19,8 +19,10 @@ export type LandRequest = {
   kept: string;
   /** Stamp of the index at the time of the plan; undefined after a restart. */
   indexStamp: string | undefined;
+  /** Why the landing is to be taken back, unless the branch has its commit already; undefined: carry it out. */
+  back?: string | undefined;
+  /** The service stops: what has changed no file yet is given up. */
+  signal?: AbortSignal | undefined;
   step: OnStep;
   lockWaitMs: number;
 };
-
-export type Landed = { ok: true; kept: string[] } | { ok: false; reason: string };

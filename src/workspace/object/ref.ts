@@ -44,18 +44,30 @@ export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: stri
   renameSync(lock, path);
 };
 
-/** Removes refs that are there. One that cannot be removed is reported to `problem`. */
+/** Removes refs that are there, and a lock that a dead writer left. One that cannot be removed is reported to `problem`. */
 export const removeRefs = async (
-  { git }: Pick<Refs, "git">,
+  { commonDir, git }: Refs,
   refs: readonly string[],
   problem: (ref: string, why: string) => void,
 ): Promise<void> => {
   for (const ref of refs)
     try {
+      await removeRefLocks(commonDir, [ref]);
       await git.run(["update-ref", "-d", ref]);
     } catch (error) {
       problem(ref, messageOf(error));
     }
+};
+
+/** Removes what a writer of these refs left that died between its lock and the rename. None may be writing them. */
+export const removeRefLocks = async (commonDir: string, refs: readonly string[]): Promise<void> => {
+  if (isFiles(commonDir)) for (const ref of refs) await withoutLock(`${join(commonDir, ref)}.lock`);
+};
+
+/** A living git's goes by itself. */
+const withoutLock = async (lock: string): Promise<void> => {
+  for (const until = Date.now() + lockWaitMs; existsSync(lock); await wait(10))
+    if (Date.now() > until) rmSync(lock, { force: true });
 };
 
 /** The commit of the branch of a Task or fork; undefined: no such branch. */

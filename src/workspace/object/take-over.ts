@@ -4,11 +4,12 @@ import { link, mkdir, readdir, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { messageOf } from "../../error.ts";
+import { createPace } from "../../pace.ts";
 import { openRegular } from "../file/bounded-read.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import type { Author } from "../git/hardened.ts";
-import { splitNul } from "../git/output.ts";
+import { partsIn } from "../git/output.ts";
 import { GitDied, GitError, type GitOptions } from "../git/run.ts";
 import type { Commit } from "./commit.ts";
 import { expectMeasured } from "./loose-tree.ts";
@@ -80,7 +81,7 @@ const takeInto = async (folder: string, request: TakeOverRequest, clear: () => P
   const packed = await unpack(request, within);
   if (!(await expectMeasured(folder, tree))) await expectTree(git, tree, within);
   const args = [...asBytes, "diff-tree", "-r", "-M", "-z", "--raw", "--numstat", base.tree, tree];
-  const counts = judged(splitNul((await git.run(args, within)).stdout));
+  const counts = await judged((await git.run(args, within)).stdout);
   const commit = writeCommit(folder, { tree, parent: base.commit, author, message });
   const names = await publish(folder, objects);
   return {
@@ -133,16 +134,19 @@ const expectTree = async (git: Git, id: string, within: GitOptions): Promise<voi
 const fileModes = new Set(["100644", "100755", "120000"]);
 
 /** Counts what changed. Throws where an entry is none that the service lands, such as a repository within. */
-const judged = (parts: readonly string[]): { files: number; insertions: number; deletions: number } => {
+const judged = async (bytes: Buffer): Promise<{ files: number; insertions: number; deletions: number }> => {
   const counts = { files: 0, insertions: 0, deletions: 0 };
-  for (let at = 0; at < parts.length; at += 1) {
-    const part = parts[at] ?? "";
+  const pace = createPace();
+  const parts = partsIn(bytes);
+  const next = (): string => parts.next().value ?? "";
+  for (let at = parts.next(); at.done !== true; at = parts.next()) {
+    const part = at.value;
+    await pace();
     if (part.startsWith(":")) {
       const [before = "", after = "", , , status = ""] = part.slice(1).split(" ");
       const renamed = /^[RC]/.test(status);
-      const paths = parts.slice(at + 1, at + (renamed ? 3 : 2));
+      const paths = renamed ? [next(), next()] : [next()];
       const path = paths.at(-1) ?? "";
-      at += paths.length;
       if (after !== "000000" && !fileModes.has(after))
         throw new GitError(`Expected files and links in the Task's tree, got mode ${after} at "${path}"`, null, "");
       if (before === "160000")
@@ -158,7 +162,10 @@ const judged = (parts: readonly string[]): { files: number; insertions: number; 
     }
     const [added = "", deleted = "", name = ""] = part.split("\t");
     // A rename has an empty name, and its two paths behind it.
-    if (name === "") at += 2;
+    if (name === "") {
+      next();
+      next();
+    }
     counts.insertions += Number(added) || 0;
     counts.deletions += Number(deleted) || 0;
   }
@@ -191,6 +198,9 @@ const writeCommit = (
 /** What git leaves out of names. */
 const plain = (name: string): string => name.replace(/[<>\n\0]/g, "").trim();
 
+/** Objects that are linked at the same time. */
+const mostAtOnce = 100;
+
 /** Links the unpacked objects into the project's; returns their names, such as `ab/cdef…`. */
 const publish = async (folder: string, objects: string): Promise<string[]> => {
   const names: string[] = [];
@@ -198,17 +208,18 @@ const publish = async (folder: string, objects: string): Promise<string[]> => {
     if (!/^[0-9a-f]{2}$/.test(part)) continue;
     await mkdir(join(objects, part), { recursive: true });
     const files = await readdir(join(folder, part));
-    await Promise.all(
-      files.map(async (file) => {
-        const name = join(part, file);
-        names.push(name);
-        await link(join(folder, name), join(objects, name)).catch(async (error: NodeJS.ErrnoException) => {
-          if (error.code === "EEXIST") return;
-          // A file system without hard links.
-          await rename(join(folder, name), join(objects, name));
-        });
-      }),
-    );
+    for (let at = 0; at < files.length; at += mostAtOnce)
+      await Promise.all(
+        files.slice(at, at + mostAtOnce).map(async (file) => {
+          const name = join(part, file);
+          names.push(name);
+          await link(join(folder, name), join(objects, name)).catch(async (error: NodeJS.ErrnoException) => {
+            if (error.code === "EEXIST") return;
+            // A file system without hard links.
+            await rename(join(folder, name), join(objects, name));
+          });
+        }),
+      );
   }
   return names;
 };

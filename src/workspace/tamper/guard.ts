@@ -107,6 +107,19 @@ const joined = (before: Look, fresh: Look, nested: readonly string[]): Look => {
   return { ...before, nodes: new Map([...before.nodes, ...more]) };
 };
 
+/**
+ * What was found counts as it was before, whatever is there by now: another command that still runs may have written there
+ * again since, and is compared at its end.
+ */
+const asBefore = (fresh: Look, before: Look, found: readonly Tampered[]): Look => {
+  const isFound = (path: string) => found.some((each) => isWithin(each.path, path));
+  const nodes = [
+    ...[...fresh.nodes].filter(([path]) => !isFound(path)),
+    ...[...before.nodes].filter(([path]) => isFound(path)),
+  ];
+  return { ...fresh, nodes: new Map(nodes) };
+};
+
 const suspects = async (watch: Watch) => {
   const { root, before, indexes } = watch;
   const deadline = performance.now() + patienceMs;
@@ -161,7 +174,11 @@ export const createTamperGuard = ({ commonDir, taskID, nested = [], writable }: 
       ...gathered.map(putBack),
       ...crowded.map((path): Tampered => ({ path, change: "changed", restored: false, kept: null })),
     ];
-    shared.before = found.length === 0 ? looks.after : await look(shared, true);
+    if (found.length === 0) shared.before = looks.after;
+    else {
+      const fresh = await look(shared, true);
+      shared.before = shared.running > 1 ? asBefore(fresh, looks.before, found) : fresh;
+    }
     return found;
   };
 

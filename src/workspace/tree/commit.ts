@@ -1,5 +1,7 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { rmSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { createPace } from "../../pace.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { tempPrefix } from "../file/files.ts";
 import { FileRefused, openFolder } from "../file/folder.ts";
@@ -11,7 +13,7 @@ import type { Commit } from "../object/commit.ts";
 import { isOwn } from "../object/take-over.ts";
 import { hiddenIn, showHidden } from "./hidden-flag.ts";
 import { setHead } from "./git-dir.ts";
-import { type Change, isIn, specialOf, statusOf } from "./status.ts";
+import { type Change, isIn, fileAt, specialOf, statusOf } from "./status.ts";
 import type { TemporaryFile, TreeGit } from "./tree-git.ts";
 
 /** What of the tree on disk becomes the Task's commit, and how a tree is put back to one. */
@@ -28,6 +30,8 @@ export type WriteTreeRequest = {
   last: Commit | undefined;
   /** Folders that never enter a commit. */
   without?: readonly string[];
+  /** Changed files together, holes included; files beyond are left out. 0: any number. */
+  maxBytes: number;
 };
 
 export type WrittenTree =
@@ -62,7 +66,7 @@ export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree>
     await setHead(gitDir, base.commit);
     status = await statusOf(git);
   }
-  const { keep, omitted, unstage } = sort(worktree, status.changes, request);
+  const { keep, omitted, unstage } = await sort(worktree, status.changes, request);
   if (keep.length === 0 && unstage.length === 0)
     return { changed: false, last: status.oid === base.commit ? undefined : last, omitted };
 
@@ -90,8 +94,8 @@ const packed = async (
   const below = belowOthers(keep);
   using away = git.temporary();
   using list = git.temporary();
-  if (below.size > 0) writePaths(away, [...below]);
-  writePaths(
+  if (below.size > 0) await writePaths(away, [...below]);
+  await writePaths(
     list,
     keep.filter((change) => !below.has(change)),
   );
@@ -122,18 +126,39 @@ const belowOthers = (keep: readonly Change[]): Set<Change> => {
   return new Set(keep.filter((change) => change.gone && isBelow(change)));
 };
 
-const writePaths = ({ own }: TemporaryFile, changes: readonly Change[]): void =>
-  writeFileSync(own, Buffer.concat(changes.flatMap(({ path }) => [encodePath(path), Buffer.of(0)])), {
-    flag: "wx",
-    mode: 0o600,
-  });
+const writePaths = async ({ own }: TemporaryFile, changes: readonly Change[]): Promise<void> => {
+  const pace = createPace();
+  const parts: Buffer[] = [];
+  for (const { path } of changes) {
+    parts.push(encodePath(path), end);
+    await pace();
+  }
+  await writeFile(own, Buffer.concat(parts), { flag: "wx", mode: 0o600 });
+};
+
+const end = Buffer.of(0);
 
 /** Which changes enter the commit, which cannot, and which must leave the index again. */
-const sort = (worktree: string, changes: readonly Change[], { without = [] }: Pick<WriteTreeRequest, "without">) => {
+const sort = async (
+  worktree: string,
+  changes: readonly Change[],
+  { without = [], maxBytes }: Pick<WriteTreeRequest, "without" | "maxBytes">,
+) => {
+  let room = maxBytes === 0 ? Number.POSITIVE_INFINITY : maxBytes;
+  // A file of holes takes no space on the disk, and git would read all of it.
+  const unfit = (file: ReturnType<typeof fileAt>): string | undefined => {
+    if (file === undefined) return undefined;
+    if (!file.readable) return "not readable";
+    if (file.bytes > room) return `too large: changed files of more than ${maxBytes} bytes (limits.taskDiskBytes)`;
+    room -= file.bytes;
+    return undefined;
+  };
   const keep: Change[] = [];
   const unstage: Change[] = [];
   const omitted: Commit["omitted"] = [];
+  const pace = createPace();
   for (const change of changes) {
+    await pace();
     const folder = without.find((path) => isIn(path, change));
     if (folder !== undefined) {
       if (!omitted.some(({ path }) => path === folder)) omitted.push({ path: folder, reason: "a dependency folder" });
@@ -149,7 +174,7 @@ const sort = (worktree: string, changes: readonly Change[], { without = [] }: Pi
           : "a nested Git repository"
         : change.untracked && change.path.endsWith("/")
           ? "a nested Git repository"
-          : specialOf(`${worktree}/${change.path}`);
+          : (specialOf(`${worktree}/${change.path}`) ?? unfit(fileAt(`${worktree}/${change.path}`)));
     if (change.untracked && name.startsWith(tempPrefix)) removeTemporary(worktree, change.path);
     else if (reason === undefined) keep.push(change);
     else {

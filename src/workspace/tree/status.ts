@@ -1,7 +1,8 @@
 import { lstatSync } from "node:fs";
 import { osPath } from "../file/path.ts";
 import type { Git, GitOptions } from "../git/git.ts";
-import { splitNul } from "../git/output.ts";
+import { createPace } from "../../pace.ts";
+import { partsIn } from "../git/output.ts";
 
 /** Runs and parses `git status`. */
 
@@ -30,7 +31,9 @@ export const statusOf = async (
   const args = [...statusArgs, "--ignore-submodules=dirty", ...more, "--", ...paths];
   const { stdout } = await git.run(args, options);
   const status: Status = { oid: "", head: "", changes: [] };
-  for (const record of splitNul(stdout)) {
+  const pace = createPace();
+  for (const record of partsIn(stdout)) {
+    await pace();
     const [kind] = record;
     if (kind === "#") {
       const [, key, value = ""] = record.split(" ");
@@ -59,6 +62,16 @@ export const statusOf = async (
 /** Whether a change is at the folder or below it. git writes an untracked folder with a trailing slash. */
 export const isIn = (folder: string, { path }: Pick<Change, "path">): boolean =>
   path === folder || path.startsWith(`${folder}/`);
+
+/** What git would read of a regular file, holes included, and whether its owner may; undefined for anything else. */
+export const fileAt = (path: string): { bytes: number; readable: boolean } | undefined => {
+  try {
+    const stats = lstatSync(osPath(path));
+    return stats.isFile() ? { bytes: stats.size, readable: (stats.mode & 0o400) !== 0 } : undefined;
+  } catch {
+    return undefined;
+  }
+};
 
 /** Why the entry at a path cannot be committed; undefined: it can. */
 export const specialOf = (path: string): string | undefined => {

@@ -181,6 +181,7 @@ export const createWorktrees = (deps: {
         base,
         last,
         without,
+        maxBytes: limits.taskDiskBytes,
         author: folder.author,
         message,
       });

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Processes } from "../../process/process.ts";
+import type { Limits } from "../../protocol/limit.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import { idOf } from "../git/output.ts";
@@ -28,6 +29,12 @@ const gone = ".gone";
 
 const removalMark = ".doomed";
 
+/** All refs of a Task or fork in the project's repository. */
+export const refsOf = (key: string): string[] => {
+  const branch = branchRefOf(branchOf(key));
+  return [branch, `${branch}.rest`, baseRefOf(key), baseRefOf(`${key}.before`)];
+};
+
 export const createRetention = (deps: {
   home: string;
   folder: WorktreeFolder;
@@ -35,9 +42,10 @@ export const createRetention = (deps: {
   removeOverlays: (taskID: string) => Promise<void>;
   removeCheckout: (taskID: string) => Promise<void>;
   processes: Pick<Processes, "closeSandboxes">;
+  limits: Pick<Limits, "taskDiskBytes">;
   log: Log;
 }) => {
-  const { home, folder, records, log } = deps;
+  const { home, folder, records, limits, log } = deps;
   const { worktreeOf, gitDirOf, objectsOf, gitIn, landingFolder, made } = folder;
 
   const takeAway = async (taskID: string, record: WorktreeRecord | undefined): Promise<void> => {
@@ -74,7 +82,7 @@ export const createRetention = (deps: {
       const base = { commit: tip, tree: await idOf(objects, `${tip}^{tree}`) };
       const message = `Left in the worktree of ${taskID}\n\nChanged after the Task's last commit.\n`;
       const place = { git, objects, record, worktree, key: taskID, base, without, message, author: folder.author };
-      await commitFiles({ ...place, branch: `${branch}.rest`, last: undefined });
+      await commitFiles({ ...place, maxBytes: limits.taskDiskBytes, branch: `${branch}.rest`, last: undefined });
       const left = (await statusOf(git)).changes.filter((change) => !without.some((path) => isIn(path, change)));
       const names = left.filter(({ path }) => !isOwn(path)).map(({ path }) => path);
       if (names.length > 0) return `these paths cannot be committed: ${names.slice(0, 5).join(", ")}`;
@@ -141,9 +149,8 @@ export const createRetention = (deps: {
       await takeAway(taskID, record);
       // The project itself may be gone or broken by now, and the branches with it.
       if (record !== undefined && existsSync(record.commonDir)) {
-        const branch = branchRefOf(branchOf(taskID));
-        const refs = [branch, `${branch}.rest`, baseRefOf(taskID), baseRefOf(`${taskID}.before`)];
-        await removeRefs({ git: objectsOf(taskID, record) }, refs, (ref, why) =>
+        const { commonDir } = record;
+        await removeRefs({ commonDir, git: objectsOf(taskID, record) }, refsOf(taskID), (ref, why) =>
           log.warn({ taskID, ref, error: why }, "ref not removed"),
         );
       }

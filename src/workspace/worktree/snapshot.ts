@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
+import { createPace } from "../../pace.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
 import { specialOf, statusOf } from "../tree/status.ts";
@@ -62,7 +63,9 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
     const omitted = unknown.omitted;
     const keep: string[] = [];
     const filtered = await filteredOf(git, [...tracked.map(({ path }) => path), ...unknown.paths]);
+    const pace = createPace();
     for (const { path, link } of [...tracked, ...unknown.paths.map((path) => ({ path, link: false }))]) {
+      await pace();
       const reason = link
         ? "a submodule, which stays at the commit that the index names"
         : filtered.has(path)
@@ -141,6 +144,7 @@ const chosen = async (
     }
   }
 
+  const pace = createPace();
   const sized: { entry: string; paths: string[]; bytes: number }[] = [];
   for (const [entry, group] of groups) {
     if (group.paths.length > limits.snapshotFiles) {
@@ -150,6 +154,7 @@ const chosen = async (
     const paths: string[] = [];
     let bytes = 0;
     for (const path of group.paths) {
+      await pace();
       const size = lstatSync(osPath(`${record.toplevel}/${path}`), { throwIfNoEntry: false })?.size ?? 0;
       if (size > limits.snapshotFileBytes)
         omitted.push({ path, reason: `untracked, ${size} bytes; at most ${limits.snapshotFileBytes} a file` });

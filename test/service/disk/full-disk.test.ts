@@ -20,6 +20,7 @@ import {
 import { makeProject, readText, until } from "../../harness/project.ts";
 import { startService } from "../../harness/service.ts";
 import { mountSmall, type SmallDisk } from "../../harness/small-disk.ts";
+import { night, sampleByDay } from "../../harness/night.ts";
 
 /**
  * A disk that is really full: a small file system holds the data folder with its database, blobs and worktrees, and the
@@ -108,11 +109,12 @@ const halfObjects = (project: string): string[] =>
 
 const inPlace = { isolation: "directory" };
 
-describe.each([
+const places = [
   { kind: "tmpfs", where: "a worktree", more: {} },
   { kind: "ext4", where: "a worktree", more: {} },
   { kind: "ext4", where: "place", more: inPlace },
-] as const)("$kind, the other Task in $where", ({ kind, more }) => {
+] as const;
+describe.each(sampleByDay("full disks", places, 1))("$kind, the other Task in $where", ({ kind, more }) => {
   test("cancel and DELETE free the disk; the other Task pauses meanwhile and goes on by itself", {
     timeout: 90_000,
   }, async ({ skip }) => {
@@ -318,11 +320,14 @@ const serve = (dataDir: string, config: string): Served => {
   };
 };
 
-const night = process.env["MODE"] === "night";
 describe.each([
-  ...(night ? ([{ signal: "SIGKILL", kind: "ext4" }] as const) : []),
   { signal: "SIGKILL", kind: "tmpfs" },
-  { signal: "SIGTERM", kind: "tmpfs" },
+  ...(night
+    ? ([
+        { signal: "SIGKILL", kind: "ext4" },
+        { signal: "SIGTERM", kind: "tmpfs" },
+      ] as const)
+    : []),
 ] as const)("$signal at the full disk, on $kind", ({ signal, kind }) => {
   test("it starts on the full disk, cancels and deletes there, and the other Task goes on", {
     timeout: 90_000,
@@ -333,7 +338,8 @@ describe.each([
     const project = makeProject(lab.folder(), { "a.txt": "one\n" });
     const first = serve(dataDir, lab.config);
     let url = await first.url;
-    const waiting = lab.request([shell("echo 1 >> n.txt"), shell("echo 2 >> n.txt", { timeoutSeconds: 100 })]);
+    // Its first command is under way when the disk is full.
+    const waiting = lab.request([shell("echo 1 >> n.txt; sleep 5"), shell("echo 2 >> n.txt")]);
     const other = await createTask(url, project, waiting);
     await started(url, other, 1);
     const { taskID, directory } = await fillUp(disk, lab, url, lab.folder());

@@ -4,13 +4,12 @@ import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { sandboxesHere } from "../../harness/sandboxes.ts";
 import { isMet, median, type Row, rowOf, tableOf } from "../../../bench/table.ts";
+import { night } from "../../harness/night.ts";
 
 /**
  * The bench's smoke run: every figure is measured and printed, at night alone. Nothing is judged by it, the
  * machine is busy here.
  */
-
-const night = process.env["MODE"] === "night";
 
 const bench = fileURLToPath(new URL("../../../bench/bench.ts", import.meta.url));
 const run = promisify(execFile);

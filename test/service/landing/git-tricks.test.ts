@@ -15,6 +15,7 @@ import {
   shell,
 } from "../../harness/double/hostile-text.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { night } from "../../harness/night.ts";
 
 /** What a command can do to Git where no sandbox keeps its files from it, in tier 3. */
 
@@ -93,7 +94,6 @@ describe.concurrent("what an agent can do to Git from its worktree", { timeout: 
     ["folders nobody may read", "mkdir d; echo x > d/x; chmod 000 d; echo n > n.txt", null],
   ];
   // What comes after is the same for all: by day it is looked at for each third.
-  const night = process.env["MODE"] === "night";
   const looked = tricks.map((trick, index) => ({ trick, after: night || index % 3 === 0 }));
   test.each(looked)("$trick.0", async ({ trick: [name, command, lands, more], after: goesOn }) => {
     const directory = makeProject(lab.folder(), { "a.txt": "one\n" });

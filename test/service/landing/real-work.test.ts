@@ -12,6 +12,7 @@ import { other } from "../../fixtures/trade/other.ts";
 import { git, makeProject, readText, temporary } from "../../harness/project.ts";
 import { acceptReviews } from "../../harness/double/reviews.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { sampleByDay } from "../../harness/night.ts";
 
 /**
  * Twenty small real Tasks in several languages, each from the pattern of a well-known kind of defect, scripted as an
@@ -109,7 +110,7 @@ const run = async (job: Pick<Job, "files" | "request" | "turns"> & Partial<Job>,
 };
 
 /** By day every other one; all of them at night. */
-const chosen = process.env["MODE"] === "night" ? jobs : jobs.filter((_job, index) => index % 2 === 0);
+const chosen = sampleByDay("real work", jobs, Math.ceil(jobs.length / 3));
 
 describe("small tasks", () => {
   expect(jobs).toHaveLength(20);

@@ -26,6 +26,7 @@ import {
 import type { MockTurn } from "../../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 import { unpack, verified } from "../../harness/zip-reader.ts";
+import { night } from "../../harness/night.ts";
 
 /** Odd projects on the whole road: POST, work, check, land, ZIP. */
 
@@ -328,7 +329,7 @@ describe.concurrent("what a repository can be", { timeout: 60_000 }, () => {
   test("a large file, and ignored files that the Task made", async () => {
     const directory = project({ ".gitignore": "junk/\n*.log\n", "a.txt": "one\n" });
     // What is larger than git may print is landed in test/workspace/landing.test.ts.
-    const size = process.env["MODE"] === "night" ? 80_000_000 : 20_000_000;
+    const size = night ? 80_000_000 : 20_000_000;
     const status = await run(directory, [
       shell(`head -c ${size} /dev/zero > big.bin; mkdir junk; echo j > junk/j; echo l > x.log; echo k > kept.txt`),
     ]);

@@ -7,6 +7,7 @@ import { git, makeProject } from "../../harness/project.ts";
 import { createTask, type Lab, logOf, makeLab, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
 import { seededRandom } from "../../harness/random.ts";
 import { startService } from "../../harness/service.ts";
+import { night } from "../../harness/night.ts";
 
 /**
  * Two Tasks sent over HTTP to one project while its user edits, stages and commits: `task/step/land.ts` itself decides what
@@ -110,7 +111,6 @@ const history = async ({ url, lab }: Place, seed: number): Promise<string[]> => 
   return outcomes;
 };
 
-const night = process.env["MODE"] === "night";
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 1_000_000);
 const runs = Number(process.env["TEST_RUNS"] ?? (night ? 30 : 2));
 

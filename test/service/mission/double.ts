@@ -195,7 +195,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       version: "0.0.0",
       sandbox: { tier: 3, name: "process-group", network: true },
       model: { ref: "builtin/rules-1", source: "built in" },
-      store: { kind: "sqlite", ok: true },
+      store: { kind: "sqlite", ok: true, reason: null },
       faults: 0,
     }),
     models: () => ({ failover: [], active: { ref: "builtin/rules-1", source: "built in" }, providers: [] }),

@@ -10,6 +10,7 @@ import { createTask, post, shell, statusOf } from "../../harness/double/hostile-
 import { invariants } from "../../harness/invariants.ts";
 import { type MockProvider, type MockTurn, startMockProvider, textOf } from "../../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { night } from "../../harness/night.ts";
 
 /**
  * Messages, interrupts and cancels at any moment, while a background command, an ask, a permission, a quota, a summary,
@@ -18,7 +19,6 @@ import { startService, type TestService } from "../../harness/service.ts";
  */
 
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
-const night = process.env["MODE"] === "night";
 console.log(
   `under way: fast-check seed ${seed}; repeat with TEST_SEED=${seed} vitest run test/service/task/interruption.test.ts`,
 );

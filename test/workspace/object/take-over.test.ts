@@ -21,13 +21,12 @@ import {
 import { brokenPacks, honestPack, honestTree, otherFiles } from "./hostile-pack.ts";
 import { asFile, entries, harmless, kindsOfTree, settings, type Shape } from "./hostile-tree.ts";
 import { beside, type Given, given, type Ids, type Lab, makeLab, plainly, topOf } from "./lab.ts";
+import { night } from "../../harness/night.ts";
 
 /**
  * Trees and packs that no honest git makes, as an agent may leave them for the service: what is refused leaves nothing in
  * the project, and what is taken is sound. The control of each: git without the check takes it, and shows what it is.
  */
-
-const night = process.env["MODE"] === "night";
 
 /** A thousand million files in ten trees of ten entries each. */
 const bomb = (ids: Ids, [mode, , id]: Entry): Given => {

@@ -46,8 +46,10 @@ export const plan = (
     said: instruction.said,
     instruction,
   }));
-  // With several files, each becomes a slice, which can be judged separately.
-  if (writes.length > 1 && tools.includes("slice")) work.unshift({ said: "the plan" });
+  // With several files, each becomes a slice, which can be judged separately; unless the others came by a message, when
+  // the work had begun without a plan.
+  const planned = turns[0] === undefined || turns[0].some(({ tool }) => tool === "slice");
+  if (writes.length > 1 && tools.includes("slice") && planned) work.unshift({ said: "the plan" });
   for (const [index, { said, instruction }] of work.entries()) {
     const step = instruction === undefined ? planSlices(writes) : carryOut(instruction, { facts, written, codemods });
     let now = step.next();

@@ -1,0 +1,50 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { ServiceError } from "../error.ts";
+import { isFull } from "./disk/full.ts";
+import type { Store } from "./store.ts";
+
+/** A run outlives an outage of the database: it would lose what it has in hand, and has the time. */
+
+/** As long as its writes wait, and as the lease of its claim leaves. */
+const longestMs = 60_000;
+
+const againMs = 500;
+
+const reads = [
+  "state",
+  "mission",
+  "read",
+  "since",
+  "position",
+  "once",
+  "list",
+  "missionsNamed",
+  "dispatched",
+  "productions",
+] as const satisfies (keyof Store)[];
+
+/** The store for a run: its reads, too, wait for a database that cannot be reached. */
+export const throughOutage = <S extends Store>(store: S, signal: AbortSignal): S => {
+  // A file is there, or it is not.
+  if (store.kind === "sqlite") return store;
+  const waiting =
+    (operation: (...given: unknown[]) => Promise<unknown>) =>
+    async (...given: unknown[]): Promise<unknown> => {
+      const until = performance.now() + longestMs;
+      for (;;) {
+        try {
+          return await operation(...given);
+        } catch (error) {
+          const passes = error instanceof ServiceError && error.code === "store_unavailable" && !isFull(error);
+          if (!passes || performance.now() > until) throw error;
+          await pause(againMs, undefined, { signal });
+        }
+      }
+    };
+  return {
+    ...store,
+    ...Object.fromEntries(
+      reads.map((name) => [name, waiting(store[name] as (...given: unknown[]) => Promise<unknown>)]),
+    ),
+  };
+};

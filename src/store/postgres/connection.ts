@@ -1,0 +1,119 @@
+import type { PostgresPool } from "kysely";
+import { Client, type ClientBase, type ClientConfig, DatabaseError, Pool, type PoolConfig, types } from "pg";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import { endsSession } from "./fault.ts";
+
+/**
+ * Connections to PostgreSQL. Each has a listener for its errors from its first moment to its last, since one without
+ * ends the process; and each has bounds of our own, whatever is set for the database, the user or the server.
+ */
+
+/** In milliseconds; 0: none. `statement`: of the whole statement. `lock`: of each wait for a lock. */
+export type Bounds = { statement: number; lock: number };
+
+/**
+ * For a transaction that does nothing: its process is suspended, or its host is gone. Its locks hold up all others, so
+ * the database ends it.
+ */
+const idleTransaction = 5_000;
+
+/** For commits and what they read. */
+export const commitBounds: Bounds = { statement: 30_000, lock: 5_000 };
+/** For reads that take longer the larger the log is. */
+export const slowBounds: Bounds = { statement: 60_000, lock: 5_000 };
+/** For changes of the schema, which rewrite tables. */
+export const schemaBounds: Bounds = { statement: 0, lock: 60_000 };
+/** For an index that is made beside the work: it waits for transactions that are older than it. */
+export const indexBounds: Bounds = { statement: 0, lock: 0 };
+
+/** Longest time for a new connection, and for one of a pool whose connections are all in use. */
+const connectMs = 5_000;
+/** Beyond a statement's bound nothing comes any more: the server, or the way to it, is gone. */
+const graceMs = 5_000;
+
+/** 64-bit integers as numbers: positions and milliseconds stay far below 2^53. */
+const numbers: PoolConfig["types"] = {
+  getTypeParser: ((id: Parameters<typeof types.getTypeParser>[0], format?: "text") =>
+    id === types.builtins.INT8 ? Number : types.getTypeParser(id, format)) as typeof types.getTypeParser,
+};
+
+/** `schema`: for the tables, instead of the connection's default. */
+export const configOf = (url: string, schema?: string): ClientConfig => ({
+  connectionString: url,
+  connectionTimeoutMillis: connectMs,
+  application_name: "sortie",
+  keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
+  types: numbers,
+  ...(schema === undefined ? {} : { options: `-c search_path=${schema}` }),
+});
+
+const withAnswerBound = (config: ClientConfig, { statement }: Bounds): ClientConfig =>
+  statement === 0 ? config : { query_timeout: statement + graceMs, ...config };
+
+const settle = async (client: ClientBase, { statement, lock }: Bounds): Promise<void> => {
+  // By the keepalives the server notices within half a minute that this host is gone, and ends what it held. The first
+  // setting alone, since whatever bound is set for the database holds until it is there.
+  await client.query(`set statement_timeout = ${statement}`);
+  await client.query(
+    `set lock_timeout = ${lock};
+     set idle_in_transaction_session_timeout = ${idleTransaction};
+     set default_transaction_isolation = 'read committed';
+     set tcp_keepalives_idle = 15; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3`,
+  );
+  // Not every server has these.
+  await client.query(
+    "select set_config(name, '0', false) from pg_settings where name in ('idle_session_timeout', 'transaction_timeout')",
+  );
+};
+
+/** A pool whose connections break one by one without anything else being disturbed. */
+export const openPool = (config: PoolConfig, bounds: Bounds, log: Log): Pool => {
+  const pool = new Pool({
+    ...withAnswerBound(config, bounds),
+    // Whoever uses the connection hears of its end from the query.
+    // The pool waits for the promise, though its type does not say so.
+    onConnect(client: ClientBase): Promise<void> {
+      client.on("error", () => {});
+      return settle(client, bounds);
+    },
+  });
+  pool.on("error", (error) => log.warn({ error: messageOf(error) }, "an idle database connection broke"));
+  return pool;
+};
+
+/** A connection of its own. */
+export const openClient = async (config: ClientConfig, bounds: Bounds): Promise<Client> => {
+  const client = new Client(withAnswerBound(config, bounds));
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    await settle(client, bounds);
+  } catch (error) {
+    await client.end().catch(() => {});
+    throw error;
+  }
+  return client;
+};
+
+/** The pool for Kysely, which gives connections back as if they were sound: those that are not are closed. */
+export const discarding = (pool: Pool): PostgresPool => ({
+  options: pool.options,
+  end: () => pool.end(),
+  async connect() {
+    const client = await pool.connect();
+    let broken = false;
+    return {
+      query: async (text: string, parameters: unknown[]) => {
+        try {
+          return await client.query(text, parameters);
+        } catch (error) {
+          broken ||= !(error instanceof DatabaseError) || endsSession(error);
+          throw error;
+        }
+      },
+      release: (destroy?: boolean) => client.release(broken || destroy === true),
+    } as unknown as Awaited<ReturnType<PostgresPool["connect"]>>;
+  },
+});

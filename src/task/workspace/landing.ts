@@ -1,0 +1,127 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { DomainEvent } from "../../domain/event.ts";
+import { isActive, type TaskState } from "../../domain/state/task.ts";
+import { messageOf } from "../../error.ts";
+import { createPace } from "../../pace.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { Store } from "../../store/store.ts";
+import { LandingUnfinished } from "../../workspace/error.ts";
+import type { LandingPlan, Workspaces } from "../../workspace/workspace.ts";
+import type { Run } from "../run.ts";
+
+/** The record of a landing that began, and its end where the one who began it did not come to it. */
+
+type Deps = { store: Pick<Store, "state" | "read" | "blobs">; workspaces: Workspaces };
+
+/**
+ * Ends what still locks the project of a Task, except its own landing that it goes on with. Call it in the landing turn.
+ * Rejects with `LandingUnfinished` where that cannot be done yet.
+ */
+export const clearTheWay = async ({ store, workspaces }: Deps, taskID: string): Promise<void> => {
+  const owner = workspaces.unfinishedLanding(taskID);
+  if (owner === undefined) return;
+  const state = await store.state(owner);
+  const goesOn = state?.landingStarted != null && isActive(state);
+  if (goesOn && owner === taskID) return;
+  try {
+    await workspaces.endLanding(owner, await begunPlan(store, owner), goesOn ? undefined : "its Task has ended");
+  } catch (error) {
+    // An error before the branch has the commit leaves all as it was, and nothing in the way.
+    if (workspaces.unfinishedLanding(taskID) !== undefined)
+      throw error instanceof LandingUnfinished ? error : new LandingUnfinished(error);
+  }
+};
+
+/**
+ * Takes the landing of a run back that is about to fail, so that the project is as it was. Resolves to the fact to record
+ * with the failure; to undefined when the Task cannot fail any more, because the branch has its commit: that is recorded.
+ */
+export const withdraw = async (run: Run, why: string): Promise<DomainEvent | undefined> => {
+  const started = run.state().landingStarted;
+  if (started === null) throw new Error(`Expected a landing of ${run.stream} that began, got none.`);
+  await run.landingTurn();
+  const plan = await planOf(run.store, started);
+  const ended = await run.workspaces.endLanding(run.stream, plan, why);
+  if (!ended.ok) return { type: "landing.withdrawn", data: { reason: ended.reason.slice(0, 1000) } };
+  await run.record([landedEvent(run.state(), plan, ended.kept)]);
+  return undefined;
+};
+
+export const landedEvent = (
+  { unlandable }: TaskState,
+  { commit, tree, ref, paths }: LandingPlan,
+  left: readonly string[],
+): DomainEvent => {
+  const kept = [...new Set([...left, ...unlandable])];
+  const merged = paths.filter((path) => path.merged === true && !kept.includes(path.path)).map(({ path }) => path);
+  const more = merged.length === 0 ? {} : { merged };
+  return { type: "landing.finished", data: { commit, tree, ref, kept, ...more } };
+};
+
+const pausesMs = [1000, 2000, 4000, 8000];
+
+/** Tries a landing again that could not be ended, with the landing turn kept; after a while the engine does. */
+export const patiently = async <T>(run: Run, attempt: () => Promise<T>): Promise<T> => {
+  for (const pause of pausesMs)
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof LandingUnfinished)) throw error;
+      run.log.warn({ task: run.stream, error: messageOf(error) }, "a landing that began could not be ended yet");
+      await wait(pause, undefined, { signal: run.signal });
+    }
+  return attempt();
+};
+
+/** What a landing of this Task would change that began and has not ended; undefined: there is none. */
+const begunPlan = async (store: Deps["store"], taskID: string): Promise<LandingPlan | undefined> => {
+  // Earlier versions let a Task end with it: then only the log tells.
+  const types = ["landing.started", "landing.withdrawn", "landing.finished"] as const;
+  const [newest] = await store.read(taskID, { types, last: true, limit: 1 });
+  return newest?.type === "landing.started" ? planOf(store, newest.data) : undefined;
+};
+
+/** Many paths are stored in a blob, because no event exceeds 64 KiB. */
+export const keepPaths = async (
+  store: Pick<Store, "blobs">,
+  paths: LandingPlan["paths"],
+): Promise<EventData["landing.started"]["paths"]> => {
+  const parts: string[] = [];
+  const pace = createPace();
+  for (const path of paths) {
+    parts.push(JSON.stringify(path));
+    await pace();
+  }
+  const text = `[${parts.join(",")}]`;
+  return text.length <= 32 * 1024 ? paths : { blob: await store.blobs.put(Buffer.from(text), true) };
+};
+
+export const planOf = async (
+  store: Pick<Store, "blobs">,
+  started: EventData["landing.started"],
+): Promise<LandingPlan> => {
+  const { commit, tree, from, ref, paths } = started;
+  if (!("blob" in paths)) return { commit, tree, from, ref, paths };
+  const bytes = await store.blobs.get(paths.blob.sha256);
+  if (bytes === undefined) throw new Error(`The paths of the landing of ${commit} are gone from the data folder.`);
+  return { commit, tree, from, ref, paths: await pathsIn(bytes.toString("utf8")) };
+};
+
+/** Between two of the paths of `keepPaths`; in a string of JSON the quotes would be escaped. */
+const between = '},{"path":"';
+/** Characters that are parsed at once. */
+const mostAtOnce = 1024 * 1024;
+
+const pathsIn = async (text: string): Promise<LandingPlan["paths"]> => {
+  const paths: LandingPlan["paths"] = [];
+  const pace = createPace();
+  for (let at = 0; at < text.length; ) {
+    const next = at + mostAtOnce < text.length ? text.indexOf(between, at + mostAtOnce) : -1;
+    const end = next < 0 ? text.length : next + 1;
+    const part = `${at === 0 ? "" : "["}${text.slice(at, end)}${next < 0 ? "" : "]"}`;
+    for (const path of JSON.parse(part) as LandingPlan["paths"]) paths.push(path);
+    at = next < 0 ? end : end + 1;
+    await pace();
+  }
+  return paths;
+};

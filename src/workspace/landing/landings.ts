@@ -1,0 +1,71 @@
+import type { Git } from "../git/git.ts";
+import type { WorktreeFolder } from "../worktree/create.ts";
+import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
+import type { Workspaces } from "../workspace.ts";
+import { applyLanding } from "./apply.ts";
+import { releaseIndex, taskHolding } from "./index-lock.ts";
+import { indexStampOf } from "./new-index.ts";
+import { planLanding } from "./plan.ts";
+import type { OnStep } from "./request.ts";
+
+/** The landings of one service: plans them, carries them out, and ends those that an earlier process began. */
+
+type Place = { taskID: string; record: WorktreeRecord };
+
+export const createLandings = (options: {
+  folder: Pick<WorktreeFolder, "gitOf" | "landingFolder" | "worktreeOf">;
+  records: ReturnType<typeof createWorktreeRecords>;
+  placeOf: (workspace: Parameters<Workspaces["plan"]>[0]) => Place;
+  onStep: OnStep;
+  lockWaitMs: number;
+}): Pick<Workspaces, "plan" | "land" | "unfinishedLanding" | "endLanding"> => {
+  const { folder, records, placeOf, onStep, lockWaitMs } = options;
+  /** Stamps of the project's index at the time of a plan, by the planned commit. */
+  const stamps = new Map<string, string>();
+  /** Who stops the Task, or the service, waits for a landing: it ends by itself. */
+  const undisturbed = (git: Git): Git => ({
+    root: git.root,
+    run: (args, more) => git.run(args, { ...more, undisturbed: true }),
+  });
+  const requestOf = ({ taskID, record }: Place) => ({
+    taskID,
+    record,
+    worktree: folder.worktreeOf(taskID),
+    git: folder.gitOf(taskID, record),
+    kept: folder.landingFolder(taskID),
+    lockWaitMs,
+  });
+
+  return {
+    async plan(workspace, commit, base) {
+      const place = placeOf(workspace);
+      const stamp = indexStampOf(place.record.projectGitDir);
+      const plan = await planLanding({ ...requestOf(place), commit, base, ref: workspace.prepared.targetRef });
+      stamps.delete(commit.commit);
+      if (!("reason" in plan)) stamps.set(commit.commit, stamp);
+      return plan;
+    },
+    async land(workspace, plan, signal) {
+      const indexStamp = stamps.get(plan.commit);
+      stamps.delete(plan.commit);
+      const request = requestOf(placeOf(workspace));
+      return applyLanding({ ...request, git: undisturbed(request.git), plan, indexStamp, signal, step: onStep });
+    },
+    unfinishedLanding(taskID) {
+      const record = records.of(taskID);
+      const owner = record && taskHolding(record.projectGitDir);
+      return owner !== undefined && records.of(owner) !== undefined ? owner : undefined;
+    },
+    async endLanding(taskID, plan, back) {
+      const record = records.of(taskID);
+      if (record === undefined) return { ok: false, reason: "its files are gone" };
+      if (plan !== undefined) {
+        const request = requestOf({ taskID, record });
+        const git = undisturbed(request.git);
+        return applyLanding({ ...request, git, plan, indexStamp: undefined, back, step: onStep });
+      }
+      releaseIndex(record.projectGitDir, taskID);
+      return { ok: false, reason: "nothing was begun" };
+    },
+  };
+};

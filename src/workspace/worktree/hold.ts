@@ -1,0 +1,123 @@
+import { randomUUID } from "node:crypto";
+import { lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { statOf } from "../../process/command/kill.ts";
+import { most, textAt } from "../file/bounded-read.ts";
+
+/**
+ * Directories in which Tasks work in place: one Task at a time, of all services of this machine, also for folders inside
+ * each other. Who holds one has an entry, a file with the directory and the process, in the project's Git directory and in
+ * one folder of this user's for all of them, so that services find each other also where there is no Git, or where one of
+ * the two cannot be written. The entry of a process that is gone does not count.
+ */
+
+type Entry = { directory: string; pid: number; started: string };
+
+/** Those of this process, which need no look at the disk. */
+const held = new Set<string>();
+
+const isConflict = (one: string, other: string): boolean =>
+  one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
+
+/** undefined: another Task works there. `project`: as in `Project`. */
+export const holdDirectory = (directory: string, project: string): Disposable | undefined => {
+  if ([...held].some((other) => isConflict(other, directory))) return undefined;
+  const own: Entry = { directory, pid: process.pid, started: statOf(process.pid)?.started ?? "" };
+  const name = `${process.pid}-${randomUUID()}`;
+  const made: string[] = [];
+  const release = () => {
+    for (const file of made) removeEntry(file);
+  };
+  // Written before it is looked for others: of two at once each sees the other, and neither goes on.
+  for (const folder of foldersFor(directory, project)) {
+    const file = writeEntry(folder, name, own);
+    if (file !== undefined) made.push(file);
+  }
+  if (made.some((file) => isHeldBeside(file, directory))) {
+    release();
+    return undefined;
+  }
+  held.add(directory);
+  return {
+    [Symbol.dispose]() {
+      held.delete(directory);
+      release();
+    },
+  };
+};
+
+const foldersFor = (directory: string, project: string): string[] => [
+  join(tmpdir(), `sortie-${process.getuid?.() ?? "locks"}`, "in-place"),
+  ...(project === directory ? [] : [join(project, "sortie-in-place")]),
+];
+
+/** undefined: the folder cannot be written, or is not this user's. */
+const writeEntry = (folder: string, name: string, entry: Entry): string | undefined => {
+  const file = join(folder, `${name}.json`);
+  // Whoever released last may take the folder away in between.
+  for (let tries = 0; tries < 3; tries += 1)
+    try {
+      if (!isOwn(dirname(folder)) || !isOwn(folder)) return undefined;
+      writeFileSync(`${file}.tmp`, JSON.stringify(entry), { flag: "wx", mode: 0o600 });
+      renameSync(`${file}.tmp`, file);
+      return file;
+    } catch {
+      rmSync(`${file}.tmp`, { force: true });
+    }
+  return undefined;
+};
+
+/** Makes the folder where there is none. In the folder that all users share, another's, or a link, may stand there. */
+const isOwn = (folder: string): boolean => {
+  if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) mkdirSync(folder, { mode: 0o700 });
+  const found = lstatSync(folder);
+  return found.isDirectory() && (dirname(folder) !== tmpdir() || found.uid === (process.getuid?.() ?? found.uid));
+};
+
+const removeEntry = (file: string): void => {
+  try {
+    rmSync(file, { force: true });
+    rmdirSync(dirname(file));
+  } catch {
+    // Others have entries there.
+  }
+};
+
+/** Whether a living process has an entry for such a directory beside this one. Removes those of dead ones. */
+const isHeldBeside = (own: string, directory: string): boolean => {
+  const folder = dirname(own);
+  for (const name of readdirSync(folder)) {
+    const file = join(folder, name);
+    if (file === own || !name.endsWith(".json")) continue;
+    const entry = entryAt(file);
+    if (entry === undefined) continue;
+    if (!isAlive(entry)) removeEntry(file);
+    else if (isConflict(entry.directory, directory)) return true;
+  }
+  return false;
+};
+
+const entryAt = (file: string): Entry | undefined => {
+  try {
+    const { directory, pid, started } = JSON.parse(textAt(file, most.pointer) ?? "") as Partial<Entry>;
+    return typeof directory === "string" && typeof pid === "number" && typeof started === "string"
+      ? { directory, pid, started }
+      : undefined;
+  } catch {
+    return undefined;
+  }
+};
+
+/** A process id alone may be another's by now. */
+const isAlive = ({ pid, started }: Entry): boolean => {
+  const stat = statOf(pid);
+  if (stat !== undefined) return !stat.zombie && stat.started === started;
+  if (process.platform === "linux") return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+};

@@ -1,0 +1,57 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { silent } from "../../src/log.ts";
+import { createRetention } from "../../src/task/workspace/retention.ts";
+import { until } from "../harness/project.ts";
+
+/** The order in which worktrees are tidied; what each takes is the test's to say. */
+
+const ids = Array.from({ length: 12 }, (_, at) => `task_${at}`);
+
+const open = (list: () => Promise<string[]>) => {
+  const world = { now: 0, together: 0, removed: [] as string[] };
+  const retention = createRetention({
+    store: { state: () => Promise.resolve(undefined) },
+    workspaces: {
+      listWorktrees: list,
+      isMarkedForRemoval: () => true,
+      unmarkForRemoval() {},
+      retire: () => Promise.reject(new Error("not part of this test")),
+      async remove(taskID) {
+        world.now += 1;
+        world.together = Math.max(world.together, world.now);
+        await sleep(20);
+        world.now -= 1;
+        if (taskID === "task_3") throw new Error("EACCES");
+        world.removed.push(taskID);
+      },
+    },
+    retentionHours: 0,
+    log: silent,
+    now: () => new Date(),
+  });
+  return Object.assign(world, { retention });
+};
+
+test("several worktrees go at a time, and one that cannot go holds up none", async () => {
+  const world = open(() => Promise.resolve(ids));
+  await using _retention = world.retention;
+  await until(
+    async () => world.removed.length,
+    (count) => count === 11,
+  );
+  expect([world.together, world.removed.includes("task_3")]).toEqual([4, false]);
+});
+
+test("worktrees that could not be listed keep none from going later", async () => {
+  const world = open(() => Promise.reject(new Error("EMFILE")));
+  await using _retention = world.retention;
+  await sleep(20);
+  world.retention.settled("task_1");
+  world.retention.settled("task_1");
+  await until(
+    async () => world.removed,
+    (removed) => removed.length > 0,
+  );
+  expect(world.removed).toEqual(["task_1"]);
+});

@@ -1,0 +1,194 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createScene, picture, prepare, type Scene } from "./fixture.ts";
+
+/** Landings beside a user who works: what is saved meanwhile, and what a dead landing left and the user went on from. */
+
+let scene: Scene;
+beforeEach(() => {
+  scene = createScene();
+  scene.sh("git init -q; for f in a b c; do seq 9 > $f; done; git add .; git commit -qm first");
+});
+afterEach(() => scene[Symbol.asyncDispose]());
+
+/** A Task that changes the last line of a, b and c, and adds a file; planned by one service. */
+const planned = async () => {
+  const workspaces = scene.service();
+  const workspace = await prepare(workspaces, scene.root);
+  scene.sh("sed -i s/9/task/ a b c; echo n > new", workspace.root);
+  const commit = await workspace.commit("work");
+  if (commit === undefined) throw new Error("nothing done");
+  const plan = await workspaces.plan(workspace, commit, commit.parent);
+  if ("reason" in plan) throw new Error(`refused: ${JSON.stringify(plan)}`);
+  return { workspaces, workspace, commit, plan };
+};
+
+const statusOf = () => scene.sh("git status --porcelain -uall");
+
+describe("what a dead landing left", () => {
+  /** As if the service had died after a, b and the new file. */
+  const half = () => scene.sh("sed -i s/9/task/ a b; echo n > new");
+
+  test("committed by the user: nothing that HEAD has is changed back, the rest is", async () => {
+    const { workspace, plan } = await planned();
+    half();
+    scene.sh("git commit -qam mine");
+    const later = scene.service();
+    const landed = await later.land(await later.open("task_1", workspace.prepared), plan);
+    expect(landed).toMatchObject({ ok: false, reason: expect.stringContaining("refs/heads/main moved to") });
+    expect(statusOf()).toBe("");
+    expect(scene.sh("tail -qn1 a b c")).toBe("task\ntask\n9\n");
+    expect(existsSync(join(scene.root, "new"))).toBe(false);
+  });
+
+  test("staged by the user: it stays so, while the branch goes elsewhere", async () => {
+    const { workspace, plan } = await planned();
+    half();
+    scene.sh("git commit -q --allow-empty -m mine; git add a");
+    const later = scene.service();
+    await later.land(await later.open("task_1", workspace.prepared), plan);
+    expect(statusOf()).toBe("M  a\n");
+  });
+
+  test("amended after it landed: nothing is changed", async () => {
+    const { workspaces, workspace, plan } = await planned();
+    await workspaces.land(workspace, plan);
+    scene.sh("git commit -q --amend -m 'in my words'");
+    const before = picture(scene);
+    const later = scene.service();
+    expect(await later.land(await later.open("task_1", workspace.prepared), plan)).toMatchObject({ ok: false });
+    expect(picture(scene)).toEqual(before);
+  });
+
+  test("control: what nobody made their own is put back", async () => {
+    const { workspace, plan } = await planned();
+    const before = picture(scene);
+    half();
+    const later = scene.service();
+    const place = await later.open("task_1", workspace.prepared);
+    expect(place.root).toBe(workspace.root);
+    expect(await later.endLanding("task_1", plan, "given up")).toEqual({ ok: false, reason: "given up" });
+    expect(picture(scene)).toEqual(before);
+  });
+
+  test("its lock is the dead landing's of a Task of this data folder; another's is not", async () => {
+    const { workspaces, plan } = await planned();
+    const lock = join(scene.root, ".git/index.lock");
+    for (const [text, owner] of [
+      ["sortie task_1\n", "task_1"],
+      ["sortie task_2\n", undefined],
+      ["DIRC", undefined],
+    ] as const) {
+      writeFileSync(lock, text);
+      expect(workspaces.unfinishedLanding("task_1"), text).toBe(owner);
+    }
+    // A lock of somebody else's stays, and what was begun with it is for later.
+    half();
+    const hasty = scene.service({ lockWaitMs: 20 });
+    await expect(hasty.endLanding("task_1", plan, undefined)).rejects.toThrow("index.lock");
+    expect(readFileSync(lock, "utf8")).toBe("DIRC");
+    writeFileSync(lock, "sortie task_1\n");
+    expect(await hasty.endLanding("task_1", plan, undefined)).toEqual({ ok: true, kept: [] });
+    expect(statusOf() + String(existsSync(lock))).toBe("false");
+  });
+
+  test("an error between the lock and the first file leaves no lock", async () => {
+    const { workspace, plan } = await planned();
+    // The user commits after the plan, and git dies when it is asked whether that commit has the Task's.
+    scene.sh("git commit -q --allow-empty -m mine");
+    const dying = scene.service({
+      onSpawn: (args) => {
+        if (args[0] === "merge-base") throw new Error("git died");
+      },
+    });
+    await expect(dying.land(await dying.open("task_1", workspace.prepared), plan)).rejects.toThrow("git died");
+    expect(picture(scene).leftOver).toBe("");
+  });
+});
+
+describe("saved while it lands", () => {
+  /** Lands with a user who acts before the named step, the first time that it comes; then once more. */
+  const landBeside = async (step: string, act: () => void) => {
+    const { workspace, commit, plan } = await planned();
+    let acted = false;
+    const beside = scene.service({
+      onStep(name) {
+        if (name !== step || acted) return;
+        acted = true;
+        act();
+      },
+    });
+    const place = await beside.open("task_1", workspace.prepared);
+    const first = await beside.land(place, plan);
+    const status = statusOf();
+    const again = await beside.plan(place, commit, commit.parent);
+    if ("reason" in again) throw new Error(`refused: ${JSON.stringify(again)}`);
+    return { first, status, again: await beside.land(place, again) };
+  };
+  const edit = () => scene.sh("sed -i s/1/mine/ b");
+
+  test.each(["file", "lock", "rename", "copy index", "branch"])(
+    "before the step %s: taken back, planned anew, and merged",
+    async (step) => {
+      const { first, status, again } = await landBeside(step, edit);
+      if (!first.ok) {
+        expect(first).toMatchObject({ edited: ["b"] });
+        expect(status).toBe(" M b\n");
+      }
+      expect(again).toEqual({ ok: true, kept: [] });
+      // No reversal: the user's edit alone stands beside the commit.
+      expect(scene.sh("git diff -U0 | grep '^[-+][^-+]'")).toBe("-1\n+mine\n");
+      expect(scene.sh("head -1 b; tail -1 b")).toBe("mine\ntask\n");
+      expect(picture(scene).leftOver).toBe("");
+    },
+  );
+
+  test("an editor that writes the old file over the new one before the branch is taken: merged, too", async () => {
+    const old = readFileSync(join(scene.root, "b"), "utf8");
+    const { first } = await landBeside("copy index", () =>
+      writeFileSync(join(scene.root, "b"), old.replace("1\n", "mine\n")),
+    );
+    expect(first).toMatchObject({ ok: false, edited: ["b"] });
+    expect(scene.sh("head -1 b; tail -1 b; git diff -U0 | grep '^[-+][^-+]'")).toBe("mine\ntask\n-1\n+mine\n");
+  });
+
+  test("what was in the way, and is committed before the change goes back, is not called hidden", async () => {
+    const { workspaces, workspace, commit } = await planned();
+    scene.sh("sed -i s/9/mine/ b");
+    const refused = await workspaces.plan(workspace, commit, commit.parent);
+    expect(refused).toEqual({ reason: "dirty", paths: ["b"] });
+    scene.sh("git commit -qam mine");
+    expect(await workspaces.rebaseWithMarkers(workspace, commit, "work", ["b"])).toMatchObject({
+      ok: true,
+      paths: ["b"],
+      uncommitted: [],
+    });
+  });
+
+  test("control: nobody saves, and it lands the first time", async () => {
+    const { workspaces, workspace, plan } = await planned();
+    expect(await workspaces.land(workspace, plan)).toEqual({ ok: true, kept: [] });
+    expect(statusOf()).toBe("");
+  });
+
+  test("a service that stops while files are prepared has changed nothing, and locked nothing", async () => {
+    const { workspace, plan, commit } = await planned();
+    const before = picture(scene);
+    const stop = new AbortController();
+    const seen: string[] = [];
+    const stopping = scene.service({
+      onStep(name) {
+        seen.push(name);
+        if (seen.length === 2) stop.abort(new Error("the service stops"));
+      },
+    });
+    const place = await stopping.open("task_1", workspace.prepared);
+    const renewed = await stopping.plan(place, commit, commit.parent);
+    if ("reason" in renewed) throw new Error("refused");
+    expect(await stopping.land(place, renewed, stop.signal)).toMatchObject({ ok: false });
+    expect(seen).not.toContain("lock");
+    expect(picture(scene)).toEqual(before);
+    expect(await stopping.land(place, plan)).toEqual({ ok: true, kept: [] });
+  });
+});
