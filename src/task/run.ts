@@ -142,8 +142,8 @@ export interface DiskBound {
   during<T>(work: (signal: AbortSignal) => Promise<T>): Promise<{ value: T; over: Usage | undefined; ended: boolean }>;
   /** Whether the Task had too much when it was last measured. */
   isOver(): boolean;
-  /** Why the Task cannot succeed as it is: it has too much. Measured anew if it had too much before. */
-  failure(): Promise<TurnFailure | undefined>;
+  /** Why the Task cannot succeed as it is: it has too much. Measured anew if it had too much before, or is suspect. */
+  failure(isSuspect?: boolean): Promise<TurnFailure | undefined>;
   /** Why the Task may ask its model for no further step: it had several to make room. */
   stopReason(): TurnFailure | undefined;
 }

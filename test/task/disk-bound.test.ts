@@ -110,6 +110,25 @@ test("what is too much may be removed, in three steps; then the Task fails, and 
   expect([bound.stopReason(), bound.isOver()]).toEqual([undefined, false]);
 });
 
+test("what others free meanwhile hides nothing", async () => {
+  const { world, bound, grow } = open();
+  const command = bound.during(endless);
+  grow(40 * mib);
+  await wait(250);
+  world.free += 500 * mib;
+  await wait(250);
+  expect(world.measured).toBe(0);
+  grow(80 * mib);
+  expect(await command).toMatchObject({ over: { bytes: 121 * mib }, ended: true });
+});
+
+test("a suspicion is looked into, whatever the disk says", async () => {
+  const { world, bound } = open();
+  world.bytes = 150 * mib;
+  expect(await bound.failure()).toBeUndefined();
+  expect(await bound.failure(true)).toMatchObject({ code: "disk_exceeded" });
+});
+
 test("what cannot be measured fails nothing", async () => {
   const { world, bound, grow } = open();
   world.broken = true;

@@ -125,7 +125,8 @@ const isOneOfSeveral = (run: Run, sessionID: string): boolean =>
 /** The Task's current tree as a commit; undefined without a worktree. */
 const treeNow = async (run: Run): Promise<{ commit: string; tree: string } | undefined> => {
   await run.workspace();
-  if (run.state().touched) await commitTree(run);
+  const failure = run.state().touched ? await commitTree(run) : undefined;
+  if (failure !== undefined) throw new Error(failure.message);
   const { tree, workspace } = run.state();
   if (tree !== null) return { commit: tree.commit, tree: tree.tree };
   return workspace?.baseCommit == null || workspace.baseTree === null

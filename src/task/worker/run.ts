@@ -79,9 +79,8 @@ const move = async (run: Run): Promise<void> => {
       case "wait":
         return;
       case "commit": {
-        const failure = await run.bound.failure();
-        if (failure === undefined) await commitTree(run);
-        else await settle(run, { lifecycleStatus: "failed", failure });
+        const failure = (await run.bound.failure()) ?? (await commitTree(run));
+        if (failure !== undefined) await settle(run, { lifecycleStatus: "failed", failure });
         break;
       }
       case "refuse":
@@ -145,12 +144,13 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   );
   await withoutSetID(run);
   const named = error instanceof ServiceError || error instanceof WorkspaceLost || error instanceof TextLost;
-  await failNow(run, {
+  const internal = {
     code: named ? error.code : "internal",
     message: messageOf(error),
     retryable: true,
     remedy: "Read the service's log, then send a message to try again.",
-  });
+  };
+  await failNow(run, (await run.bound.failure()) ?? internal);
 };
 
 /**

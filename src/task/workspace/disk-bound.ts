@@ -48,6 +48,7 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
   const ends = new Set<AbortController>();
   let known = 0;
   let freeThen = free();
+  let written = 0;
   let measuredAt = isUnknown ? Number.NEGATIVE_INFINITY : performance.now();
   let cost = 0;
   let over: Usage | undefined;
@@ -62,6 +63,7 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
     // What cannot be measured is not bounded; that is no reason to fail the Task.
     const usage = await measure().catch(() => undefined);
     freeThen = free();
+    written = 0;
     measuredAt = performance.now();
     cost = measuredAt - begun;
     if (usage === undefined) return;
@@ -84,9 +86,16 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
 
   const sinceMeasured = () => performance.now() - measuredAt;
   const isOften = () => sinceMeasured() < atLeastShare * cost;
-  /** So much was written to the disk, by whomever, that the Task may have outgrown its bound. */
+  /** What was written to the disk since, by whomever: what others free meanwhile must not hide it. */
+  const writtenSince = (): number => {
+    const now = free();
+    written += Math.max(0, freeThen - now);
+    freeThen = now;
+    return written;
+  };
+  /** So much was written that the Task may have outgrown its bound. */
   const isSuspect = () =>
-    !isOften() && freeThen - free() >= Math.max((mark - known) / 2, Math.min(stepBytes, limit * stepShare));
+    writtenSince() >= Math.max((mark - known) / 2, Math.min(stepBytes, limit * stepShare)) && !isOften();
   const isDue = () => !isOften() && sinceMeasured() >= Math.max(seldomMs, seldomShare * cost);
 
   const tick = async (): Promise<void> => {
@@ -126,9 +135,9 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
       }
     },
     isOver: () => over !== undefined,
-    async failure() {
+    async failure(suspect = false) {
       await measuring;
-      if (over !== undefined) await measured();
+      if (suspect || over !== undefined) await measured();
       return over && exceeded(over, limit);
     },
     stopReason: () => (over !== undefined && steps() - overSince >= patience ? exceeded(over, limit) : undefined),

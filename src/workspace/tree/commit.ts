@@ -138,6 +138,11 @@ const writePaths = async ({ own }: TemporaryFile, changes: readonly Change[]): P
 
 const end = Buffer.of(0);
 
+const tooLarge = "too large:";
+
+/** A file that a commit left out because all changed files together have too many bytes. */
+export const isTooLarge = ({ reason }: Commit["omitted"][number]): boolean => reason.startsWith(tooLarge);
+
 /** Which changes enter the commit, which cannot, and which must leave the index again. */
 const sort = async (
   worktree: string,
@@ -149,7 +154,7 @@ const sort = async (
   const unfit = (file: ReturnType<typeof fileAt>): string | undefined => {
     if (file === undefined) return undefined;
     if (!file.readable) return "not readable";
-    if (file.bytes > room) return `too large: changed files of more than ${maxBytes} bytes (limits.taskDiskBytes)`;
+    if (file.bytes > room) return `${tooLarge} changed files of more than ${maxBytes} bytes (limits.taskDiskBytes)`;
     room -= file.bytes;
     return undefined;
   };
