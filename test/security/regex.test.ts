@@ -5,6 +5,7 @@ import { parseAst } from "rolldown/parseAst";
 import { hidden } from "../../src/squad/package/hidden.ts";
 import { matchesPattern } from "../../src/check/pattern.ts";
 import { night } from "../harness/night.ts";
+import { cpuMs, slowness } from "../harness/pace.ts";
 
 /**
  * T19: every regular expression of the sources, found by parsing them, against eight texts of a megabyte that are made of
@@ -111,15 +112,12 @@ const shapesOf = (regex: RegExp, size: number): Record<string, string> => {
   };
 };
 
-/** CPU time of this thread, so that a busy machine does not count. */
-const once = (regex: RegExp, text: string): number => {
-  const begun = process.threadCpuUsage();
-  if (regex.global) text.replace(regex, "");
-  else regex.exec(text);
-  const { user, system } = process.threadCpuUsage(begun);
-  regex.lastIndex = 0;
-  return (user + system) / 1000;
-};
+const once = (regex: RegExp, text: string): number =>
+  cpuMs(() => {
+    if (regex.global) text.replace(regex, "");
+    else regex.exec(text);
+    regex.lastIndex = 0;
+  }, 1);
 
 /** On the end of a text, more and more of it: what is not linear shows long before a megabyte, which it would not survive. */
 const took = (regex: RegExp, text: string): number => {
@@ -142,7 +140,7 @@ const slowOnes = (found: readonly Found[]): string[] =>
     const name = `${file} ${source}`;
     return Object.entries(shapesOf(regex, size)).flatMap(([shape, text]) => {
       const ms = took(regex, text);
-      return ms > limitMs ? [`${name}: ${shape}, ${Math.round(ms)} ms`] : [];
+      return ms > limitMs && ms > limitMs * slowness() ? [`${name}: ${shape}, ${Math.round(ms)} ms`] : [];
     });
   });
 
