@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:f
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import type { TestProject } from "vitest/node";
+import { leftOut } from "./harness/runner.ts";
 
 /**
  * Around the whole run: a folder for what all tests use (test/harness/project/built.ts), and one loud line that says what did not run for
@@ -21,12 +22,18 @@ export default function setup({ vitest }: TestProject): () => void {
   const projects = join(folder, "projects");
   mkdirSync(projects);
   process.env["TEST_PROJECTS"] = projects;
+  if (isWholeDay()) process.env["TEST_DAY_SEED"] = process.env["TEST_SEED"] ?? String(Date.now() % 2 ** 31);
   return () => {
     const lines = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
     const tiers = existsSync(`${file}-tiers`) ? readFileSync(`${file}-tiers`, "utf8").trim().split("\n") : [];
     const blind = existsSync(`${file}-browser`) ? readFileSync(`${file}-browser`, "utf8").trim().split("\n") : [];
     rmSync(folder, { recursive: true, force: true });
     process.stdout.write(slowest(vitest));
+    const seed = process.env["TEST_DAY_SEED"];
+    if (seed !== undefined)
+      process.stdout.write(
+        `\n${leftOut(Number(seed)).size} slow tests were left to the night: TEST_SEED=${seed} (test/slow.json).\n\n`,
+      );
     for (const tier of new Set(tiers))
       process.stderr.write(
         `\n!!! TESTS SKIPPED: sandbox tier ${tier} does not work here (bubblewrap 0.8, util-linux).\n\n`,
@@ -44,6 +51,13 @@ export default function setup({ vitest }: TestProject): () => void {
       );
   };
 }
+
+/** The whole suite by day: no file, test or change is named. */
+const isWholeDay = (): boolean =>
+  process.env["MODE"] !== "night" &&
+  !process.argv
+    .slice(2)
+    .some((word) => (word.startsWith("-") ? /^(?:-t|--changed|--test)/.test(word) : word !== "run"));
 
 /** The ten slowest tests; nothing to say where hardly more than ten ran. */
 const slowest = ({ state, config }: TestProject["vitest"]): string => {
