@@ -83,8 +83,8 @@ export const defaultLimits = {
   dependencyBytes: 200 * 1024 ** 2,
   /** For `workspace.setup`. */
   setupSeconds: 600,
-  /** The Task ends after the same call with the same result this often in a row; 0 = off. */
-  loopRepeats: 50,
+  /** The Task ends after the same call with the same result this often in a row, polling apart; 0 = off. */
+  loopRepeats: 12,
   /** Questions that the agents of a Task may ask its user, and calls for which they may ask permission. */
   asks: 5,
   permissionAsks: 50,

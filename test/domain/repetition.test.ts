@@ -4,10 +4,11 @@ import { noRepetition } from "../../src/domain/state/stream.ts";
 
 /** Which calls count as the same. */
 
-const turns = (given: readonly { input: object; output: string }[]) =>
+const turns = (given: readonly { tool?: string; input: object; output: string }[]) =>
   findRepetition(
     given.reduce(
-      (circle, { input, output }) => recordTurn(circle, callHash("shell", input), { outcome: "ok", output }, true),
+      (circle, { tool = "shell", input, output }, index) =>
+        recordTurn(circle, callHash(tool, input, `call_${index}`), { outcome: "ok", output }, true),
       noRepetition,
     ),
     3,
@@ -27,5 +28,25 @@ describe("results that were cut", () => {
     expect(turns(read)).toEqual({ turns: 1, times: 3 });
     expect(turns(read.map((call, index) => ({ ...call, output: `red ${index}` })))).toBeUndefined();
     expect(turns(["a", "b", "c"].map((path) => ({ input: { path }, output: "red" })))).toBeUndefined();
+  });
+});
+
+describe("polling", () => {
+  const thrice = (tool: string, input: object) => turns(Array(3).fill({ tool, input, output: "still running" }));
+
+  test("is no repetition: a background command is read, a command sleeps first", () => {
+    expect(thrice("process", { action: "read", id: "p1-1" })).toBeUndefined();
+    expect(thrice("shell", { command: "sleep 5; curl -s localhost:3000" })).toBeUndefined();
+    expect(thrice("shell", { command: "until test -e done; do sleep $n; done" })).toBeUndefined();
+  });
+
+  test("control: the same without the wait is one", () => {
+    for (const [tool, input] of [
+      ["read", { path: "p1-1" }],
+      ["shell", { command: "curl -s localhost:3000" }],
+      ["shell", { command: "cat sleep.txt" }],
+      ["grep", { command: "sleep 5" }],
+    ] as const)
+      expect(thrice(tool, input)).toEqual({ turns: 1, times: 3 });
   });
 });

@@ -5,6 +5,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadInput, outputBytes } from "../../store/blob/text.ts";
+import { parseArguments } from "../../tool/argument.ts";
 import { type Tool, type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
 import { ask } from "../permission/ask.ts";
 import type { AgentSession } from "../session.ts";
@@ -92,15 +93,12 @@ const attempt = async (
 ): Promise<{ /** undefined: ended by `cut`. */ result: ToolResult | undefined; sandbox: boolean }> => {
   const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
   if (tool === undefined)
-    return failed(`There is no tool "${call.tool}". Available: ${[...turn.tools.keys()].join(", ")}.`);
+    return failed(`There is no tool "${call.tool}". Available: ${turn.specs.map(({ name }) => name).join(", ")}.`);
   const input = "given" in call ? call.given : await loadInput(turn.store.blobs, call.input);
   const problem = invalidInput(input);
   if (problem !== undefined) return failed(problem);
-  const parsed = tool.input.safeParse(input);
-  if (!parsed.success)
-    return failed(
-      `The arguments of ${tool.name} are wrong: ${parsed.error.issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`).join("; ")}. Nothing was done.`,
-    );
+  const parsed = parseArguments(tool.input, input);
+  if ("wrong" in parsed) return failed(`The arguments of ${tool.name} are wrong: ${parsed.wrong}. Nothing was done.`);
   const workspace = await turn.workspace();
   const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };

@@ -57,7 +57,7 @@ export const checkPermission = async (
 
   if (verdict.decision === "deny")
     return denied(
-      `Denied: ${what}. ${whose[origin]} forbids it (${rule}). Nothing was done. Find another way, or say in your last message what is left and why.`,
+      `Denied: ${what}. ${whose[origin]} forbids it (${rule}). Nothing was done. Do not look for a way around it: do the rest without it, and say in your last message what is left and why.`,
       "rule",
     );
   if (verdict.decision === "allow" && !wasAsked) {

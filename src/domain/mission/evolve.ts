@@ -10,7 +10,7 @@ import { isAwake } from "./next.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 7;
+export const missionRevision = 8;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";

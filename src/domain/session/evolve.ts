@@ -71,7 +71,8 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
       };
     case "tool.started": {
       const { callID, sessionID, tool, effect, input } = event.data;
-      const call: OpenCall = { callID, sessionID, tool, effect, hash: callHash(tool, input), ...labelOf(tool, input) };
+      const hash = callHash(tool, input, callID);
+      const call: OpenCall = { callID, sessionID, tool, effect, hash, ...labelOf(tool, input) };
       return resumeClock({ ...state, open: [...state.open, call] }, event.at);
     }
     case "tool.finished": {

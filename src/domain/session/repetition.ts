@@ -9,8 +9,16 @@ import type { Repetition } from "../state/stream.ts";
 /** Repeated sequences of more turns than this are not detected. */
 const longest = 4;
 
-/** Hash of a call, before its result. */
-export const callHash = (tool: string, input: unknown): number => hash(`${tool} ${unnamed(JSON.stringify(input))}`);
+/** Hash of a call, before its result. Whoever waits asks for the same again and again: such a call is like no other. */
+export const callHash = (tool: string, input: unknown, callID: string): number =>
+  hash(`${tool} ${isPolling(tool, input) ? callID : unnamed(JSON.stringify(input))}`);
+
+/** Reads a background command, or sleeps first. */
+const isPolling = (tool: string, input: unknown): boolean => {
+  if (tool === "process") return true;
+  const command = typeof input === "object" && input !== null && "command" in input ? input.command : undefined;
+  return tool === "shell" && typeof command === "string" && /\bsleep[ \t]+[\d.$]/.test(command);
+};
 
 type Result = Pick<EventData["tool.finished"], "outcome" | "output">;
 
