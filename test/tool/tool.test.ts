@@ -855,7 +855,21 @@ describe.each(["", "pkg"])("in a Task's own worktree of the folder %j", (folder)
     expect((await call("shell", { command: "pwd; git rev-parse --abbrev-ref HEAD" })).output).toContain(
       `${work}\nHEAD`,
     );
-    expect((await call("git", { action: "status" })).output).toMatch(/^(?:[ AD?][ M?] \S+\n?)+$/);
+    // Of the whole Task, tracked or not, and the same once the service has committed.
+    const whole = async () => {
+      const status = (await call("git", { action: "status" })).output;
+      expect(status).toBe("M README.md\nA docs/a.md\nA src/add.js\nD src/sum.js");
+      const { output } = await call("git", { action: "diff" });
+      for (const part of ["+# Adds", "+sums", "+++ b/src/add.js"]) expect(output).toContain(part);
+      expect((await call("git", { action: "diff", stat: true })).output).toMatch(/docs\/a\.md +\| +1 \+/);
+      expect((await call("git", { action: "diff", paths: ["docs"] })).output).not.toContain("Adds");
+    };
+    await whole();
+    const committed = await context.workspace.commit("Half of it\n");
+    await whole();
+    const two = { action: "diff", revision: `${committed?.parent} ${committed?.commit}`, stat: true };
+    expect((await call("git", two)).output).toContain("docs/a.md");
+    expect((await call("git", { action: "diff", revision: "HEAD --output=x" })).output).toContain("invalid");
     expect((await call("git", { action: "diff", paths: ["README.md"] })).output).toContain("+# Adds");
     expect((await call("git", { action: "rm", paths: ["README.md"] })).outcome).toBe("ok");
     expect(await call("write", { path: ".git", content: "gitdir: /tmp\n" })).toMatchObject({ outcome: "error" });

@@ -18,10 +18,10 @@ const input = z
     paths: z.array(z.string().min(1)).max(200).optional().describe("Not for show, mv"),
     revision: z
       .string()
-      .regex(/^[A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*$/)
+      .regex(/^[A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*(?: [A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*)?$/)
       .max(200)
       .optional()
-      .describe("diff, log: commit or range; show: a commit, default HEAD"),
+      .describe("diff: commit, range, or two commits; log: commit or range; show: a commit, default HEAD"),
     staged: z.boolean().optional().describe("diff"),
     stat: z.boolean().optional().describe("diff, show: counts only"),
     limit: z.number().int().min(1).max(500).optional().describe("log; default 20"),
@@ -50,7 +50,7 @@ type Input = z.infer<typeof input>;
 export const git: Tool<Input> = {
   name: "git",
   description:
-    "Git in the project: `status`; `diff` of the work tree, what is staged or a revision; `log`; `show` a commit; " +
+    "Git in the project: `status` and `diff` of the whole Task, its base against the files as they are, or `diff` of a revision; `log`; `show` a commit; " +
     "`restore` (paths as in HEAD: your own edits there are lost); `mv`; `rm`. No branches, remotes or configuration, and the service commits for you.",
   input,
   effect: "workspace",
@@ -83,7 +83,16 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
   const { signal, workspace } = context;
   const inside = (path: string) => componentsOf(workspace.files.inside(path)).join("/") || ".";
   const paths = (call.paths ?? []).map(inside);
-  const revision = call.revision === undefined ? [] : [call.revision];
+  const revision = call.revision?.split(" ") ?? [];
+  /** Where the Task has files of its own: what they are compared with. */
+  const base = workspace.prepared.kind === "worktree" ? workspace.prepared.baseCommit : null;
+  const isWhole = base !== null && revision.length === 0 && call.staged !== true;
+  const untracked = async (): Promise<string[]> => {
+    const { stdout } = await repository.run(["ls-files", "--others", "--exclude-standard", "-z", "--", ...paths], {
+      signal,
+    });
+    return namesIn(stdout);
+  };
   /** `args` name commits. Leaves out files whose content may not be read, and names them at the end. */
   const differences = async (args: string[], format: string[], none: string): Promise<ToolResult> => {
     const listed = [...args, "--name-only", "--no-renames", "-z", "--relative"];
@@ -117,14 +126,42 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     return text.length === 0 ? ok(none) : sized(text, context);
   };
   switch (call.action) {
-    case "status":
-      return say(["-c", "core.quotePath=false", "status", "--short", ...branch], "Clean.");
-    case "diff":
-      return differences(
-        ["diff", ...(call.staged === true ? ["--cached"] : []), ...revision.map(commitsOf)],
-        call.stat === true ? ["--stat"] : [],
-        "No difference (files that Git does not track yet are not in a diff; see status).",
+    case "status": {
+      if (base === null) return say(["-c", "core.quotePath=false", "status", "--short", ...branch], "Clean.");
+      const { stdout } = await repository.run(
+        ["diff", "--name-status", "--no-renames", "-z", "--relative", base, "--", ...paths],
+        { signal },
       );
+      const fields = namesIn(stdout);
+      const lines = fields.flatMap((kind, at) => (at % 2 === 0 ? [`${kind} ${shown(fields[at + 1] ?? "")}`] : []));
+      const added = (await untracked()).map((path) => `A ${shown(path)}`);
+      const all = [...lines, ...added].toSorted((a, b) => (a.slice(2) < b.slice(2) ? -1 : 1));
+      return all.length === 0 ? ok(`Nothing differs from the Task's base, ${base}.`) : sized(all.join("\n"), context);
+    }
+    case "diff": {
+      const stat = call.stat === true ? ["--stat"] : [];
+      if (!isWhole)
+        return differences(
+          ["diff", ...(call.staged === true ? ["--cached"] : []), ...revision.map(commitsOf)],
+          stat,
+          "No difference.",
+        );
+      const tracked = await differences(["diff", base], stat, "");
+      const parts = tracked.output === "" ? [] : [tracked.output];
+      const added = await untracked();
+      for (const path of added.slice(0, maxUntracked)) {
+        if (!path.isWellFormed() || path.endsWith("/")) parts.push(`New: ${shown(path)}`);
+        else if (!workspace.files.mayRead(path)) parts.push(`Not shown, for it may not be read: ${shown(path)}.`);
+        else {
+          const args = ["diff", "--no-index", "--no-color", ...stat, "--", "/dev/null", path];
+          parts.push(withoutEnd((await repository.run(args, { signal, ok: [0, 1] })).stdout).toString("utf8"));
+        }
+      }
+      if (added.length > maxUntracked) parts.push(`${added.length - maxUntracked} more new files: see status.`);
+      if (tracked.outcome === "error" || added.length === 0)
+        return tracked.output === "" ? ok(`Nothing differs from the Task's base, ${base}.`) : tracked;
+      return sized(parts.join("\n"), context);
+    }
     case "log":
       return say(
         ["log", "--no-color", "--date=short", "--format=%h %ad %an: %s", `-n${call.limit ?? 20}`, ...revision],
@@ -189,6 +226,9 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
 };
 
 const maxHidden = 200;
+
+/** New files whose text a diff shows: one process each. */
+const maxUntracked = 30;
 
 /** Paths that are submodules: in a commit, or in the index where none is given. */
 const gitlinksIn = async (repository: Git, commit: string[], signal: AbortSignal): Promise<string[]> => {
