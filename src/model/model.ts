@@ -95,6 +95,8 @@ export type Facts = {
     guide?: { path: string; text: string };
     skills?: { name: string; description: string }[];
   };
+  /** Constants of the Task and of the machine that it runs on, each a line for language models. */
+  about?: readonly string[];
   /** The squad's own skills. */
   skills?: readonly { name: string; description: string }[];
   /** The kind of work; with `work` the result is a document. */

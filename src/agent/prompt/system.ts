@@ -25,7 +25,7 @@ const squadPart = (teammates: readonly Teammate[]): string =>
     ? ""
     : `Your squad, for \`delegate\`\n${teammates.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
 
-const taskPart = (state: TaskState, { detected, project }: Facts): string => {
+const taskPart = (state: TaskState, { about = [], detected, project }: Facts): string => {
   const lines = [
     pillars[state.productPillar],
     "",
@@ -34,6 +34,7 @@ const taskPart = (state: TaskState, { detected, project }: Facts): string => {
       ? "- You work in a Git worktree made for this Task; the user's own checkout is not yours to touch."
       : "- You work directly in the user's directory: every edit is final at once.",
   ];
+  lines.push(...about.map((line) => `- ${line}`));
   if (project !== undefined && project.languages.length > 0)
     lines.push(
       `- Languages: ${project.languages.join(", ")}.${project.managers.length > 0 ? ` Built with ${project.managers.join(", ")}.` : ""}`,

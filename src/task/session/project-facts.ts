@@ -1,3 +1,4 @@
+import { arch, platform } from "node:os";
 import { readGuide } from "../../agent/prompt/project-guide.ts";
 import { detectProject } from "../../check/project/detect.ts";
 import { messageOf } from "../../error.ts";
@@ -15,13 +16,35 @@ export const factsOf = async (run: Run): Promise<Facts> => {
   const root = filesAt(run, directory);
   if (root === undefined) return { checks, pillar, detected: {} };
   const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
+  const about = aboutOf(run, git?.head ?? null);
   const top = filesAt(run, git?.toplevel) ?? root;
   const [{ detected, project }, guide, skills] = await Promise.all([
     detectProject(root, top),
     readGuide(root, top),
     findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
   ]);
-  return { checks, pillar, detected, project: { ...project, skills, ...(guide === undefined ? {} : { guide }) } };
+  return {
+    checks,
+    pillar,
+    about,
+    detected,
+    project: { ...project, skills, ...(guide === undefined ? {} : { guide }) },
+  };
+};
+
+/** What agents would else find out by trying. */
+const aboutOf = ({ state, limits, sandbox }: Run, head: string | null): string[] => {
+  const { createdAt, isolation } = state();
+  const { commandSeconds, commandMaxSeconds } = limits;
+  return [
+    `Begun on ${createdAt.slice(0, 10)}, on ${platform()} (${arch()}). A command is run by bash, ${sandbox.network ? "with" : "without"} a network, and may take ${commandSeconds} s; \`timeoutSeconds\` gives it up to ${commandMaxSeconds} s.`,
+    ...(isolation === "worktree" && head !== null
+      ? [
+          `It begins at commit ${head.slice(0, 12)}, with what the user had not committed. Commits are the service's: do not commit, stash or switch branches.`,
+        ]
+      : []),
+    "Of several calls in one reply, those that only read run side by side, the others one after another in your order.",
+  ];
 };
 
 const filesAt = (run: Run, path: string | undefined): Files | undefined => {

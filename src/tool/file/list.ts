@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Entry } from "../../workspace/file/files.ts";
 import { answer, failed, ok, shown } from "../result.ts";
 import type { Tool } from "../tool.ts";
+import { installedNote } from "./installed.ts";
 
 const input = z.strictObject({
   path: z.string().optional().describe("Folder; default: the root"),
@@ -22,6 +23,8 @@ export const list: Tool<z.infer<typeof input>> = {
     answer(signal, async () => {
       const { files } = workspace;
       const there = await files.stat(path);
+      const installed = path === "" || there?.kind === "file" ? undefined : installedNote(workspace, path);
+      if (installed !== undefined) return failed(installed);
       if (there?.kind === "file" || there?.kind === "other") return ok(lineOf(there));
       const { entries, total, truncated } = await files.list(path, { depth, offset: offset - 1, limit: page });
       if (total === 0) return ok(`${path === "" ? "The project's root" : shown(path)} is empty.`);

@@ -3,6 +3,7 @@ import type { Files } from "../../workspace/file/files.ts";
 import { FileRefused } from "../../workspace/file/files.ts";
 import { inThread } from "../../thread.ts";
 import { type Page, pageOf, paging } from "./page.ts";
+import { installedNote } from "./installed.ts";
 import { likenessTo } from "./text.ts";
 import { answer, failed, ok, outputPath, shown } from "../result.ts";
 import type { Tool, ToolResult } from "../tool.ts";
@@ -41,6 +42,8 @@ export const read: Tool<z.infer<typeof input>> = {
         if (!(error instanceof FileRefused)) throw error;
         if (error.kind === "too-big") return failed(`${error.message}. Use \`search\`, or \`shell\` for a part of it.`);
         if (error.kind !== "missing" && error.kind !== "not-a-file") throw error;
+        const installed = installedNote(context.workspace, path);
+        if (installed !== undefined) return failed(installed);
         return failed(`${error.message}. ${await hint(files, path, error.kind)}`.trim());
       }
       if (bytes.length === 0) return ok(`${shown(path)} is empty.`);

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { FileRefused, type Files } from "../../workspace/file/files.ts";
+import { installedNote } from "./installed.ts";
 import { noOutput } from "./read.ts";
 import { inThread, type Job } from "../../thread.ts";
 import { type Matches, naming, rendering, type ShownMatches } from "./matches.ts";
@@ -46,6 +47,8 @@ export const search: Tool<Input> = {
         const { output, stopped } = found;
         return rendered({ output, mode, query, stopped, name: query.path }, context.signal);
       }
+      const installed = query.path === undefined ? undefined : installedNote(context.workspace, query.path);
+      if (installed !== undefined) return failed(installed);
       const path = query.path === undefined ? "" : await within(files, query.path);
       const options = [...optionsOf(query), "--", path === "" ? "./" : `./${path}`];
       const found = await searchFiles(context.workspace, options, context.signal);

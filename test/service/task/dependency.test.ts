@@ -77,6 +77,14 @@ describe.skipIf(!boxed)("dependency folders of the project, in a sandbox", () =>
       client,
       [
         shell("node -p 'require(\"@own/lib\")'; touch node_modules/mine"),
+        {
+          calls: [
+            { tool: "read", input: { path: "node_modules/@own/lib/index.js" } },
+            { tool: "list", input: { path: "node_modules" } },
+            { tool: "search", input: { path: "node_modules/@own", pattern: "exports" } },
+            { tool: "read", input: { path: "node_modules.txt" } },
+          ],
+        },
         write("packages/lib/index.js", "module.exports = 2\n"),
       ],
       [`[ "$(node -p 'require("@own/lib")')" = 2 ]`, "[ ! -e node_modules/mine ]"],
@@ -92,6 +100,9 @@ describe.skipIf(!boxed)("dependency folders of the project, in a sandbox", () =>
     expect(outputs?.[0]).toMatch(
       /^Exit code 0 after .* s\.\n1\n\n\[Commands find the project's node_modules as installed by its user; the file tools do not show it\. Nothing in there becomes part of the change\.\]$/,
     );
+    for (const output of outputs?.slice(1, 4) ?? [])
+      expect(output).toMatch(/^node_modules is installed, and there for commands alone: look at it with `shell`/);
+    expect(outputs?.[4]).toContain("got nothing there");
   });
 
   test("Python: an editable install with the project's absolute path is the Task's", async () => {
