@@ -46,7 +46,7 @@ const orders: Record<string, string> = {
   "protocol/event": "mission slice conversation workspace event frame",
   domain: "event agent attachment state permission session evidence task mission conversation view",
   store:
-    "webhook-queue store disk unavailable outage lock claimed-stream redacted-store blob feed sql batch sqlite postgres open",
+    "webhook-queue store disk unavailable outage lock claimed-stream redacted-store check-result blob feed sql batch sqlite postgres open",
   process: "plain-text seccomp sandbox process runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",

@@ -21,6 +21,8 @@ export type CheckResult = {
   artifacts?: { filename: string; title: string; mime: string; bytes: Buffer }[];
   /** Running it again on the same files is pointless: the result would be the same, or it would time out again. */
   final: boolean;
+  /** It was ended before it had a result, as by its time-out. */
+  unfinished?: true;
 };
 
 /** What a check runs with besides its definition and its place (`CheckEnvironment`). */

@@ -48,8 +48,15 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
       `The service at ${url} refused the credentials. Set SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) to its own.`,
     );
   if (code === "model_not_configured" || code === "model_not_found") return new Exit(exit.needsModel, text);
-  return new Exit(response.status >= 400 && response.status < 409 ? exit.usage : exit.failed, text);
+  return new Exit(isValue(response.status, code) ? exit.usage : exit.failed, text);
 };
+
+/** A value of the request is wrong, whatever stands in the service's way otherwise. */
+const isValue = (status: number, code: string | undefined): boolean =>
+  (status >= 400 && status < 409) ||
+  status === 413 ||
+  status === 415 ||
+  (status === 422 && code !== "preview_failed" && code !== "preview_not_available");
 
 /** fetch hides the reason (such as ECONNREFUSED) in the cause of "fetch failed". */
 const reasonOf = (error: unknown): string => {

@@ -83,6 +83,8 @@ export type Facts = {
   checks: readonly CheckSpec[];
   /** The project's own commands, as its manifest names them; absent where it names none. */
   detected: { test?: string; build?: string; lint?: string; typecheck?: string };
+  /** Those of them that the service runs on the work, for a request that names no checks. */
+  own?: readonly CheckSpec[];
   /** What else was detected; language models read it in their instructions. */
   project?: {
     languages: string[];

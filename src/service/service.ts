@@ -29,6 +29,7 @@ import { createSecrets } from "../redact.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
 import { createManager } from "../squad/install/manager.ts";
 import { createSquads } from "../squad/revision.ts";
+import { createCheckResults } from "../store/check-result.ts";
 import { openData } from "../store/open.ts";
 import { redactStore } from "../store/redacted-store.ts";
 import { createRetention } from "../task/workspace/retention.ts";
@@ -155,6 +156,8 @@ export const createService = async (
       log,
     });
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));
+    const besides = createSlots(Math.max(1, Math.floor(availableParallelism() / 2)));
+    const checkResults = createCheckResults(join(dataDir, "checks"), now, log);
     const engine = scope.use(createLocalEngine({ store, maxRunning: config.maxRunning, log, now }));
     scope.use(data.disk.onPause((pauses) => engine.pause(pauses)));
     const metrics = createMetrics({
@@ -224,6 +227,8 @@ export const createService = async (
       models: registry,
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       slots,
+      besides,
+      checkResults,
       engine,
       disk: data.disk,
       setup: config.setup,

@@ -11,6 +11,7 @@ import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
 import type { Processes } from "../process/process.ts";
+import type { RunCheck } from "../protocol/check.ts";
 import type { TurnFailure } from "../protocol/event/conversation.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
@@ -19,6 +20,7 @@ import type { Squads } from "../squad/squad.ts";
 import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { Patience } from "../store/disk/patience.ts";
+import type { CheckResults } from "../store/check-result.ts";
 import type { Store } from "../store/store.ts";
 import type { BackgroundCommands } from "../tool/tool.ts";
 import type { Usage } from "../workspace/usage/measure.ts";
@@ -44,6 +46,9 @@ export type RunDeps = {
   /** The operator's external agents, by name. */
   externals: Readonly<Record<string, ExternalAgent>>;
   slots: Slots;
+  /** For what runs beside a Task's own work; it takes a slot, too. */
+  besides: Slots;
+  checkResults: CheckResults;
   engine: Pick<Engine, "standAside">;
   suspects: Suspects;
   disk: Pick<Disk, "shortage" | "pauses" | "plenty" | "onPause" | "free" | "look">;
@@ -103,6 +108,10 @@ export type Run = RunDeps & {
   forgetWorkspace: () => void;
   /** The files that the Task's checks run on. */
   checkout: RunCheckout;
+  /** The project's own checks, for a request that names none; the session runner says which. */
+  own: () => readonly RunCheck[];
+  offerOwn: (checks: readonly RunCheck[]) => void;
+  baseline: Baseline;
   /**
    * Waits for the project's landing turn, which one Task holds at a time. It is held until the agents work again or the
    * run ends; later calls resolve at once.
@@ -131,6 +140,19 @@ export interface RunCheckout extends AsyncDisposable {
    * result of every check, or to undefined when it passed or there is none.
    */
   setUp(): Promise<CheckResult | undefined>;
+}
+
+/**
+ * What the project's own checks say of the base: found out beside the work, once something may have been changed, or
+ * known from another Task that had the same tree.
+ */
+export interface Baseline extends AsyncDisposable {
+  /** Begins, unless it has begun or nothing is to be found out. Cheap; call it after each event. */
+  begin(): void;
+  /** Resolves when the results on the base, as it is now, are on record. */
+  settled(): Promise<void>;
+  /** Ends what runs, and begins nothing any more: the Task is about to end. */
+  stop(): Promise<void>;
 }
 
 /** What one Task may have on the disk (`limits.taskDiskBytes`). */

@@ -129,9 +129,9 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       using _alone = await alone(taskID, whole);
       return await open(taskID, prepared, tip);
     },
-    checkout(workspace, commit) {
+    checkout(workspace, commit, of) {
       const { taskID, record } = placeOf(workspace);
-      return checkouts.open(taskID, record, commit);
+      return checkouts.open(taskID, record, commit, of);
     },
     ...createForks({ folder, records, retention, processes, give, open, workspaceOf, placeOf, alone }),
     async withIdleWorkspace(taskID, prepared, commit, judge, use) {

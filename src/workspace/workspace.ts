@@ -82,6 +82,8 @@ export interface Workspace {
   reset(commit: string): Promise<void>;
   /** Identifies the folder on disk: changes when the worktree was created again. "" in place. */
   stamp(): string;
+  /** Changes with what the project's dependency folders hold. "" in place. */
+  dependencyStamp(): string;
   /** Discards what commands wrote into dependency folders, so that a setup can start over. Worktrees only. */
   clearDependencies(): Promise<void>;
   /**
@@ -180,8 +182,11 @@ export interface Workspaces {
    * Throws `WorkspaceLost` where the repository is gone.
    */
   open(taskID: string, prepared: Prepared, tip?: string): Promise<Workspace>;
-  /** The files of this commit, for checks. A Task has one checkout: it is moved to the commit. Worktrees only. */
-  checkout(workspace: Workspace, commit: string): Promise<Checkout>;
+  /**
+   * The files of this commit, for checks. A Task has one checkout for what it made and one for what it began from: each
+   * is moved to the commit. Worktrees only.
+   */
+  checkout(workspace: Workspace, commit: string, of: "work" | "base"): Promise<Checkout>;
 
   /**
    * A worktree for one of several agents that work at the same time, from a commit of the Task. Idempotent: a fork of

@@ -393,3 +393,71 @@ describe("the list row", () => {
     expect(summarise(fold([...worked, checked("passed"), committed(git("f"))])).git.checkedTree).toBeNull();
   });
 });
+
+describe("the project's own check", () => {
+  const own = check({ required: false });
+  type Finished = DomainEvent & { type: "check.finished" };
+  const result = (
+    on: "base" | "work",
+    state: "passed" | "failed" | "error",
+    more: Partial<EventData["check.finished"]> = {},
+  ): DomainEvent => {
+    const { type, data } = checked(
+      state === "passed" ? state : "failed",
+      git(on === "base" ? "b" : "d"),
+      on,
+    ) as Finished;
+    return { type, data: { ...data, state, ...more } };
+  };
+  const worked = [created(), run, worktree, reply(1, ["c"]), started("c"), finished("c"), reply(6), committed()];
+  const found: DomainEvent = { type: "checks.found", data: { checks: [own] } };
+  const decide = (...events: DomainEvent[]) => next(fold([...worked, ...events]), { ...rules, own: [own] });
+
+  test("is proposed, run on the work, and compared with the base before it decides", () => {
+    expect(decide()).toEqual({ kind: "propose", checks: [own] });
+    expect(decide(found)).toEqual({ kind: "check", checks: [own] });
+    expect(decide(found, result("work", "failed"))).toEqual({ kind: "compare" });
+    expect(decide(found, result("work", "passed"), result("base", "passed"))).toEqual({ kind: "land" });
+    expect(decide(found, result("work", "failed"), result("base", "passed"))).toMatchObject({ kind: "feedback" });
+  });
+
+  test.each<[why: string, base: DomainEvent, work: DomainEvent]>([
+    ["red before", result("base", "failed"), result("work", "failed")],
+    ["flaky before", result("base", "passed", { flaky: true }), result("work", "failed")],
+    ["could not run before", result("base", "error"), result("work", "failed")],
+    ["did not end before", result("base", "failed", { unfinished: true }), result("work", "failed")],
+    ["does not end now", result("base", "passed"), result("work", "failed", { unfinished: true })],
+    ["cannot run now", result("base", "passed"), result("work", "error")],
+  ])("decides nothing: %s", (_why, base, work) => {
+    const events = [...worked, found, base, work];
+    expect(next(fold(events), { ...rules, own: [own] })).toEqual({ kind: "land" });
+    const ended: DomainEvent[] = [
+      { type: "landing.finished", data: { commit: git("c"), tree: git("d"), ref: "refs/heads/main", kept: [] } },
+      { type: "task.settled", data: { lifecycleStatus: "completed", summary: "" } },
+    ];
+    expect(summarise(fold([...events, ...ended])).verified).toBe(false);
+    // Control: passed before, failed now.
+    const both = [...worked, found, result("base", "passed"), result("work", "failed")];
+    expect(next(fold(both), { ...rules, own: [own], retries: false })).toMatchObject({
+      kind: "settle",
+      end: { failure: { code: "checks_failed" } },
+    });
+  });
+
+  test("is compared anew on another base, and run anew there if it may decide", () => {
+    const rebased: DomainEvent = {
+      type: "workspace.rebased",
+      data: { baseCommit: git("e"), baseTree: git("f"), commit: git("1"), tree: git("2") },
+    };
+    const before = [found, result("work", "passed"), result("base", "passed"), rebased];
+    expect(decide(...before)).toEqual({ kind: "compare" });
+    const base = result("base", "passed", { tree: git("f") });
+    expect(decide(...before, base)).toEqual({ kind: "check", checks: [own] });
+    expect(decide(...before, base, result("work", "passed", { tree: git("2") }))).toEqual({ kind: "land" });
+  });
+
+  test("is not run where the request's checks are an empty list", () => {
+    const events = [created({ unchecked: true }), ...worked.slice(1)];
+    expect(next(fold(events), { ...rules, own: [own] })).toEqual({ kind: "land" });
+  });
+});

@@ -45,6 +45,7 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   commit: true,
   check: true,
   propose: true,
+  compare: true,
   feedback: true,
   refuse: true,
   review: true,

@@ -7,6 +7,7 @@ import { createProcesses } from "../../src/process/service.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createSquads } from "../../src/squad/revision.ts";
+import { createCheckResults } from "../../src/store/check-result.ts";
 import type { Disk } from "../../src/store/disk/disk.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -73,6 +74,8 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       setup: undefined,
       models: { load: async () => model, fallbackModel: async () => undefined },
       slots: createSlots(4),
+      besides: createSlots(1),
+      checkResults: createCheckResults(join(folder, "checks"), now, silent),
       browser: () => ({ program: undefined, bare: false }),
       web: undefined,
       permissions: { deny: [], ask: [], allow: [] },

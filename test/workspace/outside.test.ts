@@ -229,7 +229,7 @@ describe.runIf(tier1 !== undefined)("a project below the top of its repository, 
     expect(git(lab.project, "ls-tree", commit?.commit ?? "", "sub")).toMatch(/^120000/);
     // Also once the files are there.
     for (const _ of [1, 2])
-      await expect(lab.workspaces.checkout(lab.workspace, commit?.commit ?? "")).rejects.toThrow(WorkspaceLost);
+      await expect(lab.workspaces.checkout(lab.workspace, commit?.commit ?? "", "work")).rejects.toThrow(WorkspaceLost);
     expect(readdirSync(lab.at("outside/dir"))).toEqual(["notes.txt"]);
     // Control: who makes folders by their path makes one there.
     mkdirSync(join(`${lab.workspace.prepared.worktree}.checkout`, "sub/dir"), { recursive: true });

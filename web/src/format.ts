@@ -2,14 +2,15 @@ import type { TaskSummary, Usage } from "../../src/protocol/task/status.ts";
 
 /** How states, times and amounts are written. */
 
-export type State = "need" | "run" | "queue" | "done" | "fail" | "stop";
+/** `doubt`: completed, and no check passed on all that landed. */
+export type State = "need" | "run" | "queue" | "done" | "doubt" | "fail" | "stop";
 
-type Stated = Pick<TaskSummary, "lifecycleStatus" | "phase" | "pending">;
+type Stated = Pick<TaskSummary, "lifecycleStatus" | "phase" | "pending" | "verified">;
 
-export const stateOf = ({ lifecycleStatus, phase, pending }: Stated): State => {
+export const stateOf = ({ lifecycleStatus, phase, pending, verified }: Stated): State => {
   switch (lifecycleStatus) {
     case "completed":
-      return "done";
+      return verified === false ? "doubt" : "done";
     case "failed":
       return "fail";
     case "cancelled":
@@ -41,6 +42,8 @@ export const stateWord = (task: Stated): string => {
       return phases[task.phase];
     case "done":
       return "Completed";
+    case "doubt":
+      return "Completed, not verified";
     case "fail":
       return "Failed";
     case "stop":
@@ -60,6 +63,7 @@ export const groupWords: Record<Group, string> = {
 /** The group of a Task. A cancelled one is with the failed ones. */
 export const groupOf = (task: Stated): Group => {
   const state = stateOf(task);
+  if (state === "doubt") return "done";
   return state === "stop" ? "fail" : state;
 };
 

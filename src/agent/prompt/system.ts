@@ -25,7 +25,7 @@ const squadPart = (teammates: readonly Teammate[]): string =>
     ? ""
     : `Your squad, for \`delegate\`\n${teammates.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
 
-const taskPart = (state: TaskState, { about = [], detected, project }: Facts): string => {
+const taskPart = (state: TaskState, { about = [], detected, project, own = [] }: Facts): string => {
   const lines = [
     pillars[state.productPillar],
     "",
@@ -41,7 +41,9 @@ const taskPart = (state: TaskState, { about = [], detected, project }: Facts): s
     );
   const commands = Object.entries(detected);
   if (commands.length > 0)
-    lines.push(`- The project's own commands: ${commands.map(([kind, run]) => `${kind} = \`${run}\``).join(", ")}.`);
+    lines.push(
+      `- The project's own commands: ${commands.map(([kind, run]) => `${kind} = \`${run}\``).join(", ")}.${own.length === 0 ? "" : " The service runs them when you are done; what passed before your work must pass after it."}`,
+    );
   if (project !== undefined && project.layout !== "") lines.push(`- At its root: ${project.layout}`);
   if (state.checks.length > 0)
     lines.push(

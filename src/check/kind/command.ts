@@ -31,6 +31,7 @@ export const runCommandCheck = async (
     tail: lastLines(ran.output),
     reason,
     final: ran.ended !== "exit" || lacks !== undefined,
+    ...(ran.ended === "timeout" || ran.ended === "disk" ? { unfinished: true as const } : {}),
   };
 };
 

@@ -2,10 +2,14 @@ import type { Facts } from "../../model/model.ts";
 import type { CheckSpec } from "../../protocol/check.ts";
 
 /**
- * The project's own commands as advisory checks, for a request that names no checks: their results are shown and do not
- * decide.
+ * The project's own commands as checks, for a request that names none: what passes on the base must pass at the end. None
+ * where they have no time.
  */
-export const ownChecks = ({ checks, detected }: Facts, timeoutSeconds: number): CheckSpec[] => {
+export const ownChecks = (
+  checks: readonly CheckSpec[],
+  detected: Facts["detected"],
+  timeoutSeconds: number,
+): CheckSpec[] => {
   if (checks.length > 0 || timeoutSeconds === 0) return [];
   return (["test", "build", "lint", "typecheck"] as const).flatMap((kind): CheckSpec[] => {
     const run = detected[kind];

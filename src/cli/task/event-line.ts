@@ -157,7 +157,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         );
       case "checks.found":
         for (const check of event.data.checks) checks.set(check.id, check);
-        return dim("The project's own checks run; they decide nothing");
+        return dim("The project's own checks run; what passed before the work must pass after it");
       case "check.started":
         return undefined;
       case "check.finished": {

@@ -129,8 +129,28 @@ export const show = async (
 
 type Closing = Pick<
   TaskStatus,
-  "taskID" | "lifecycleStatus" | "error" | "errorInfo" | "checks" | "usage" | "git" | "createdAt" | "settledAt"
+  | "taskID"
+  | "lifecycleStatus"
+  | "error"
+  | "errorInfo"
+  | "checks"
+  | "usage"
+  | "git"
+  | "createdAt"
+  | "settledAt"
+  | "verified"
 >;
+
+/** Why it is not known that a completed Task broke nothing. */
+const doubtsOf = ({ verified, checks }: Pick<Closing, "verified" | "checks">): string[] => {
+  if (verified !== false) return [];
+  const red = checks.flatMap(({ name, state, baseline, gates, stale }) => {
+    if (state === "passed" && !stale) return [];
+    const before = baseline === null || baseline.state === "passed" ? "" : `, and ${baseline.state} before the work`;
+    return [`${line(name, 80)} ${state}${gates ? " (did not end, or could not run)" : before}`];
+  });
+  return [`Not verified: ${red.length === 0 ? "no check ran on the result" : red.join("; ")}.`];
+};
 
 /** The outcome of a Task: its state, then checks, cost and commit, then the error with its remedy. */
 export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): string => {
@@ -149,5 +169,6 @@ export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): stri
   const { error = "" } = task;
   const remedy = task.errorInfo?.remedy ?? "";
   const why = [error, error.includes(remedy) ? "" : remedy].filter((text) => text !== "").map(clean);
-  return [`${head(task.lifecycleStatus.toUpperCase())}${took}: ${facts}`, ...why].join("\n");
+  const doubts = doubtsOf(task).map(yellow);
+  return [`${head(task.lifecycleStatus.toUpperCase())}${took}: ${facts}`, ...doubts, ...why].join("\n");
 };

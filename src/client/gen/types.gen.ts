@@ -18,6 +18,9 @@ export type TaskCreate = {
     promptProfile?: string;
     priority?: 'critical' | 'high' | 'normal' | 'low';
     attachments?: Array<Attachment>;
+    /**
+     * Absent: the project's own commands, of which those that pass on the base must pass; []: none
+     */
     checks?: Array<string | Check>;
     metadata?: {
         [key: string]: JsonValue;
@@ -456,6 +459,10 @@ export type TaskSummary = {
      */
     pending: Array<PendingAsk>;
     checks: Array<CheckState>;
+    /**
+     * Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed
+     */
+    verified: boolean | null;
     git: {
         baseCommit: string | null;
         headCommit: string | null;
@@ -573,6 +580,10 @@ export type CheckState = {
     name: string;
     kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck' | 'file' | 'http' | 'visual' | 'review';
     required: boolean;
+    /**
+     * A check of the project that passed on the base, and therefore must pass at the end, though not required
+     */
+    gates: boolean;
     origin: 'request' | 'project';
     state: 'pending' | 'running' | 'passed' | 'failed' | 'error';
     /**
@@ -593,7 +604,7 @@ export type CheckState = {
     tree: string | null;
     round: number;
     /**
-     * The result on the base tree, before the work
+     * The result on the base tree, without the work
      */
     baseline: {
         state: 'passed' | 'failed' | 'error';
@@ -664,6 +675,10 @@ export type TaskDetail = {
      */
     pending: Array<PendingAsk>;
     checks: Array<CheckState>;
+    /**
+     * Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed
+     */
+    verified: boolean | null;
     git: {
         baseCommit: string | null;
         headCommit: string | null;
@@ -949,6 +964,10 @@ export type TaskStatus = {
      */
     pending: Array<PendingAsk>;
     checks: Array<CheckState>;
+    /**
+     * Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed
+     */
+    verified: boolean | null;
     git: {
         baseCommit: string | null;
         headCommit: string | null;
@@ -1219,6 +1238,10 @@ export type TaskEvent = {
          */
         project: string;
         checks: Array<CheckSpec>;
+        /**
+         * The request's `checks` are an empty list: not even the project's own run
+         */
+        unchecked?: true;
         attachments: Array<AttachmentRef>;
         metadata: {
             [key: string]: JsonValue;
@@ -2003,6 +2026,14 @@ export type TaskEvent = {
          * It failed, and passed when it was run once more on the same tree
          */
         flaky?: true;
+        /**
+         * It was ended before it had a result, as by its time-out
+         */
+        unfinished?: true;
+        /**
+         * The Task whose run on the same tree has this result
+         */
+        ranFor?: string;
     };
 } | {
     id: number;

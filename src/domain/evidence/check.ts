@@ -1,16 +1,61 @@
 import { aboutOf, type CheckSpec } from "../../protocol/check.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { CheckState } from "../../protocol/task/status.ts";
-import { type CheckRun, isCurrent, type TaskState } from "../state/task.ts";
+import { type CheckRun, isActive, isCurrent, type TaskState } from "../state/task.ts";
 
 /** A Task's checks with their newest results, as status, board and archive show them. */
 
 export const specsOf = ({ checks, ownChecks: own }: TaskState): CheckSpec[] => [...checks, ...own];
 
-export const checksOf = (state: TaskState): CheckState[] =>
-  specsOf(state).map((check, index) => {
+/** Those of the project are shown of a Task that is at work, and of one whose work they were run on. */
+const shown = (state: TaskState): CheckSpec[] => [
+  ...state.checks,
+  ...state.ownChecks.filter(({ id }) => isActive(state) || state.results[id] !== undefined),
+];
+
+const isOwn = ({ ownChecks: own }: TaskState, checkID: string): boolean => own.some(({ id }) => id === checkID);
+
+/** The result on the base; that of a project's check counts for the base as it is now. */
+export const onBase = (state: TaskState, checkID: string): CheckRun | undefined => {
+  const result = state.baseline[checkID];
+  return result !== undefined && isOwn(state, checkID) && result.tree !== state.workspace?.baseTree
+    ? undefined
+    : result;
+};
+
+/** A check of the project that passed on the base, and therefore must pass at the end. */
+export const isGating = (state: TaskState, { id }: CheckSpec): boolean => {
+  const base = onBase(state, id);
+  return isOwn(state, id) && base?.state === "passed" && base.flaky !== true;
+};
+
+/** The project's checks that passed on the base and fail on the work. One that was ended, or could not run, says nothing. */
+export const brokenOf = (state: TaskState): CheckRun[] =>
+  state.ownChecks.flatMap((check) => {
     const result = state.results[check.id];
-    const base = state.baseline[check.id];
+    return result?.state === "failed" && result.unfinished !== true && isGating(state, check) ? [result] : [];
+  });
+
+/**
+ * Whether checks of its own, or of the project, passed on what landed: all that are required, or all of the project's.
+ * null: nothing landed.
+ */
+export const verifiedOf = (state: TaskState): boolean | null => {
+  if (state.lifecycle !== "completed" || (state.isolation === "worktree" && state.landed === null)) return null;
+  const counting = state.checks.length > 0 ? state.checks.filter(({ required }) => required) : state.ownChecks;
+  return (
+    counting.length > 0 &&
+    counting.every(({ id }) => {
+      const result = state.results[id];
+      return result?.state === "passed" && isCurrent(state, result);
+    })
+  );
+};
+
+export const checksOf = (state: TaskState): CheckState[] =>
+  shown(state).map((check, index) => {
+    const result = state.results[check.id];
+    const base = onBase(state, check.id);
     const running =
       state.running.some(({ checkID, on }) => checkID === check.id && on === "work") ||
       state.sessions.some(({ checkIDs, end }) => end === null && checkIDs.includes(check.id));
@@ -19,6 +64,7 @@ export const checksOf = (state: TaskState): CheckState[] =>
       name: check.name,
       kind: check.kind,
       required: check.required,
+      gates: isGating(state, check),
       origin: index < state.checks.length ? "request" : "project",
       state: running ? "running" : (result?.state ?? "pending"),
       flaky: result?.flaky ?? false,
@@ -46,15 +92,28 @@ export const failedOf = (state: TaskState, checks: readonly CheckSpec[]): CheckR
     return check.required && result !== undefined && result.state !== "passed" ? [result] : [];
   });
 
-export const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => {
-  const named = failed.map((run) => {
-    const check = state.checks.find((candidate) => candidate.id === run.checkID);
-    return `\`${check === undefined ? run.checkID : aboutOf(check)}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
-  });
-  return {
-    code: "checks_failed",
-    message: `The agents finished; ${failed.length} of ${state.checks.length} checks failed: ${named.join("; ")}.`,
-    retryable: false,
-    remedy: `Read the check's log, then send a message to continue${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
-  };
+/** A failed check with its reason, for people. */
+const failedWords = (state: TaskState, run: CheckRun): string => {
+  const check = specsOf(state).find(({ id }) => id === run.checkID);
+  return `\`${check === undefined ? run.checkID : aboutOf(check)}\`, ${run.reason ?? `exit ${run.exitCode}`}`;
 };
+
+export const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure => ({
+  code: "checks_failed",
+  message: `The agents finished; ${failed.length} of ${state.checks.length} checks failed: ${failed.map((run) => failedWords(state, run)).join("; ")}.`,
+  retryable: false,
+  remedy: remedyOf(state),
+});
+
+/** The project's checks that the work broke; only the caller can say that this is meant. */
+export const checksBroken = (state: TaskState, broken: CheckRun[]): TurnFailure => ({
+  code: "checks_failed",
+  message:
+    `The agents finished, and the project's own ${broken.length === 1 ? "check" : "checks"} passed before the work and failed twice after it: ${broken.map((run) => failedWords(state, run)).join("; ")}. ` +
+    "Nothing landed. Where that is meant, send the request again with `checks` of its own, which replace the project's, or with `[]` for none.",
+  retryable: false,
+  remedy: remedyOf(state),
+});
+
+const remedyOf = ({ workspace }: TaskState): string =>
+  `Read the check's log, then send a message to continue${workspace?.branch ? `; the work is on ${workspace.branch}` : ""}.`;

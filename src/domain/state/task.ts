@@ -24,7 +24,9 @@ export type TaskState = StreamState & {
   directory: string;
   project: string;
   checks: CheckSpec[];
-  /** Checks detected in the project, for a request without any; their results decide nothing. */
+  /** The request said that no checks are to run. */
+  unchecked: boolean;
+  /** Checks detected in the project, for a request without any; what passes on the base must pass at the end. */
   ownChecks: CheckSpec[];
   attachments: AttachmentRef[];
   metadata: EventData["task.created"]["metadata"];

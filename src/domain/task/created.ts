@@ -27,6 +27,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     directory: data.directory,
     project: data.project,
     checks: data.checks,
+    unchecked: data.unchecked ?? false,
     ownChecks: [],
     attachments: data.attachments,
     metadata: data.metadata,

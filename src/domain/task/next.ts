@@ -6,6 +6,7 @@ import { waitsUntil } from "../session/ask.ts";
 import { isChanged, type TaskState } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 import { cancelledEnd } from "./end.ts";
+import { nextOwnCheckStep } from "./next-own-check.ts";
 import { nextReviewStep } from "./next-review.ts";
 import type { StepPolicy, Step } from "./step.ts";
 import { gitTampered } from "./tampered.ts";
@@ -69,11 +70,8 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
       ? { kind: "feedback", failed }
       : { kind: "settle", end: { lifecycleStatus: "failed", failure: checksFailed(state, failed) } };
 
-  if (isChanged(state) && state.checks.length === 0 && rules.own.length > 0) {
-    if (state.ownChecks.length === 0) return { kind: "propose", checks: [...rules.own] };
-    const untold = state.ownChecks.filter(isRun).filter(({ id }) => state.results[id] === undefined);
-    if (untold.length > 0) return { kind: "check", checks: untold };
-  }
+  const own = nextOwnCheckStep(state, rules);
+  if (own !== undefined) return own;
 
   // No agent has worked on the conflict that came back: the landing reports that, and there is nothing to review.
   if (state.conflictedAt === state.edits && isChanged(state)) return { kind: "land" };

@@ -27,8 +27,10 @@ export type Step =
   /** Return a change of files that a rule forbids to change to the agent. */
   | { kind: "refuse" }
   | { kind: "check"; checks: RunCheck[] }
-  /** The request names no checks: run those detected in the project once. They decide nothing. */
+  /** The request names no checks: take those detected in the project. */
   | { kind: "propose"; checks: CheckSpec[] }
+  /** Wait for what the project's checks say of the base. */
+  | { kind: "compare" }
   /** Return failed checks to the agent. */
   | { kind: "feedback"; failed: CheckRun[] }
   /** Have a session that did not write them judge these slices, and the criteria of these checks. */

@@ -1,5 +1,5 @@
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
-import { checksOf } from "../evidence/check.ts";
+import { checksOf, verifiedOf } from "../evidence/check.ts";
 import { pendingOf, waitsUntil } from "../session/ask.ts";
 import { openAsks } from "../state/stream.ts";
 import { isActive, isCurrent, type TaskState } from "../state/task.ts";
@@ -14,7 +14,8 @@ export const phaseOf = (state: TaskState): Phase => {
   if (!isActive(state)) return "settled";
   if (state.landingStarted !== null) return "landing";
   if (state.attemptStartedAt === null || state.deferred !== null || state.pause !== null) return "queued";
-  if (state.running.length > 0) return "checking";
+  // What runs on the base beside the work is no phase of it.
+  if (state.running.some(({ on }) => on === "work" || state.reply === null)) return "checking";
   if (state.sessions.some(({ purpose, end }) => purpose === "review" && end === null)) return "reviewing";
   if (state.retry !== null || waitsUntil(state) !== undefined) return "waiting";
   if (state.workspace === null && state.reply === null) return "preparing";
@@ -54,6 +55,7 @@ export const commonOf = (state: TaskState) => {
     model: state.model as string,
     attempt: state.attempt,
     pending: pendingOf(state),
+    verified: verifiedOf(state),
     git: {
       baseCommit: state.workspace?.baseCommit ?? null,
       headCommit: state.landed?.commit ?? state.tree?.commit ?? state.workspace?.baseCommit ?? null,

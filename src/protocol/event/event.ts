@@ -27,6 +27,10 @@ export const eventData = {
     directory: z.string().describe("Real path"),
     project: z.string().describe("The Git common directory's real path, else the directory's"),
     checks: z.array(checkSpec),
+    unchecked: z
+      .literal(true)
+      .exactOptional()
+      .describe("The request's `checks` are an empty list: not even the project's own run"),
     attachments: z.array(attachmentRef),
     metadata: z.record(z.string(), z.json()),
     squad: squadRef,

@@ -94,7 +94,7 @@ export const workEvents = {
     ),
     more: z.number().describe("How many further files there are, beyond the first 100"),
   }),
-  /** The project's own commands, for a request that names no checks. Their results are reported and decide nothing. */
+  /** The project's own commands, for a request that names no checks. What passes on the base must pass at the end. */
   "checks.found": z.object({ checks: z.array(checkSpec) }),
   "check.started": z.object({
     checkID: z.string(),
@@ -120,6 +120,8 @@ export const workEvents = {
       .exactOptional()
       .describe("What defines it and the Task changed: it also ran with that as it was before, and both count"),
     flaky: z.literal(true).exactOptional().describe("It failed, and passed when it was run once more on the same tree"),
+    unfinished: z.literal(true).exactOptional().describe("It was ended before it had a result, as by its time-out"),
+    ranFor: z.string().exactOptional().describe("The Task whose run on the same tree has this result"),
   }),
   /**
    * The change was rebased onto the head of the project's branch, without anything uncommitted. The checks run again.

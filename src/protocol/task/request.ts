@@ -34,7 +34,8 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         checks: z
           .array(z.union([commandText, checkRequest]))
           .max(limits.checks)
-          .optional(),
+          .optional()
+          .describe("Absent: the project's own commands, of which those that pass on the base must pass; []: none"),
         metadata: metadataOf(limits).optional(),
         model: modelRef.optional(),
         source: source(limits).optional(),

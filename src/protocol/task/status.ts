@@ -26,6 +26,11 @@ export const checkState = z
     name: z.string(),
     kind: z.enum(checkKinds),
     required: z.boolean(),
+    gates: z
+      .boolean()
+      .describe(
+        "A check of the project that passed on the base, and therefore must pass at the end, though not required",
+      ),
     origin: z.enum(["request", "project"]),
     state: z.enum(["pending", "running", "passed", "failed", "error"]),
     flaky: z.boolean().describe("It failed first, and passed when it was run once more on the same tree"),
@@ -45,7 +50,7 @@ export const checkState = z
         durationMs: z.number(),
       })
       .nullable()
-      .describe("The result on the base tree, before the work"),
+      .describe("The result on the base tree, without the work"),
   })
   .meta({ id: "CheckState" });
 
@@ -200,6 +205,12 @@ const common = {
     .describe("null unless queued, for the first time or again"),
   pending: z.array(pendingAsk).describe("What waits for an answer"),
   checks: z.array(checkState),
+  verified: z
+    .boolean()
+    .nullable()
+    .describe(
+      "Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed",
+    ),
   git: z.object({
     baseCommit: z.string().nullable(),
     headCommit: z.string().nullable(),

@@ -66,6 +66,7 @@ export const createTask =
         directory: project.directory,
         project: project.project,
         checks,
+        ...(body.checks?.length === 0 ? { unchecked: true as const } : {}),
         attachments: [...(await keepAttachments(store.blobs, body.attachments ?? [])), ...given],
         metadata: body.metadata ?? {},
         squad,

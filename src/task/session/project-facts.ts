@@ -1,8 +1,10 @@
 import { arch, platform } from "node:os";
 import { readGuide } from "../../agent/prompt/project-guide.ts";
+import { ownChecks } from "../../check/project/own-check.ts";
 import { detectProject } from "../../check/project/detect.ts";
 import { messageOf } from "../../error.ts";
 import type { Facts } from "../../model/model.ts";
+import type { CheckSpec } from "../../protocol/check.ts";
 import { findSkills } from "../../tool/task/skill.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
 import type { Run } from "../run.ts";
@@ -11,10 +13,10 @@ import type { Run } from "../run.ts";
  * What is known of a Task's project when a run begins. It is read in the user's directory, which the Task's work does
  * not change before it lands, so that the next run gives the agents the same facts.
  */
-export const factsOf = async (run: Run): Promise<Facts> => {
-  const { checks, directory, productPillar: pillar } = run.state();
+export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[] }> => {
+  const { checks, directory, productPillar: pillar, isolation, unchecked } = run.state();
   const root = filesAt(run, directory);
-  if (root === undefined) return { checks, pillar, detected: {} };
+  if (root === undefined) return { checks, pillar, detected: {}, own: [] };
   const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
   const about = aboutOf(run, git?.head ?? null);
   const top = filesAt(run, git?.toplevel) ?? root;
@@ -23,11 +25,14 @@ export const factsOf = async (run: Run): Promise<Facts> => {
     readGuide(root, top),
     findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
   ]);
+  const seconds = isolation === "directory" || unchecked ? 0 : run.limits.projectCheckSeconds;
+  const own = ownChecks(checks, detected, seconds);
   return {
     checks,
     pillar,
     about,
     detected,
+    own,
     project: { ...project, skills, ...(guide === undefined ? {} : { guide }) },
   };
 };

@@ -2,7 +2,6 @@ import { withinTime } from "../../agent/deadline.ts";
 import type { ExternalAgent } from "../../agent/external/run.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
 import type { DelegatedWork, SessionContext, AgentSession } from "../../agent/session.ts";
-import { ownChecks } from "../../check/project/own-check.ts";
 import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
 import { stopReason } from "../../domain/session/budget.ts";
@@ -12,6 +11,7 @@ import { next } from "../../domain/task/next.ts";
 import type { Step } from "../../domain/task/step.ts";
 import { ServiceError } from "../../error.ts";
 import type { Model } from "../../model/model.ts";
+import { isRun } from "../../protocol/check.ts";
 import type { Squad } from "../../squad/squad.ts";
 import type { ToolResult } from "../../tool/tool.ts";
 import type { Run } from "../run.ts";
@@ -54,7 +54,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const facts = { ...(await factsOf(run)), skills: squad.skills };
   const { equip, turn: base } = createToolset(run, squad, facts);
 
-  const ours = ownChecks(facts, run.limits.projectCheckSeconds);
+  run.offerOwn(facts.own.filter(isRun));
   const retries = () => !(model instanceof Error) && model?.retries !== false;
   const reviews = agents.some(isReviewer);
   const stop = (sessionID: string) =>
@@ -62,7 +62,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const nextStep = (): Step =>
     next(run.state(), {
       checkRounds: run.limits.checkRounds,
-      own: ours,
+      own: run.own(),
       retries: retries(),
       reviews,
       stop: stop(rootOf(run.state())),

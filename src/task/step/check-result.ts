@@ -1,6 +1,7 @@
 import { runCheck } from "../../check/run.ts";
 import type { CheckResult } from "../../check/check.ts";
 import { findRedefined } from "../../check/project/redefined.ts";
+import { isGating, onBase } from "../../domain/evidence/check.ts";
 import type { RunCheck } from "../../protocol/check.ts";
 import type { Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
@@ -17,16 +18,23 @@ export const resultOf = async (
   checkout: Checkout | undefined,
   on: "base" | "work",
 ): Promise<Result> => {
-  const first = { ...(await attempt(run, spec, checkout)), flaky: false, redefined: [] };
+  // What runs beside the work is not what a reader of the live frames follows.
+  const quiet = on === "base" && isOwn(run, spec);
+  const first = { ...(await attempt(run, spec, checkout, [], quiet)), flaky: false, redefined: [] };
   if (checkout === undefined || on === "base") return first;
   const result = await again(run, spec, checkout, first);
   return result.state === "passed" ? checkWithOriginal(run, spec, checkout, result) : result;
 };
 
-/** Runs a failed check once more on the same files, to find out whether its result is reliable. */
+const isOwn = (run: Run, spec: RunCheck): boolean => run.state().ownChecks.some(({ id }) => id === spec.id);
+
+/**
+ * Runs a failed check once more on the same files, to find out whether its result is reliable; a project's check only
+ * where it may decide, that is unless it is known not to have passed on the base.
+ */
 const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result): Promise<Result> => {
-  const own = run.state().ownChecks.some(({ id }) => id === spec.id);
-  if (first.state !== "failed" || first.final || own) return first;
+  const idle = isOwn(run, spec) && onBase(run.state(), spec.id) !== undefined && !isGating(run.state(), spec);
+  if (first.state !== "failed" || first.final || idle) return first;
   const second = await attempt(run, spec, checkout);
   if (second.state !== "passed") return first;
   const output = `${first.output}\n--- ${first.reason ?? "failed"}; once more ---\n${second.output}`;
@@ -58,11 +66,12 @@ const attempt = async (
   spec: RunCheck,
   checkout: Checkout | undefined,
   laid: readonly FileOverride[] = [],
+  quiet = false,
 ): Promise<CheckResult> => {
   for (;;) {
     await run.space();
     const pauses = run.disk.pauses();
-    const result = await runOnce(run, spec, checkout, laid);
+    const result = await runOnce(run, spec, checkout, laid, quiet);
     if (result.state === "passed" || run.disk.pauses() === pauses) return result;
   }
 };
@@ -72,6 +81,7 @@ const runOnce = async (
   spec: RunCheck,
   checkout: Checkout | undefined,
   laid: readonly FileOverride[],
+  quiet: boolean,
 ): Promise<CheckResult> => {
   const options = {
     limits: run.limits,
@@ -79,11 +89,7 @@ const runOnce = async (
     blob: (sha256: string) => run.store.blobs.get(sha256),
     signal: run.signal,
     network: run.sandbox.network,
-    onOutput: (text: string) =>
-      run.store.live.publish(
-        { type: "tool.output", taskID: run.stream, at: run.now().toISOString(), data: { callID: spec.id, text } },
-        run.state().position,
-      ),
+    ...(quiet ? {} : { onOutput: (text: string) => publish(run, spec, text) }),
   };
   if (checkout === undefined) return runCheck(spec, await run.workspace(), options);
   const failed = spec.kind === "file" ? undefined : await run.checkout.setUp();
@@ -91,3 +97,9 @@ const runOnce = async (
   await using place = await checkout.open(spec.id, laid);
   return await runCheck(spec, withDiskBound(run, withTamperGuard(run, place)), options);
 };
+
+const publish = (run: Run, { id: callID }: RunCheck, text: string): void =>
+  run.store.live.publish(
+    { type: "tool.output", taskID: run.stream, at: run.now().toISOString(), data: { callID, text } },
+    run.state().position,
+  );

@@ -1,5 +1,6 @@
 import type { CheckResult } from "../../check/check.ts";
 import type { DomainEvent } from "../../domain/event.ts";
+import { specsOf } from "../../domain/evidence/check.ts";
 import { type CheckRun, hasSnapshot, type TaskState } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";
 import { aboutOf, type RunCheck } from "../../protocol/check.ts";
@@ -7,6 +8,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Artifact } from "../../protocol/task/status.ts";
 import type { Run } from "../run.ts";
 import { type Result, resultOf } from "./check-result.ts";
+import { resultKey } from "./check-key.ts";
 import { messageFromService } from "./message.ts";
 
 /** Runs checks: on the base before the work, and on the tree that will land. */
@@ -28,7 +30,7 @@ const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work"
       using _slot = await run.slot();
       const about = { checkID: spec.id, on, round: run.state().round, ...subject };
       await run.record([{ type: "check.started", data: about }]);
-      await finish(run, about, await resultOf(run, spec, checkout, on));
+      await finish(run, spec, about, await resultOf(run, spec, checkout, on));
       // A message came in: the agent reads it first, and the remaining checks run on the result.
       if (on === "work" && run.state().input > (run.state().reply?.read ?? 0)) queue.length = 0;
     }
@@ -38,12 +40,14 @@ const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work"
 };
 
 type About = EventData["check.started"];
-const finish = async (run: Run, about: About, result: Result): Promise<void> => {
+/** Records a result with its log, and keeps that of a project's check for other Tasks. */
+export const finish = async (run: Run, spec: RunCheck, about: About, result: Result): Promise<void> => {
   const { state, exitCode, tail, reason } = result;
   const log = await run.store.blobs.put(Buffer.from(result.output));
   const durationMs = Math.round(result.durationMs);
   const more = {
     ...(result.flaky ? { flaky: true as const } : {}),
+    ...(result.unfinished === true ? { unfinished: true as const } : {}),
     ...(result.redefined.length === 0 ? {} : { redefined: result.redefined }),
   };
   const { checkID, on, round } = about;
@@ -52,6 +56,13 @@ const finish = async (run: Run, about: About, result: Result): Promise<void> => 
     ...pictures,
     { type: "check.finished", data: { ...about, state, exitCode, durationMs, log, tail, reason, ...more } },
   ]);
+  const own = run.state().ownChecks.some(({ id }) => id === checkID);
+  // One that only passes, or fails, by what the Task made of its definition says nothing of the tree for others.
+  if (!own || about.tree === null || state === "error" || result.redefined.length > 0) return;
+  const key = resultKey(run, await run.workspace(), spec, about.tree);
+  const ranFor = run.stream;
+  const told = { tail: run.store.redact(tail), reason: reason === null ? null : run.store.redact(reason) };
+  run.checkResults.keep(key, { state, exitCode, durationMs, log, ...told, ranFor, ...more });
 };
 
 /** A check's files as artifact events; those beyond `limits.pictures` are dropped. */
@@ -82,13 +93,18 @@ export const subjectOf = (state: TaskState, on: "base" | "work"): { commit: stri
 export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<void> => {
   const state = run.state();
   const parts = failed.map((result) => {
-    const spec = state.checks.find((candidate) => candidate.id === result.checkID);
+    const spec = specsOf(state).find((candidate) => candidate.id === result.checkID);
     return `\`${spec === undefined ? result.checkID : aboutOf(spec)}\`: ${result.reason ?? "failed"}\n\n\`\`\`\n${result.tail}\n\`\`\``;
   });
   const alone =
     state.workspace?.snapshot === undefined || hasSnapshot(state)
       ? ""
       : " They ran on your change on top of the project's last commit, which is what lands: what its user has not committed was not there.";
-  const text = `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed (round ${state.round + 1} of ${run.limits.checkRounds}).${alone}\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done.`;
+  const round = `(round ${state.round + 1} of ${run.limits.checkRounds})`;
+  const found =
+    state.checks.length > 0
+      ? `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed ${round}.`
+      : `The service ran the project's own checks on your work, in a fresh checkout. ${failed.length === 1 ? "One" : failed.length} that passed before your work ${failed.length === 1 ? "fails" : "fail"} now ${round}; what was red before is not counted.`;
+  const text = `${found}${alone}\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done.`;
   await run.record([await messageFromService(run, "checks", text)], { decidedAt: state.version });
 };

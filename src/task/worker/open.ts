@@ -4,6 +4,7 @@ import { isCrashLoop } from "../../domain/task/crash.ts";
 import { evolve } from "../../domain/task/evolve.ts";
 import { dueNow } from "../../engine/due.ts";
 import { messageOf } from "../../error.ts";
+import type { RunCheck } from "../../protocol/check.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
 import { throughOutage } from "../../store/outage.ts";
@@ -21,6 +22,7 @@ import { createRunCheckout } from "../workspace/check-files.ts";
 import { tryDirectory, waitForDirectory } from "../directory.ts";
 import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
+import { createBaseline } from "./baseline.ts";
 import { readRules } from "./project-rules.ts";
 
 /** Opens a run from a claim: ends what an earlier run left, folds the log, and composes what the run's steps share. */
@@ -62,6 +64,7 @@ export const openRun = async (
       state = evolve(state, event);
       if (event.type !== "run.started" && state.crashes === 0) deps.suspects.clear(stream);
       chats.follow(event);
+      run.baseline.begin();
     },
     wakes: (events) => missionWake(state, events, deps.now()),
     recorded: deps.recorded,
@@ -72,6 +75,7 @@ export const openRun = async (
   const record: typeof commit = (events, options) => commit(closingCalls(state, events), options);
 
   const { rank } = dueNow(deps.now(), state.priority);
+  let own: readonly RunCheck[] = [];
   let opened: Promise<Workspace> | undefined;
   let holdsTurn: Promise<void> | undefined;
   let heldTurn: Disposable | undefined;
@@ -105,7 +109,12 @@ export const openRun = async (
     forgetWorkspace() {
       opened = undefined;
     },
-    checkout: createRunCheckout(() => run),
+    checkout: createRunCheckout(() => run, "work"),
+    own: () => own,
+    offerOwn(checks) {
+      own = checks;
+    },
+    baseline: createBaseline(() => run),
     landingTurn: () =>
       (holdsTurn ??= deps.workspaces.landingTurn(state.project, signal).then((turn) => {
         heldTurn = turn;
@@ -138,6 +147,7 @@ export const openRun = async (
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());
+  scope.use(run.baseline);
   scope.defer(run.leaveLandingTurn);
   if (state.lifecycle !== "active") {
     await record([], { due: null });

@@ -55,6 +55,7 @@ const move = async (run: Run): Promise<void> => {
     await run.space();
     const step = runner.nextStep();
     if (!ending.has(step.kind)) await notStuck(step.kind);
+    if (step.kind === "settle" || step.kind === "install") await run.baseline.stop();
     // Steps that read the files or end the Task must not run next to background commands.
     if (step.kind !== "turn" && step.kind !== "recover") await run.background.end();
     switch (step.kind) {
@@ -91,6 +92,9 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "propose":
         await run.record([{ type: "checks.found", data: { checks: step.checks } }], { decidedAt: run.state().version });
+        break;
+      case "compare":
+        await run.baseline.settled();
         break;
       case "feedback":
         await feedback(run, step.failed);
@@ -142,6 +146,7 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
     { task: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
     "a Task failed unexpectedly",
   );
+  await run.baseline.stop();
   await withoutSetID(run);
   const named = error instanceof ServiceError || error instanceof WorkspaceLost || error instanceof TextLost;
   const internal = {

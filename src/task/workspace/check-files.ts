@@ -6,13 +6,13 @@ import { reasonOf } from "./setup.ts";
 import { withTamperGuard } from "./tamper.ts";
 
 /** The files of a run's checks, as `RunCheckout` describes. */
-export const createRunCheckout = (run: () => Run): RunCheckout => {
+export const createRunCheckout = (run: () => Run, of: "work" | "base"): RunCheckout => {
   let open: Checkout | undefined;
   let setUp: Promise<CheckResult | undefined> | undefined;
   return {
     async at(commit) {
       if (commit === null) return undefined;
-      open = await run().workspaces.checkout(await run().workspace(), commit);
+      open = await run().workspaces.checkout(await run().workspace(), commit, of);
       return open;
     },
     setUp: () => (setUp ??= open === undefined ? Promise.resolve(undefined) : setUpIn(run(), open)),

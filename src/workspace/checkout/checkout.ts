@@ -40,38 +40,41 @@ export type CheckoutDeps = {
 
 const prepared = "whole";
 
+type Of = "work" | "base";
+
 export const createCheckouts = (deps: CheckoutDeps) => {
   const { home, folder, overlays, tier, limits, programs, processes } = deps;
   /**
-   * The commit that this process checked out, by Task. Any other checkout on disk is from a killed process and is
+   * The commit that this process checked out, by folder. Any other checkout on disk is from a killed process and is
    * removed.
    */
   const filled = new Map<string, string>();
-  /** Tasks whose checks wrote into the checkout itself. */
+  /** Folders that checks wrote into. */
   const touched = new Set<string>();
-  const treeOf = (taskID: string) => join(home, `${taskID}.checkout`);
+  const treeOf = (taskID: string, of: Of) => join(home, `${taskID}.${of === "work" ? "checkout" : "base"}`);
   /** A Git directory that no agent has ever seen, so that the checks' git tells the truth. */
   const gitDirOf = (tree: string) => `${tree}.git`;
 
-  const remove = async (taskID: string): Promise<void> => {
-    filled.delete(taskID);
-    touched.delete(taskID);
-    const tree = treeOf(taskID);
+  const remove = async (tree: string): Promise<void> => {
+    filled.delete(tree);
+    touched.delete(tree);
     await removeTree(`${tree}.overlays`);
     await removeTree(gitDirOf(tree));
     await removeTree(tree);
   };
 
-  const open = async (taskID: string, record: WorktreeRecord, commit: string): Promise<Checkout> => {
-    const tree = treeOf(taskID);
+  const open = async (taskID: string, record: WorktreeRecord, commit: string, of: Of): Promise<Checkout> => {
+    const tree = treeOf(taskID, of);
+    /** Commands of both may run at the same time. */
+    const apartAs = (name: string) => (of === "work" ? name : `${of}-${name}`);
     const root = record.prefix === "" ? tree : join(tree, record.prefix);
     const given = record.given?.folders ?? [];
     const gitDir = gitDirOf(tree);
-    const before = filled.get(taskID);
+    const before = filled.get(tree);
     if (before !== commit) {
       // Anew where a check may have written into it: git here fills a folder that nobody else has touched.
-      if (before === undefined || touched.has(taskID)) await remove(taskID);
-      filled.delete(taskID);
+      if (before === undefined || touched.has(tree)) await remove(tree);
+      filled.delete(tree);
       mkdirSync(tree, { recursive: true, mode: 0o700 });
       if (existsSync(gitDir)) await setHead(gitDir, commit);
       else {
@@ -80,7 +83,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       }
       await folder.gitAround(taskID, tree, gitDir).run(["read-tree", "--reset", "-u", commit]);
       makeRoot(tree, record.prefix);
-      filled.set(taskID, commit);
+      filled.set(tree, commit);
     }
     for (const { path, how } of given)
       if (tier !== 1 && how === "copied" && !existsSync(join(tree, path)))
@@ -102,7 +105,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       tree,
       gitDir,
       place: worktreeMounts({ tree, gitDir, writable: true, record }),
-      apart: "restore",
+      apart: apartAs("restore"),
       excluded: false,
       path: programs,
       author: folder.author,
@@ -122,7 +125,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       },
       run(command) {
         used();
-        return runInside(processes, { taskID, root, place }, { ...command, apart: name });
+        return runInside(processes, { taskID, root, place }, { ...command, apart: apartAs(name) });
       },
       startInteractive(talk) {
         used();
@@ -134,7 +137,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
       isolated: apart,
       async whole() {
         const place = tier === 1 ? await overlays.around(around(prepared)) : plain;
-        return placeIn(place, prepared, () => touched.add(taskID));
+        return placeIn(place, prepared, () => touched.add(tree));
       },
       async keep() {
         if (apart) return;
@@ -155,7 +158,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         return {
           ...placeIn(place, name, () => {
             used = true;
-            if (!apart) touched.add(taskID);
+            if (!apart) touched.add(tree);
           }),
           async [Symbol.asyncDispose]() {
             await removeTree(folder);
@@ -166,13 +169,16 @@ export const createCheckouts = (deps: CheckoutDeps) => {
           },
         };
       },
-      [Symbol.asyncDispose]: () => remove(taskID),
+      [Symbol.asyncDispose]: () => remove(tree),
     };
   };
 
   return {
     open,
-    remove,
+    async remove(taskID: string): Promise<void> {
+      await remove(treeOf(taskID, "work"));
+      await remove(treeOf(taskID, "base"));
+    },
   };
 };
 

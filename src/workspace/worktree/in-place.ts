@@ -43,6 +43,7 @@ export const inPlace = (
     commit: refuse("commit"),
     reset: refuse("reset"),
     stamp: () => "",
+    dependencyStamp: () => "",
     clearDependencies: refuse("clear"),
     diff: async (commit, from) => {
       if (git === undefined || prepared.baseCommit === null) return "";

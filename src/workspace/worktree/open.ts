@@ -14,6 +14,7 @@ import { createDependencyProvider } from "../dependency/provide.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
 import { directoryOnly, inPlace, isKnown, scratchOf } from "./in-place.ts";
 import { createOverlays } from "../dependency/overlay.ts";
+import { stampOfDependencies } from "../dependency/stamp.ts";
 import { insideOf, stampOf } from "../../process/sandbox/place.ts";
 import type { Processes } from "../../process/process.ts";
 import { type InspectOptions, inspectProject } from "../project.ts";
@@ -215,6 +216,7 @@ export const createWorktrees = (deps: {
       },
       reset: (to) => resetTo(top, to, without),
       stamp: () => stampOf(mounted),
+      dependencyStamp: () => stampOfDependencies(record.toplevel, dependencies),
       async clearDependencies() {
         await processes.closeSandboxes(taskID);
         await provider.clear(taskID, worktree, top);

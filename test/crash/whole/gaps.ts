@@ -28,6 +28,7 @@ export const taskSteps: Readonly<Record<Step["kind"], "met" | Gap>> = {
   refuse: "met",
   check: "met",
   propose: never("the Task has checks of its own", "test/service/check/check.test.ts"),
+  compare: never("the Task has checks of its own", "test/service/check/check.test.ts"),
   feedback: "met",
   review: "met",
   revise: "met",

@@ -341,6 +341,79 @@ describe("a request without checks", () => {
   });
 });
 
+describe("the project's own checks, which passed before the work", () => {
+  const green = (more = "true") => ({
+    "package.json": JSON.stringify({ scripts: { test: "grep -q one a.txt", lint: more } }),
+  });
+  const eventsOf = async (taskID: string) => {
+    const response = await fetch(`${service.url}/task/${taskID}/events?format=json&after=0`);
+    return ((await response.json()) as { events: { type: string; data: { on?: string; ranFor?: string } }[] }).events;
+  };
+  const onBase = async (taskID: string) => (await eventsOf(taskID)).filter(({ data }) => data.on === "base");
+
+  test("go back to the agent when they fail, and then fail the Task; red before, they decide nothing", async () => {
+    const { status, taskID, client } = await run(project(green("false")), [write("a.txt", "two\n")], undefined);
+    expect(status).toMatchObject({
+      lifecycleStatus: "failed",
+      verified: null,
+      errorInfo: { code: "checks_failed" },
+      checks: [
+        { id: "project-test", required: false, gates: true, state: "failed", baseline: { state: "passed" } },
+        { id: "project-lint", required: false, gates: false, state: "failed", baseline: { state: "failed" } },
+      ],
+      git: { landedCommit: null },
+    });
+    expect(status.error).toMatch(/`npm test`, exit 1\. Nothing landed\. .*`checks` of its own.*`\[\]` for none/);
+    const { data } = await client.task.messages({ path: { taskID } });
+    const told = data?.messages.filter(({ source }) => source === "checks").map(({ text }) => text);
+    expect(told).toEqual([expect.stringContaining("One that passed before your work fails now (round 1 of 1)")]);
+    expect(told?.[0]).not.toContain("npm run lint");
+  });
+
+  test("pass once mended, and the next Task knows from that what its base is worth", async () => {
+    const directory = project(green());
+    const turns = [write("a.txt", "two\n"), { text: "Done." }, write("a.txt", "one and two\n")];
+    const first = await run(directory, turns, undefined);
+    expect(first.status).toMatchObject({
+      lifecycleStatus: "completed",
+      verified: true,
+      checks: [
+        { gates: true, state: "passed" },
+        { gates: true, state: "passed" },
+      ],
+    });
+    const types = (await eventsOf(first.taskID)).map(({ type, data }) => `${type} ${data.on ?? ""}`.trim());
+    // Nothing is run before the model has asked for a change.
+    expect(types.indexOf("check.started base")).toBeGreaterThan(types.indexOf("tool.finished"));
+    expect(types.filter((type) => type === "check.started base")).toHaveLength(2);
+    const second = await run(directory, [write("b.txt", "b\n")], undefined);
+    expect(second.status).toMatchObject({ verified: true, checks: [{ gates: true }, { gates: true }] });
+    expect((await onBase(second.taskID)).map(({ type, data }) => [type, data.ranFor])).toEqual(
+      [1, 2].map(() => ["check.finished", first.taskID]),
+    );
+  });
+
+  test("decide nothing where the caller says so, and are not run in place", async () => {
+    const named = await run(project(green()), [write("a.txt", "two\n")], ["true"]);
+    const none = await run(project(green()), [write("a.txt", "two\n")], []);
+    expect([named, none].map(({ status }) => [status.lifecycleStatus, status.verified, status.checks.length])).toEqual([
+      ["completed", true, 1],
+      ["completed", false, 0],
+    ]);
+    const place = await run(project(green()), [write("a.txt", "two\n")], undefined, { isolation: "directory" });
+    expect(place.status).toMatchObject({ lifecycleStatus: "completed", verified: false, checks: [] });
+  });
+
+  test("hold for the built-in rules", async () => {
+    const model = "builtin/rules-1" as const;
+    const swap = (to: string) => ({ model, request: `replace "one" with "${to}" in a.txt` });
+    const broken = await run(project(green()), [], undefined, swap("two"));
+    expect(broken.status).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "checks_failed" } });
+    const kept = await run(project(green()), [], undefined, swap("one or two"));
+    expect(kept.status).toMatchObject({ lifecycleStatus: "completed", verified: true });
+  });
+});
+
 describe("a check that the Task changes", () => {
   const shell = (command: string): MockTurn => ({ calls: [{ tool: "shell", input: { command } }] });
   const strict = "#!/bin/sh\ngrep -q done work.txt\n";

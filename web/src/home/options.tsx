@@ -116,7 +116,7 @@ export const Options = ({
       <div className="sm:col-span-2 lg:col-span-4">
         <Labelled
           label="Checks"
-          hint="One command a line. All must pass on what lands; the first failure goes back to the agent. Empty: the project's own run and decide nothing."
+          hint="One command a line. All must pass on what lands; the first failure goes back to the agent. Empty: the project's own run, and what passed before must still pass."
         >
           {(id) => (
             <textarea

@@ -98,7 +98,7 @@ const Check = ({
         className="flex w-full items-start gap-3 px-4 py-3 text-start -outline-offset-2 hover:bg-hover"
       >
         <span className="mt-0.5">
-          <CheckIcon state={check.state} size={18} />
+          <CheckIcon state={check.state} counts={check.required || check.gates} size={18} />
         </span>
         <span className="min-w-0 flex-1">
           <span className="flex flex-wrap items-baseline gap-x-2">
@@ -106,7 +106,7 @@ const Check = ({
               {check.name}
             </span>
             <span
-              className={`text-sm ${check.state === "failed" ? "text-fail" : check.state === "passed" ? "text-done" : "text-soft"}`}
+              className={`text-sm ${check.state === "failed" ? (check.required || check.gates ? "text-fail" : "text-need") : check.state === "passed" ? "text-done" : "text-soft"}`}
             >
               {checkWord(check.state)}
             </span>
@@ -122,7 +122,7 @@ const Check = ({
           )}
           <span className="tabular mt-1 flex flex-wrap gap-x-4 text-xs text-faint">
             <span>
-              {check.kind}, {check.required ? "required" : "decides nothing"}
+              {check.kind}, {check.required ? "required" : check.gates ? "must still pass" : "not required"}
             </span>
             {check.exitCode !== null && <span>exit {check.exitCode}</span>}
             {ran && <span>{duration(check.durationMs ?? 0)}</span>}
@@ -132,7 +132,7 @@ const Check = ({
           {check.baseline !== null && (
             <span className="mt-1 flex items-center gap-1.5 text-xs text-soft">
               <CheckIcon state={check.baseline.state} size={13} />
-              {checkWord(check.baseline.state)} before the work
+              {checkWord(check.baseline.state)} {check.origin === "project" ? "without" : "before"} the work
               {check.state === "passed" && check.baseline.state !== "passed" && ", passes now"}
             </span>
           )}
@@ -177,7 +177,7 @@ export const Checks = ({ board, log }: { board: TaskBoard; log: Log }) => {
           <Empty title="No checks">
             <p>
               The request names none. What is named as a check decides whether the Task is done; without one the
-              project's own commands run, and decide nothing.
+              project's own commands run on the result, and what passed before the work must pass after it.
             </p>
           </Empty>
         )}

@@ -19,6 +19,7 @@ const icons: Record<State, LucideIcon> = {
   run: LoaderCircle,
   queue: Clock3,
   done: CircleCheck,
+  doubt: CircleAlert,
   fail: CircleX,
   stop: Ban,
 };
@@ -28,6 +29,7 @@ export const tones: Record<State, { text: string; tint: string }> = {
   run: { text: "text-run", tint: "bg-run-tint" },
   queue: { text: "text-soft", tint: "bg-hover" },
   done: { text: "text-done", tint: "bg-done-tint" },
+  doubt: { text: "text-need", tint: "bg-need-tint" },
   fail: { text: "text-fail", tint: "bg-fail-tint" },
   stop: { text: "text-soft", tint: "bg-hover" },
 };
@@ -43,9 +45,11 @@ export const StateIcon = ({ state, size = 16 }: { state: State; size?: number })
   );
 };
 
-export const StateBadge = ({ task }: { task: Pick<TaskSummary, "lifecycleStatus" | "phase" | "pending"> }) => (
-  <StateMark state={stateOf(task)} words={stateWord(task)} />
-);
+export const StateBadge = ({
+  task,
+}: {
+  task: Pick<TaskSummary, "lifecycleStatus" | "phase" | "pending" | "verified">;
+}) => <StateMark state={stateOf(task)} words={stateWord(task)} />;
 
 export const StateMark = ({ state, words }: { state: State; words: string }) => (
   <span
@@ -68,7 +72,16 @@ const checks: Record<CheckWord, { icon: LucideIcon; tone: string; word: string }
 
 export const checkWord = (state: CheckWord): string => checks[state].word;
 
-export const CheckIcon = ({ state, size = 16 }: { state: CheckWord; size?: number }) => {
-  const { icon: Icon, tone } = checks[state];
+/** `counts`: false where a red check decides nothing. */
+export const CheckIcon = ({
+  state,
+  counts = true,
+  size = 16,
+}: {
+  state: CheckWord;
+  counts?: boolean;
+  size?: number;
+}) => {
+  const { icon: Icon, tone } = checks[state === "failed" && !counts ? "error" : state];
   return <Icon aria-hidden="true" size={size} className={`shrink-0 ${tone}`} />;
 };

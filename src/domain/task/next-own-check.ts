@@ -1,0 +1,26 @@
+import { isRun } from "../../protocol/check.ts";
+import { brokenOf, checksBroken, isDue, isGating, onBase } from "../evidence/check.ts";
+import { isChanged, type TaskState } from "../state/task.ts";
+import type { Step, StepPolicy } from "./step.ts";
+
+/**
+ * The step that the project's own checks need, for a request that names none; undefined: none. What passed on the base
+ * must pass at the end. What did not decides nothing, and so is run once.
+ */
+export const nextOwnCheckStep = (state: TaskState, rules: StepPolicy): Step | undefined => {
+  if (!isChanged(state) || state.checks.length > 0 || state.unchecked) return undefined;
+  if (state.ownChecks.length === 0)
+    return rules.own.length === 0 ? undefined : { kind: "propose", checks: [...rules.own] };
+  const own = state.ownChecks.filter(isRun);
+  const untold = own.filter(({ id }) => state.results[id] === undefined);
+  if (untold.length > 0) return { kind: "check", checks: untold };
+  if (own.some(({ id }) => onBase(state, id) === undefined)) return { kind: "compare" };
+  const counts = own.filter((check) => isGating(state, check) || state.results[check.id]?.state === "passed");
+  const due = counts.filter((check) => isDue(state, check));
+  if (due.length > 0) return { kind: "check", checks: due };
+  const broken = brokenOf(state);
+  if (broken.length === 0) return undefined;
+  return rules.retries && state.round < rules.checkRounds
+    ? { kind: "feedback", failed: broken }
+    : { kind: "settle", end: { lifecycleStatus: "failed", failure: checksBroken(state, broken) } };
+};

@@ -1,0 +1,13 @@
+import { createHash } from "node:crypto";
+import { isCommand, type RunCheck } from "../../protocol/check.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import type { Run } from "../run.ts";
+
+/** Names what the result of a project's check depends on: the tree, the check, and what the machine has beside them. */
+export const resultKey = (run: Run, workspace: Workspace, spec: RunCheck, tree: string): string => {
+  const { directory } = run.state();
+  const { tier, network } = run.sandbox;
+  const definition = isCommand(spec) ? [spec.run, spec.cwd, spec.env, spec.expect, spec.timeoutSeconds] : spec;
+  const parts = [directory, tree, definition, workspace.dependencyStamp(), run.setup ?? null, tier, network];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+};
