@@ -55,6 +55,8 @@ export type AgentSession = {
   last: boolean;
   /** The workspace, created while the model answers its first request; tools wait for it. */
   workspace: () => Promise<Workspace>;
+  /** See `ToolContext.isNamed`. */
+  isNamed: (command: string) => boolean;
   /** Commands that the agent left running. They are ended before anything else is done with its work. */
   background: BackgroundCommands;
   /** Options for fetching web pages; undefined: web access is off. */

@@ -85,6 +85,8 @@ export type Facts = {
   detected: { test?: string; build?: string; lint?: string; typecheck?: string };
   /** Those of them that the service runs on the work, for a request that names no checks. */
   own?: readonly CheckSpec[];
+  /** Every command that the project's manifests name: what is run of them is evidence. */
+  named?: readonly string[];
   /** What else was detected; language models read it in their instructions. */
   project?: {
     languages: string[];

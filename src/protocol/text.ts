@@ -4,6 +4,8 @@ import { z } from "zod";
 
 export const sha256 = z.string().length(64);
 
+export const gitID = z.string().regex(/^[0-9a-f]{40,64}$/);
+
 export const blobRef = z.object({ sha256, bytes: z.number().int() }).meta({ id: "BlobRef" });
 
 export const attachmentRef = z

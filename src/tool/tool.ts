@@ -10,6 +10,8 @@ import type { Workspace } from "../workspace/workspace.ts";
 
 /** What an agent can do: a tool, and what it works with while it runs. */
 
+export type Effect = "none" | "log" | "workspace" | "unknown";
+
 /**
  * A tool that fails resolves to `outcome: "error"` with words that help the model to continue; it rejects only with the
  * signal's reason, with `WaitsForAnswer`, or because of a bug. The caller commits `tool.started` before `run` and
@@ -26,9 +28,13 @@ export interface Tool<I = unknown> {
    * changes only our own log and runs again, too; its events are committed with the result, or carry the call's id, so
    * that the second run finds them. `workspace` and `unknown`: it is reported as interrupted and not repeated.
    */
-  readonly effect: "none" | "log" | "workspace" | "unknown";
+  readonly effect: Effect;
+  /** The effect of a call with these arguments, unchecked, where it is less than the tool's. */
+  effectOf?(input: unknown): Effect;
   run(input: I, context: ToolContext): Promise<ToolResult>;
 }
+
+export const effectOf = (tool: Tool, input: unknown): Effect => tool.effectOf?.(input) ?? tool.effect;
 
 /** Schema metadata of arguments for the built-in model only; they are left out of what language models read. */
 export const builtinOnly = { untold: true };
@@ -40,6 +46,8 @@ export type ToolResult = {
   exitCode?: number;
   /** The whole text behind a truncated output. It is kept, and `read` and `search` find it at `output:<callID>`. */
   full?: string | Uint8Array;
+  /** What of it is evidence; the service cuts it once secrets are removed. */
+  evidence?: { command: string; output: string; tree: string | null; sliceID?: string };
   /** Events committed together with the result, so a call that has to run again has left none. For effect `log`. */
   facts?: readonly DomainEvent[];
 };
@@ -55,6 +63,8 @@ export type ToolContext = {
   /** Stores bytes as a blob, by their hash, after removing the secrets that the service knows. */
   keep(bytes: Uint8Array): Promise<BlobRef>;
   background: BackgroundCommands;
+  /** Whether the project's manifest or a check of the Task names one of the commands in this text. */
+  isNamed(command: string): boolean;
   /** How web pages may be fetched; undefined: not at all. */
   web?: OutboundOptions | undefined;
   /** Sends parts of the output to live viewers. May be lost. */

@@ -78,6 +78,11 @@ export interface Workspace {
    * Worktrees only.
    */
   commit(message: string, idleMs?: number): Promise<Commit | undefined>;
+  /**
+   * The id of the tree that a commit of the files on disk would have now; null: not known, as where a Task works in
+   * place. It costs a few processes of git: for what follows a command that took longer anyway.
+   */
+  tree(): Promise<string | null>;
   /** Restores the files of a commit: untracked files are removed, ignored files stay. Worktrees only. */
   reset(commit: string): Promise<void>;
   /** Identifies the folder on disk: changes when the worktree was created again. "" in place. */

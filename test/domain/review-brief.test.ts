@@ -17,6 +17,7 @@ const goal = (acceptance: string[], evidence: string[]): Goal => ({
       id: String(index),
       kind: kind as "check",
       summary: rest.join(" "),
+      lastLines: null,
       sessionID: null,
       commit: null,
       stale: line.startsWith("OLD "),

@@ -26,6 +26,7 @@ export const callContext = {
   keep: (bytes: Uint8Array) => Promise.resolve({ sha256: "0".repeat(64), bytes: bytes.length }),
   background: createBackground(1),
   sessionID: "ses_1",
+  isNamed: () => false,
   state: (): never => {
     throw new Error("This test has no Task.");
   },

@@ -1,3 +1,4 @@
+import { lastWords, shownCommand } from "../../domain/evidence/named-command.ts";
 import { repetitionNote } from "../../domain/session/repetition.ts";
 import { repetitionOf } from "../../domain/session/session.ts";
 import type { AssistantMessage } from "../../domain/conversation/message.ts";
@@ -6,7 +7,7 @@ import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadInput, outputBytes } from "../../store/blob/text.ts";
 import { parseArguments } from "../../tool/argument.ts";
-import { type Tool, type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
+import { type Effect, effectOf, type Tool, type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
 import { ask } from "../permission/ask.ts";
 import type { AgentSession } from "../session.ts";
 import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
@@ -32,7 +33,7 @@ export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut =
   let changed: Promise<unknown> = Promise.resolve();
   for (const call of calls) {
     const tool = turn.tools.get(call.tool);
-    const reads = tool === undefined || tool.effect === "none" || tool.effect === "log";
+    const reads = isReading(effectOfCall(tool, "given" in call ? call.given : call.input));
     const before = reads ? changed : Promise.all(ends);
     const end = before.then(() => runCall(turn, call, tool, cut));
     ends.push(end);
@@ -42,6 +43,13 @@ export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut =
   const failed = (await Promise.allSettled(ends)).find((end) => end.status === "rejected");
   if (failed !== undefined) throw failed.reason;
 };
+
+/** The effect of a call with these arguments, as the model sent them; an unknown tool has none. */
+export const effectOfCall = (tool: Tool | undefined, input: unknown): Effect =>
+  tool === undefined ? "none" : effectOf(tool, input);
+
+/** It changes no files. */
+const isReading = (effect: Effect): boolean => effect === "none" || effect === "log";
 
 const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, cut: AbortSignal): Promise<void> => {
   const started = performance.now();
@@ -66,10 +74,21 @@ const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, c
       ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(bytesOf(result.full)) }),
       exitCode: result.exitCode ?? null,
       durationMs: Math.round(performance.now() - started),
+      ...(result.evidence === undefined ? {} : { evidence: proofOf(turn, result.evidence) }),
       ...(sandbox ? { sandbox: turn.state().sandbox?.name ?? "process-group" } : {}),
     }),
   ]);
 };
+
+/** Cut once secrets are removed: half a secret would not be known as one. */
+const proofOf = (
+  { store }: AgentSession,
+  { command, output, ...rest }: NonNullable<ToolResult["evidence"]>,
+): NonNullable<EventData["tool.finished"]["evidence"]> => ({
+  ...rest,
+  command: shownCommand(store.redact(command)),
+  lastLines: lastWords(store.redact(output)),
+});
 
 const bytesOf = (text: string | Uint8Array): Uint8Array => (typeof text === "string" ? Buffer.from(text) : text);
 
@@ -102,9 +121,10 @@ const attempt = async (
   const workspace = await turn.workspace();
   const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
-  if (tool.effect !== "none" && tool.effect !== "log") await turn.space();
+  const reads = isReading(effectOf(tool, parsed.data));
+  if (!reads) await turn.space();
   // Who reads or writes to the log loads no machine, and delegated work takes slots of its own.
-  const free = tool.effect === "log" || tool.effect === "none" ? nothing : turn.slot(cut);
+  const free = reads ? nothing : turn.slot(cut);
   using slot = await Promise.resolve(free).catch((error: unknown) => {
     turn.signal.throwIfAborted();
     if (!cut.aborted) throw error;
@@ -121,6 +141,7 @@ const attempt = async (
       kept: (callID) => keptOutput(turn, callID),
       keep: (bytes) => turn.store.blobs.put(bytes),
       background: turn.background,
+      isNamed: turn.isNamed,
       web: restrictWeb(turn, tool, parsed.data),
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.task,

@@ -10,7 +10,7 @@ import { withinTime } from "../deadline.ts";
 import { createPrompts } from "../prompt/message.ts";
 import { systemOf } from "../prompt/system.ts";
 import type { AgentSession } from "../session.ts";
-import { markInvalid, runCalls } from "./call.ts";
+import { effectOfCall, markInvalid, runCalls } from "./call.ts";
 import { compact } from "./compaction.ts";
 import { afterFailure } from "./failure.ts";
 
@@ -110,7 +110,7 @@ const replyEvents = async (
           sessionID,
           tool: call.tool,
           input: await keepInput(store.blobs, argumentsOf(call)),
-          effect: turn.tools.get(call.tool)?.effect ?? "none",
+          effect: effectOfCall(turn.tools.get(call.tool), call.input),
         },
       }),
     ),

@@ -1,5 +1,7 @@
 import type { Facts } from "../../model/model.ts";
 import type { Entry, Files } from "../../workspace/file/files.ts";
+import { namedCommands } from "./named.ts";
+import { scriptsOf } from "./script.ts";
 
 /**
  * Detects what a project is from its files alone: languages, package managers, commands, layout. Bounded, and it starts
@@ -8,7 +10,12 @@ import type { Entry, Files } from "../../workspace/file/files.ts";
 
 type Commands = Facts["detected"];
 type Found = { language?: string; manager?: string; commands: Commands };
-export type Detected = { detected: Commands; project: NonNullable<Facts["project"]> };
+export type Detected = {
+  detected: Commands;
+  project: NonNullable<Facts["project"]>;
+  /** Every command that a manifest names, also those below the root. */
+  named: string[];
+};
 
 /**
  * `names`: entries at the project's root. `lockfiles`: these and the entries at the repository's top, where a
@@ -43,8 +50,14 @@ export const detectProject = async (files: Files, top: Files = files): Promise<D
     .filter(({ kind, path: name }) => kind === "directory" && !others.test(name))
     .slice(0, folders))
     below.push(...(await entriesOf(files, path, folderEntries)));
+  const detected = Object.assign({}, ...found.map(({ commands }) => commands)) as Commands;
   return {
-    detected: Object.assign({}, ...found.map(({ commands }) => commands)) as Commands,
+    detected,
+    named: await namedCommands(
+      [...root, ...below].map(({ path }) => path),
+      Object.values(detected),
+      text,
+    ),
     project: {
       languages: [
         ...new Set([...found.flatMap(({ language }) => language ?? []), ...spoken([...root, ...below])]),
@@ -202,16 +215,6 @@ const nodeManager = (manifest: string, lockfiles: ReadonlySet<string>): string =
   if (lockfiles.has("pnpm-lock.yaml") || lockfiles.has("pnpm-workspace.yaml")) return "pnpm";
   if (lockfiles.has("yarn.lock")) return "yarn";
   return lockfiles.has("bun.lock") || lockfiles.has("bun.lockb") ? "bun" : "npm";
-};
-
-const scriptsOf = (manifest: string): Record<string, string> => {
-  try {
-    const { scripts } = JSON.parse(manifest) as { scripts?: Record<string, unknown> };
-    if (typeof scripts !== "object" || scripts === null) return {};
-    return Object.fromEntries(Object.entries(scripts).map(([name, script]) => [name, String(script)]));
-  } catch {
-    return {};
-  }
 };
 
 const detectors: readonly ((look: Look) => Found[] | Promise<Found[]>)[] = [

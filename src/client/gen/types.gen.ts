@@ -780,10 +780,14 @@ export type Goal = {
         id: string;
         kind: 'change' | 'command' | 'check' | 'artifact';
         summary: string;
+        /**
+         * Of the output of a command or a check
+         */
+        lastLines: string | null;
         sessionID: string | null;
         commit: string | null;
         /**
-         * The files or the contract changed since: kept, and not counted
+         * The tree or the contract is another one by now: kept, and not counted
          */
         stale: boolean;
         /**
@@ -1585,6 +1589,24 @@ export type TaskEvent = {
         exitCode: number | null;
         durationMs: number;
         sandbox?: string;
+        /**
+         * Of a command that a check or the project's manifest names, or that was run for a slice
+         */
+        evidence?: {
+            /**
+             * On one line, both ends of it
+             */
+            command: string;
+            /**
+             * The slice that its agent ran it for
+             */
+            sliceID?: string;
+            /**
+             * The files that it left, as a tree; null: not known
+             */
+            tree: string | null;
+            lastLines: string;
+        };
     };
 } | {
     id: number;

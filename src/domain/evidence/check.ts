@@ -1,7 +1,7 @@
 import { aboutOf, type CheckSpec } from "../../protocol/check.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { CheckState } from "../../protocol/task/status.ts";
-import { type CheckRun, isActive, isCurrent, type TaskState } from "../state/task.ts";
+import { type CheckRun, isActive, isCurrent, isOfPresentFiles, type TaskState } from "../state/task.ts";
 
 /** A Task's checks with their newest results, as status, board and archive show them. */
 
@@ -68,7 +68,7 @@ export const checksOf = (state: TaskState): CheckState[] =>
       origin: index < state.checks.length ? "request" : "project",
       state: running ? "running" : (result?.state ?? "pending"),
       flaky: result?.flaky ?? false,
-      stale: result !== undefined && !isCurrent(state, result),
+      stale: result !== undefined && !isOfPresentFiles(state, result),
       redefined: result?.redefined ?? [],
       exitCode: result?.exitCode ?? null,
       durationMs: result?.durationMs ?? null,

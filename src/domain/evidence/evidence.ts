@@ -1,6 +1,7 @@
 import type { Recorded } from "../event.ts";
-import { isOpenSlice, type Evidence, type Slice, type TaskState } from "../state/task.ts";
+import { type Evidence, isOfPresentFiles, isOpenSlice, type Slice, type TaskState } from "../state/task.ts";
 import { specsOf } from "./check.ts";
+import { lastWords } from "./named-command.ts";
 
 /**
  * Evidence: what the service itself observed of the work, by slice, and whether it still applies to the present files.
@@ -11,9 +12,7 @@ const kept = { change: 3, command: 12, check: 24, artifact: 12 } as const;
 
 /** Observed under the present contract, on the present files. */
 export const isCurrentEvidence = (state: TaskState, slice: Slice, proof: Evidence): boolean =>
-  proof.of[slice.sliceID] === slice.contract.revision &&
-  proof.edits === state.edits &&
-  (proof.kind !== "check" || proof.tree === null || proof.tree === (state.tree?.tree ?? state.workspace?.baseTree));
+  proof.of[slice.sliceID] === slice.contract.revision && isOfPresentFiles(state, proof);
 
 /** Whether any evidence applies to the present files. */
 export const hasEvidence = (state: TaskState, slice: Slice): boolean =>
@@ -26,34 +25,42 @@ const slicesOf = (state: TaskState, sessionID: string | null): Slice[] => {
   return state.slices.filter((slice) => isOpenSlice(slice) && (own.length === 0 || own.includes(slice.sliceID)));
 };
 
-/** Adds evidence, for all open slices that its session works on. */
-export const addEvidence = (
-  state: TaskState,
-  seen: Omit<Evidence, "edits" | "of"> & { edits?: number },
-): Pick<TaskState, "evidence"> => {
+type Observed = Omit<Evidence, "edits" | "writes" | "of">;
+
+/** Adds evidence, for one slice, or for all open slices that its session works on. */
+export const addEvidence = (state: TaskState, seen: Observed, sliceID?: string): Pick<TaskState, "evidence"> => {
   const of = Object.fromEntries(
-    slicesOf(state, seen.sessionID).map(({ sliceID, contract }) => [sliceID, contract.revision]),
+    slicesOf(state, seen.sessionID)
+      .filter((slice) => sliceID === undefined || slice.sliceID === sliceID)
+      .map((slice) => [slice.sliceID, slice.contract.revision]),
   );
   if (Object.keys(of).length === 0) return { evidence: state.evidence };
-  const proofs = [...state.evidence.filter(({ id }) => id !== seen.id), { edits: state.edits, ...seen, of }];
+  const session = state.sessions.find((each) => each.sessionID === seen.sessionID);
+  // What was seen in the files of a fork is no observation of the Task's own: only its tree can tell.
+  const when = session?.fork == null ? { edits: state.edits, writes: state.writes } : { edits: -1, writes: -1 };
+  const proofs = [...state.evidence.filter(({ id }) => id !== seen.id), { ...seen, ...when, of }];
   const same = proofs.filter(({ kind }) => kind === seen.kind);
   const gone = same.slice(0, Math.max(0, same.length - kept[seen.kind]));
   return { evidence: proofs.filter((proof) => !gone.includes(proof)) };
 };
 
-export const commandEvidence = (state: TaskState, event: Recorded & { type: "tool.finished" }, label: string) => {
-  const { callID, sessionID, exitCode } = event.data;
-  if (exitCode === null) return {};
-  const summary = `\`${label}\` exit ${exitCode}`;
-  return addEvidence(state, {
-    id: callID,
-    kind: "command",
-    summary,
-    sessionID,
-    commit: null,
-    tree: null,
-    at: event.at,
-  });
+/** What was seen since the last call that may have changed files was seen on the tree that is now committed. */
+export const seenOnTree = ({ evidence, edits, writes }: TaskState, tree: string): Pick<TaskState, "evidence"> => ({
+  evidence: evidence.map((proof) =>
+    proof.tree === null && proof.edits === edits && proof.writes === writes ? { ...proof, tree } : proof,
+  ),
+});
+
+export const commandEvidence = (state: TaskState, event: Recorded & { type: "tool.finished" }) => {
+  const { callID, sessionID, exitCode, evidence } = event.data;
+  if (evidence === undefined) return {};
+  const { command, tree, lastLines, sliceID } = evidence;
+  const summary = `\`${command}\` exit ${exitCode}`;
+  return addEvidence(
+    state,
+    { id: callID, kind: "command", summary, sessionID, commit: null, tree, lastLines, at: event.at },
+    sliceID,
+  );
 };
 
 /** Only an artifact that an agent handed over is evidence; one made by a check or a caller is not. */
@@ -61,12 +68,23 @@ export const artifactEvidence = (state: TaskState, { data, at }: Recorded & { ty
   const { artifactID: id, title, filename, bytes, by } = data;
   if (by.kind !== "call") return {};
   const summary = `${title} (${filename}, ${bytes} bytes)`;
-  return addEvidence(state, { id, kind: "artifact", summary, sessionID: by.sessionID, commit: null, tree: null, at });
+  const file = { commit: null, tree: null, lastLines: null };
+  return addEvidence(state, { id, kind: "artifact", summary, sessionID: by.sessionID, ...file, at });
 };
 
 export const checkEvidence = (state: TaskState, event: Recorded & { type: "check.finished" }) => {
-  const { checkID, state: result, reason, commit, tree } = event.data;
+  const { checkID, state: result, reason, commit, tree, tail } = event.data;
   const name = specsOf(state).find(({ id }) => id === checkID)?.name ?? checkID;
   const summary = `${name} ${result}${reason === null ? "" : `: ${reason.slice(0, 100)}`}`;
-  return addEvidence(state, { id: checkID, kind: "check", summary, sessionID: null, commit, tree, at: event.at });
+  const lastLines = lastWords(tail);
+  return addEvidence(state, {
+    id: checkID,
+    kind: "check",
+    summary,
+    sessionID: null,
+    commit,
+    tree,
+    lastLines,
+    at: event.at,
+  });
 };

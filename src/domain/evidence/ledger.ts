@@ -53,9 +53,10 @@ type Evidence = NonNullable<ReturnType<typeof evidenceOf>>;
 const evidenceOf = (frame: Frame, sha256: Sha256) => {
   switch (frame.type) {
     case "tool.finished": {
-      const { callID, sessionID, tool, outcome, exitCode, output, full } = frame.data;
+      const { callID, sessionID, tool, outcome, exitCode, output, full, evidence } = frame.data;
       const whole = full?.sha256 ?? textHash(output, sha256);
-      return { kind: "call", callID, sessionID, tool, outcome, exitCode, output: whole } as const;
+      const seen = evidence ?? {};
+      return { kind: "call", callID, sessionID, tool, outcome, exitCode, output: whole, ...seen } as const;
     }
     case "check.finished": {
       const { checkID, on, round, state, flaky = false, exitCode, commit, tree, log } = frame.data;

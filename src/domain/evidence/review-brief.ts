@@ -20,7 +20,7 @@ const headings = {
   evidence: "Evidence that the service recorded:",
   diff: "# The diff",
 };
-const old = " (before later changes)";
+const old = " (on another tree)";
 
 /** What a review is about; texts are inserted unchanged: the caller marks them as foreign. */
 export type BriefTexts = {
@@ -59,7 +59,10 @@ const partOf = (
     ...(acceptance.length === 0 ? ["Its criterion is the request itself."] : acceptance.map((one) => `- ${one}`)),
     headings.evidence,
     ...(evidence.length === 0 ? ["- none"] : []),
-    ...evidence.map(({ kind, summary, stale }) => `- ${kind}: ${summary}${stale ? old : ""}`),
+    ...evidence.flatMap(({ kind, summary, lastLines, stale }) => [
+      `- ${kind}: ${summary}${stale ? old : ""}`,
+      ...(lastLines === null || lastLines === "" ? [] : lastLines.split("\n").map((line) => `  | ${line}`)),
+    ]),
   ].join("\n");
 
 /** Reads a brief back. A text that is not a brief has no parts. */

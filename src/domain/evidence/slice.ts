@@ -30,8 +30,13 @@ export const requestSlice = (id: string, title: string, request: LongText, check
   whole: true,
   review: null,
   settlement: none,
+  proofs: [],
   acceptedIn: null,
 });
+
+/** Ids of the evidence that applies to a slice now. */
+const proofsOf = (state: TaskState, slice: Slice): string[] =>
+  state.evidence.filter((proof) => isCurrentEvidence(state, slice, proof)).map(({ id }) => id);
 
 /**
  * Changes in a worktree are reviewed before they land. In place every edit is final at once, so only planned slices
@@ -60,7 +65,7 @@ export const evolveSlices = (state: TaskState, event: Fact): Pick<TaskState, "sl
       return {
         slices: [
           ...state.slices,
-          { sliceID, weight, contract, whole: false, review: null, settlement: none, acceptedIn: null },
+          { sliceID, weight, contract, whole: false, review: null, settlement: none, proofs: [], acceptedIn: null },
         ],
       };
     }
@@ -93,6 +98,7 @@ export const evolveSlices = (state: TaskState, event: Fact): Pick<TaskState, "sl
       return change(sliceID, (slice) => ({
         ...slice,
         settlement: { state: "accepted", revision, commit, at: event.at },
+        proofs: proofsOf(state, slice),
         acceptedIn: state.attempt,
       }));
     }
@@ -135,6 +141,7 @@ export const settleWhole = (state: TaskState, at: string): Slice[] =>
             commit: state.landed?.commit ?? state.tree?.commit ?? null,
             at,
           },
+          proofs: proofsOf(state, slice),
           acceptedIn: state.attempt,
         }
       : slice,
@@ -177,10 +184,11 @@ export const goalsOf = (state: TaskState): Goal[] =>
     execution: executionOf(state, slice),
     evidence: state.evidence.flatMap((proof) => {
       if (proof.of[slice.sliceID] === undefined) return [];
-      const { id, kind, summary, sessionID, commit, at } = proof;
-      // Evidence of an accepted slice stays valid, whatever happens later.
-      const stale = slice.settlement.state !== "accepted" && !isCurrentEvidence(state, slice, proof);
-      return [{ id, kind, summary, sessionID, commit, stale, at }];
+      const { id, kind, summary, sessionID, commit, lastLines, at } = proof;
+      // What an accepted slice was accepted on stays valid, whatever happens later; what was stale then stays stale.
+      const current =
+        slice.settlement.state === "accepted" ? slice.proofs.includes(id) : isCurrentEvidence(state, slice, proof);
+      return [{ id, kind, summary, sessionID, commit, lastLines, stale: !current, at }];
     }),
     review: reviewOf(state, slice),
     settlement: slice.settlement,

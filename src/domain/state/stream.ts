@@ -128,8 +128,6 @@ export type OpenCall = {
   effect: "none" | "log" | "workspace" | "unknown";
   /** Hash of tool and arguments; see session/repetition.ts. */
   hash: number;
-  /** The command, to describe it as evidence. */
-  label?: string;
 };
 
 /** `begun`: the permitted action was started, and must not be started again. */

@@ -70,13 +70,15 @@ export type TaskState = StreamState & {
   touched: boolean;
   /** Counts calls that may change files. A result in place is valid for one value of it. */
   edits: number;
+  /** Counts those that surely did: edits, and what a delegated agent brought in. */
+  writes: number;
   /** The commit of the Task's tree on its base; null before the first one, or while it equals the base. */
   tree: EventData["tree.committed"] | null;
   /** Why the newest commit of the Task's tree must not land. */
   denied: EventData["change.denied"] | null;
   /** Results by check id: on the base tree, and on the work. */
   baseline: Record<string, CheckRun>;
-  results: Record<string, CheckRun & { edits: number }>;
+  results: Record<string, CheckRun & Seen>;
   /** Checks that are running now. */
   running: { checkID: string; on: "base" | "work" }[];
   /** How often failed checks or reviews went back to the agents in this attempt. */
@@ -116,9 +118,24 @@ export const isIdle = (state: TaskState): boolean => state.reply?.finish === "en
  * Whether a result still applies: no call has changed files since (ignored files count too), and in a worktree the tree
  * is the one that was checked.
  */
-export const isCurrent = (state: TaskState, result: CheckRun & { edits: number }): boolean =>
+export const isCurrent = (state: TaskState, result: CheckRun & Seen): boolean =>
   result.edits === state.edits &&
   (state.workspace?.kind !== "worktree" || result.tree === (state.tree?.tree ?? state.workspace.baseTree));
+
+/**
+ * Whether something was seen on the files as they are, as far as is known: by the tree, whatever was called in between.
+ * Between commits the newest observation says which tree that is. Where nobody has looked since, only calls that surely
+ * changed files count; in place, where no commit will tell, every call that may have.
+ */
+export const isOfPresentFiles = (state: TaskState, seen: Seen): boolean => {
+  const sameCalls = (other: Seen) => other.edits === state.edits && other.writes === state.writes;
+  if (state.workspace?.kind !== "worktree") return sameCalls(seen);
+  const tree = state.touched
+    ? state.evidence.findLast((other) => sameCalls(other) && other.tree !== null)?.tree
+    : (state.tree?.tree ?? state.workspace.baseTree);
+  if (tree != null && seen.tree !== null) return seen.tree === tree;
+  return tree == null ? seen.writes === state.writes : sameCalls(seen);
+};
 
 /** Its tree differs from the base's: there is something to land. */
 export const isChanged = (state: TaskState): boolean =>
@@ -132,21 +149,26 @@ export type Slice = {
   whole: boolean;
   review: (EventData["review.finished"] & { edits: number; at: string }) | null;
   settlement: Goal["settlement"];
+  /** Ids of the evidence that was current when it was accepted: that stays so, and nothing is added. */
+  proofs: string[];
   /** The attempt in which it was accepted. */
   acceptedIn: number | null;
 };
 
 export const isOpenSlice = ({ settlement }: Slice): boolean => settlement.state === "open";
 
+/** On which files something was seen. `tree`: null where nobody looked. */
+export type Seen = { tree: string | null; edits: number; writes: number };
+
 /** Something the service observed. It applies to the contract revisions and the files at that time. */
-export type Evidence = {
+export type Evidence = Seen & {
   id: string;
   kind: Goal["evidence"][number]["kind"];
   summary: string;
   sessionID: string | null;
   commit: string | null;
-  tree: string | null;
-  edits: number;
+  /** The last lines of its output; null where there is none. */
+  lastLines: string | null;
   /** Contract revision by slice id. */
   of: Record<string, number>;
   at: string;

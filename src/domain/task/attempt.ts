@@ -2,7 +2,7 @@ import type { Budget } from "../../protocol/task/status.ts";
 import type { Recorded } from "../event.ts";
 import { requestSlice } from "../evidence/slice.ts";
 import { withModel } from "../session/session.ts";
-import { isIdle, staysOnBranch, type TaskState, isOpenSlice } from "../state/task.ts";
+import { isIdle, isOfPresentFiles, staysOnBranch, type TaskState, isOpenSlice } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 
 /** Attempts at a Task: what a message resets, and which warnings remain. */
@@ -54,9 +54,10 @@ export const afterMessage = (state: TaskState, event: Recorded & { type: "messag
  * well.
  */
 const again = (
-  { slices, evidence, edits, landed }: TaskState,
+  state: TaskState,
   { data }: Recorded & { type: "message.received" },
 ): Pick<TaskState, "slices" | "evidence"> => {
+  const { slices, evidence, landed } = state;
   // A review of an attempt that ended does not count against the next.
   if (slices.some(isOpenSlice))
     return {
@@ -69,7 +70,7 @@ const again = (
   return {
     slices: [...slices, slice],
     evidence: evidence.map((item) =>
-      landed === null && item.edits === edits
+      landed === null && isOfPresentFiles(state, item)
         ? { ...item, of: { ...item.of, [slice.sliceID]: slice.contract.revision } }
         : item,
     ),

@@ -60,6 +60,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     projectRules: null,
     touched: false,
     edits: 0,
+    writes: 0,
     tree: null,
     denied: null,
     baseline: {},

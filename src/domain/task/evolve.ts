@@ -4,7 +4,7 @@ import { newAttempt, keptWarnings, afterMessage } from "./attempt.ts";
 import { timeUntil } from "../session/work-time.ts";
 import { hasDied } from "./crash.ts";
 import { createdState } from "./created.ts";
-import { checkEvidence, artifactEvidence, addEvidence, commandEvidence } from "../evidence/evidence.ts";
+import { addEvidence, artifactEvidence, checkEvidence, commandEvidence, seenOnTree } from "../evidence/evidence.ts";
 import { inSession, startedSession } from "../session/session.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { evolveSession } from "../session/evolve.ts";
@@ -14,7 +14,7 @@ import { isRead, noRepetition } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 14;
+export const taskRevision = 15;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -120,12 +120,14 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       const call = state.open.find((open) => open.callID === event.data.callID);
       const forked = state.sessions.some(({ sessionID, fork }) => fork !== null && sessionID === event.data.sessionID);
       const edits = !forked && (call?.effect === "workspace" || call?.effect === "unknown");
+      const writes = edits && call.effect === "workspace" && event.data.outcome !== "error";
       const after = {
         ...evolveSession(state, event),
         touched: state.touched || edits,
+        writes: state.writes + Number(writes),
         ...(edits ? { edits: state.edits + 1, ...reopenSlices(state) } : {}),
       };
-      return call?.label === undefined ? after : { ...after, ...commandEvidence(after, event, call.label) };
+      return { ...after, ...commandEvidence(after, event) };
     }
     case "note.written":
     case "run.stuck":
@@ -170,13 +172,22 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
       const after = { ...state, open, ...inSession(state, sessionID, () => ({ end })) };
       return (joined?.files ?? 0) === 0
         ? after
-        : { ...after, touched: true, edits: state.edits + 1, ...reopenSlices(after) };
+        : { ...after, touched: true, edits: state.edits + 1, writes: state.writes + 1, ...reopenSlices(after) };
     }
     case "tree.committed": {
       const { commit, tree, files, insertions, deletions } = event.data;
-      const after = { ...state, tree: event.data, denied: null, touched: false };
+      const after = { ...state, ...seenOnTree(state, tree), tree: event.data, denied: null, touched: false };
       const summary = `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}`;
-      const change = { id: commit, kind: "change" as const, summary, sessionID: null, commit, tree, at: event.at };
+      const change = {
+        id: commit,
+        kind: "change" as const,
+        summary,
+        sessionID: null,
+        commit,
+        tree,
+        lastLines: null,
+        at: event.at,
+      };
       return files === 0 ? after : { ...after, ...addEvidence(after, change) };
     }
     case "change.denied":
@@ -193,7 +204,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         : {
             ...state,
             running,
-            results: { ...state.results, [checkID]: { ...event.data, edits: state.edits } },
+            results: { ...state.results, [checkID]: { ...event.data, edits: state.edits, writes: state.writes } },
             ...checkEvidence(state, event),
           };
     }
@@ -217,6 +228,7 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         workspace: state.workspace && { ...seenAs(state.workspace, snapshot), baseCommit, baseTree },
         tree: null,
         touched: true,
+        writes: state.writes + 1,
         landingRound: round,
         moves: 0,
         conflicts: paths,

@@ -226,6 +226,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     wanted: () => nextStep(run.state()).kind === "turn",
     last: false,
     workspace: () => Promise.resolve(nowhere),
+    isNamed: () => false,
     background: createBackground(run.fence.epoch),
     web: undefined,
     space: run.space,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { modelRef } from "../field.ts";
-import { attachmentRef, blobRef, longText } from "../text.ts";
+import { attachmentRef, blobRef, gitID, longText } from "../text.ts";
 
 /** Events of a conversation, in a Task or a Mission: messages, replies, tool calls, asks and answers. */
 
@@ -86,6 +86,15 @@ export const talkEvents = {
     exitCode: z.number().nullable(),
     durationMs: z.number(),
     sandbox: z.string().exactOptional(),
+    evidence: z
+      .object({
+        command: z.string().describe("On one line, both ends of it"),
+        sliceID: z.string().exactOptional().describe("The slice that its agent ran it for"),
+        tree: gitID.nullable().describe("The files that it left, as a tree; null: not known"),
+        lastLines: z.string(),
+      })
+      .exactOptional()
+      .describe("Of a command that a check or the project's manifest names, or that was run for a slice"),
   }),
   /** The agent's complete notes; the newest event counts. */
   "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),

@@ -1,10 +1,8 @@
 import { z } from "zod";
 import { checkSpec } from "../check.ts";
-import { blobRef, sha256 } from "../text.ts";
+import { blobRef, gitID, sha256 } from "../text.ts";
 
 /** Events of a Task's files: its workspace, commits, checks and landing. */
-
-const gitID = z.string().regex(/^[0-9a-f]{40,64}$/);
 
 const indexEntry = z.object({ mode: z.string(), object: gitID });
 

@@ -106,9 +106,10 @@ const goal = z
           id: z.string().describe("Of the call, check, commit or artifact"),
           kind: z.enum(["change", "command", "check", "artifact"]),
           summary: z.string(),
+          lastLines: z.string().nullable().describe("Of the output of a command or a check"),
           sessionID: z.string().nullable(),
           commit: z.string().nullable(),
-          stale: z.boolean().describe("The files or the contract changed since: kept, and not counted"),
+          stale: z.boolean().describe("The tree or the contract is another one by now: kept, and not counted"),
           at: time,
         }),
       )

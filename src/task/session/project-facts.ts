@@ -20,7 +20,7 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[] }> =
   const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
   const about = aboutOf(run, git?.head ?? null);
   const top = filesAt(run, git?.toplevel) ?? root;
-  const [{ detected, project }, guide, skills] = await Promise.all([
+  const [{ detected, project, named }, guide, skills] = await Promise.all([
     detectProject(root, top),
     readGuide(root, top),
     findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
@@ -32,6 +32,7 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[] }> =
     pillar,
     about,
     detected,
+    named,
     own,
     project: { ...project, skills, ...(guide === undefined ? {} : { guide }) },
   };

@@ -1,8 +1,10 @@
 import type { SessionContext } from "../../agent/session.ts";
 import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
+import { commandKeys, isNamed } from "../../domain/evidence/named-command.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
 import { dueNow } from "../../engine/due.ts";
 import type { Facts, ToolSpec } from "../../model/model.ts";
+import { isCommand } from "../../protocol/check.ts";
 import type { LiveFrame } from "../../protocol/event/frame.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { selectTools, toolSpecs } from "../../tool/registry.ts";
@@ -16,6 +18,14 @@ export type Toolset = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSp
 
 export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts) => {
   const rules = compileRules(run.permissions, run.state().projectRules);
+  let known: ReadonlySet<string> | undefined;
+  /** Of the commands that are evidence. */
+  const keys = () =>
+    (known ??= new Set(
+      [...(facts.named ?? []), ...facts.checks.filter(isCommand).map(({ run: command }) => command)].flatMap(
+        commandKeys,
+      ),
+    ));
 
   const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Toolset => {
     const tools = [...selectTools(names, { web: run.web !== undefined, skills }), ...more];
@@ -43,6 +53,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
       await run.record(events, decidedAt === undefined ? {} : { decidedAt });
     },
     workspace: () => withAttachments(run),
+    isNamed: (command) => isNamed(command, keys()),
     background: run.background,
     web: run.web,
     async space() {

@@ -47,6 +47,8 @@ const input = z
   });
 type Input = z.infer<typeof input>;
 
+const reading: ReadonlySet<unknown> = new Set<Input["action"]>(["status", "diff", "log", "show", "grep"]);
+
 export const git: Tool<Input> = {
   name: "git",
   description:
@@ -54,6 +56,8 @@ export const git: Tool<Input> = {
     "`restore` (paths as in HEAD: your own edits there are lost); `mv`; `rm`. No branches, remotes or configuration, and the service commits for you.",
   input,
   effect: "workspace",
+  effectOf: (call) =>
+    typeof call === "object" && call !== null && "action" in call && reading.has(call.action) ? "none" : "workspace",
   run: (call, context) => answer(context.signal, () => act(call, context)),
 };
 

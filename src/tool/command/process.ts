@@ -45,6 +45,18 @@ const act = async ({ action, id, seconds }: z.infer<typeof input>, context: Tool
   return report(job, context);
 };
 
+/** Ended commands that are evidence already. */
+const proven = new WeakSet<BackgroundCommand>();
+
+/** The first report of a named command's end is evidence. */
+const proofOf = async (job: BackgroundCommand, context: ToolContext): Promise<Pick<ToolResult, "evidence">> => {
+  const ran = job.ended();
+  if (ran?.exitCode == null || proven.has(job) || !context.isNamed(job.command)) return {};
+  proven.add(job);
+  const output = (await plainText(ran.output)).trimEnd();
+  return { evidence: { command: job.command, output, tree: await context.workspace.tree() } };
+};
+
 /** The state in one line, then the new output; once it has ended, where the whole output can be read. */
 export const report = async (
   job: BackgroundCommand,
@@ -61,6 +73,7 @@ export const report = async (
     lines.push(`… all of its output: \`read\` or \`search\` path ${outputPath}${context.callID} …`);
   return {
     ...shown,
+    ...(await proofOf(job, context)),
     ...(all === undefined ? {} : { full: all }),
     output: lines.join("\n"),
     ...(ran?.exitCode == null ? {} : { exitCode: ran.exitCode }),

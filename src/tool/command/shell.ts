@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { plainText } from "../../process/plain-text.ts";
 import type { CommandResult } from "../../process/process.ts";
+import { isOpenSlice } from "../../domain/state/task.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import { providedNote } from "../../workspace/dependency/find.ts";
 import { report } from "./process.ts";
@@ -13,6 +14,12 @@ const input = z.strictObject({
   cwd: z.string().optional().describe("Folder; default: the root"),
   timeoutSeconds: z.number().int().min(1).max(1_000_000).optional().describe("Up to the service's maximum"),
   background: z.boolean().optional().describe("Go on while you work, e.g. a server"),
+  proves: z
+    .string()
+    .optional()
+    .describe(
+      "Slice that this run is evidence for; `request`: the whole. The project's own commands are evidence anyway",
+    ),
 });
 
 export const shell: Tool<z.infer<typeof input>> = {
@@ -24,7 +31,32 @@ export const shell: Tool<z.infer<typeof input>> = {
   input,
   effect: "unknown",
   run: (call, context) =>
-    answer(context.signal, () => (call.background === true ? start(call, context) : run(call, context))),
+    answer(context.signal, () => {
+      const proves = provenBy(call, context);
+      if (typeof proves === "object" && "refused" in proves) return Promise.resolve(failed(proves.refused));
+      return call.background === true ? start(call, context) : run(call, context, proves);
+    }),
+};
+
+/** What a run would be evidence for: one slice, all that its agent works on (`{}`), or nothing. */
+type Proves = { sliceID?: string } | undefined;
+
+const provenBy = (
+  { command, proves, background }: z.infer<typeof input>,
+  context: ToolContext,
+): Proves | { refused: string } => {
+  if (proves !== undefined && background === true)
+    return { refused: "Expected `proves` with a command that you wait for, not in the background. Nothing was run." };
+  if (proves === undefined || proves === "request")
+    return proves !== undefined || context.isNamed(command) ? {} : undefined;
+  const { slices, sessions } = context.state();
+  const own = sessions.find(({ sessionID }) => sessionID === context.sessionID)?.sliceIDs ?? [];
+  const open = slices.filter((slice) => isOpenSlice(slice) && (own.length === 0 || own.includes(slice.sliceID)));
+  if (open.some(({ sliceID }) => sliceID === proves)) return { sliceID: proves };
+  const known = open.map(({ sliceID, contract }) => `${sliceID} "${contract.title}"`).join(", ");
+  return {
+    refused: `Expected \`proves\` to name an open slice of yours (${known || "there is none"}), got ${JSON.stringify(proves)}. Nothing was run.`,
+  };
 };
 
 /** Milliseconds to wait for the first output of a background command. */
@@ -64,7 +96,7 @@ const start = async (call: z.infer<typeof input>, context: ToolContext): Promise
     : report(job, context);
 };
 
-const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<ToolResult> => {
+const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Proves): Promise<ToolResult> => {
   const { workspace, limits, signal } = context;
   const seconds = Math.min(call.timeoutSeconds ?? limits.commandSeconds, limits.commandMaxSeconds);
   const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), signal });
@@ -73,8 +105,13 @@ const run = async (call: z.infer<typeof input>, context: ToolContext): Promise<T
   const note = `${heldNote(ran)}${firstNote(workspace.dependencies)}`;
   const after = `after ${(ran.durationMs / 1000).toFixed(1)} s`;
   const shown = sized(text, context);
+  const evidence =
+    proves === undefined || ran.exitCode === null
+      ? {}
+      : { evidence: { ...proves, command: call.command, output: text, tree: await workspace.tree() } };
   const result = (first: string): ToolResult => ({
     ...shown,
+    ...evidence,
     outcome: ran.ended === "exit" && ran.exitCode === 0 ? "ok" : "error",
     output: `${first}\n${text === "" ? "(no output)" : shown.output}${note}`,
     ...(ran.exitCode === null ? {} : { exitCode: ran.exitCode }),

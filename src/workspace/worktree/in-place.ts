@@ -41,6 +41,7 @@ export const inPlace = (
     dependencies: [],
     ...commands,
     commit: refuse("commit"),
+    tree: () => Promise.resolve(null),
     reset: refuse("reset"),
     stamp: () => "",
     dependencyStamp: () => "",

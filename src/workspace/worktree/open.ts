@@ -7,6 +7,7 @@ import { shellQuote } from "../../shell-quote.ts";
 import { resetTo } from "../tree/commit.ts";
 import { type TreeGit, withPatience } from "../tree/tree-git.ts";
 import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
+import { treeOnDisk } from "../tree/disk-tree.ts";
 import { idOf } from "../git/output.ts";
 import type { Commit } from "../object/commit.ts";
 import { createTreeFiles, type Files } from "../file/files.ts";
@@ -214,6 +215,7 @@ export const createWorktrees = (deps: {
         else made.set(taskID, next);
         return next;
       },
+      tree: () => treeOnDisk(top),
       reset: (to) => resetTo(top, to, without),
       stamp: () => stampOf(mounted),
       dependencyStamp: () => stampOfDependencies(record.toplevel, dependencies),

@@ -9,7 +9,7 @@ import { manifestOf, pack, unpack, verified } from "../../harness/zip-reader.ts"
 
 /**
  * What commit 71a76f3 stored: a Mission, a Task that landed, one more attempt after a message, two Tasks that failed.
- * `answers.json` is what its own service answered about them.
+ * `answers.json` is what its own service answered about them: fields are only ever added.
  */
 
 const fixture = join(import.meta.dirname, "../../fixtures/71a76f3");
@@ -80,11 +80,11 @@ const ask = async (folder: string): Promise<Answers> => {
 };
 
 test("a data folder of 71a76f3 opens, and every answer is what it was", async () => {
-  expect(await ask(dataFolder("whole"))).toEqual(answers);
+  expect(await ask(dataFolder("whole"))).toMatchObject(answers);
 });
 
 test("the same without its snapshots: the folds of today make the same of its events", async () => {
-  expect(await ask(dataFolder("folded", "DELETE FROM snapshots"))).toEqual(answers);
+  expect(await ask(dataFolder("folded", "DELETE FROM snapshots"))).toMatchObject(answers);
 });
 
 test("control: an event that was changed is seen in the answers", async () => {

@@ -390,7 +390,12 @@ describe("a plan", () => {
         if (atWork.size === 2) both.resolve();
         await both.promise;
         return turn === 0
-          ? { calls: [write(`${name}.txt`, `${name}\n`), { tool: "shell", input: { command: `cat ${name}.txt` } }] }
+          ? {
+              calls: [
+                write(`${name}.txt`, `${name}\n`),
+                { tool: "shell", input: { command: `cat ${name}.txt`, proves: plan[name === "one" ? 0 : 1] } },
+              ],
+            }
           : { text: `Built ${name}.` };
       },
       reviewer(_turn, request) {
@@ -435,11 +440,34 @@ describe("a plan", () => {
         settlement: settlement.state,
         sessions: execution.sessionIDs.map((id) => nodes.find(({ sessionID }) => sessionID === id)?.agent),
         kinds: [...new Set(evidence.filter(({ stale }) => !stale).map(({ kind }) => kind))].toSorted(),
+        // In the builder's own files, which never were those of the Task.
+        stale: evidence.filter(({ kind, stale }) => stale && kind === "command").map(({ summary }) => summary),
       })),
     ).toEqual([
-      { revision: 2, verdict: "accepted", settlement: "accepted", sessions: ["builder"], kinds: ["change", "command"] },
-      { revision: 1, verdict: "accepted", settlement: "accepted", sessions: ["builder"], kinds: ["change", "command"] },
-      { revision: 2, verdict: "accepted", settlement: "accepted", sessions: ["orchestrator"], kinds: ["change"] },
+      {
+        revision: 2,
+        verdict: "accepted",
+        settlement: "accepted",
+        sessions: ["builder"],
+        kinds: ["change"],
+        stale: ["`cat one.txt` exit 0"],
+      },
+      {
+        revision: 1,
+        verdict: "accepted",
+        settlement: "accepted",
+        sessions: ["builder"],
+        kinds: ["change"],
+        stale: ["`cat two.txt` exit 0"],
+      },
+      {
+        revision: 2,
+        verdict: "accepted",
+        settlement: "accepted",
+        sessions: ["orchestrator"],
+        kinds: ["change"],
+        stale: [],
+      },
     ]);
     const board = await boardOf(taskID);
     expect(board.columns).toEqual({ todo: [], doing: [], reviewing: [], done: plan, blocked: [] });

@@ -1,0 +1,116 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { makeProject, temporary, writeFiles } from "../../harness/project.ts";
+import { createTask, logOf, settledTask } from "../../harness/double/hostile-text.ts";
+import { acceptance, type MockProvider, type MockTurn, startMockProvider } from "../../harness/double/mock-provider.ts";
+import { startService, type TestService } from "../../harness/service.ts";
+import { teamOf } from "../../harness/double/squads.ts";
+import { unpack } from "../../harness/zip-reader.ts";
+
+/** What of an agent's commands is evidence, and on which files it was seen: everywhere the same. */
+
+const root = temporary("sortie-evidence-");
+let provider: MockProvider;
+let service: TestService;
+let turns: MockTurn[] = [];
+let briefs: string[] = [];
+let told: string[] = [];
+
+beforeAll(async () => {
+  provider = await startMockProvider(
+    (request) => {
+      if (request.first.startsWith("# What was asked for")) {
+        briefs.push(request.first);
+        return acceptance(request);
+      }
+      told = request.body.messages.filter(({ role }) => role === "tool").map(({ content }) => JSON.stringify(content));
+      return turns[request.turn] ?? { text: "Done." };
+    },
+    { reviews: "script" },
+  );
+  const data = join(root.path, "data");
+  writeFiles(
+    join(data, "squads"),
+    teamOf("team", { orchestrator: ["read, write, shell, git"], reviewer: ["verdict"] }),
+  );
+  const config = join(root.path, "config.jsonc");
+  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
+  const limits = { projectCheckSeconds: 0 };
+  writeFileSync(config, JSON.stringify({ model: "mock/large", squad: "team", providers, limits }));
+  service = await startService(data, { SERVICE_CONFIG: config });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await provider.close();
+  root[Symbol.dispose]();
+});
+
+const write = (content: string): MockTurn => ({ calls: [{ tool: "write", input: { path: "a.js", content } }] });
+const run = (...commands: (string | object)[]): MockTurn => ({
+  calls: commands.map((command) => ({
+    tool: "shell",
+    input: typeof command === "string" ? { command } : command,
+  })),
+});
+
+describe("evidence", () => {
+  test("is what the manifest names or was run for a slice; the tree says whether it is stale", async () => {
+    const scripts = { test: "node --test" };
+    const directory = makeProject(join(root.path, "project"), {
+      "package.json": JSON.stringify({ scripts }),
+      "a.test.js": 'require("node:test")("says it", () => {\n  require("./a.js");\n});\n',
+      "a.js": "\n",
+    });
+    const look = { tool: "git", input: { action: "status" } };
+    const count = "NO_COLOR=1 node --test --test-reporter=tap a.test.js | grep -E '^# (pass|fail)'";
+    briefs = [];
+    turns = [
+      write("// one\n"),
+      run(count, "ls -la", "git log --oneline | head -5"),
+      write("throw new Error('two');\n"),
+      run(`: ${"x".repeat(700)}; ${count}`),
+      write("// one\n"),
+      { calls: [look] },
+      run({ command: "wc -l a.js", proves: "request" }, { command: "wc -l a.js", proves: "slice_1" }),
+      run("ls", "git diff"),
+    ];
+    const taskID = await createTask(service.url, directory, { request: "Change a.js." });
+    const status = await settledTask(service.url, taskID);
+    expect(status.lifecycleStatus).toBe("completed");
+    expect(told.find((text) => text.includes("Expected `proves`"))).toMatch(/an open slice of yours \(slice_\w+/);
+
+    const evidence = status.goals[0]?.evidence ?? [];
+    expect(evidence.map(({ kind, stale, lastLines }) => ({ kind, stale, lastLines }))).toEqual([
+      { kind: "command", stale: false, lastLines: "# pass 1\n# fail 0" },
+      { kind: "command", stale: true, lastLines: "# pass 0\n# fail 1" },
+      { kind: "command", stale: false, lastLines: "1 a.js" },
+      { kind: "change", stale: false, lastLines: null },
+    ]);
+    const [first, long, proven] = evidence.map(({ summary }) => summary);
+    expect([first, proven]).toEqual([`\`${count}\` exit 0`, "`wc -l a.js` exit 0"]);
+    // A pipe fails with its first part, and the end of a long command is there.
+    expect(long?.endsWith(`${count}\` exit 1`)).toBe(true);
+
+    // The brief, the ledger and the archive say the same.
+    const [brief = ""] = briefs;
+    for (const { summary, stale } of evidence)
+      expect(brief).toContain(`${summary}${stale ? " (on another tree)" : ""}\n`);
+    expect(brief).toContain("  | # pass 0\n  | # fail 1");
+    expect(brief).not.toContain("ls -la");
+    const zip = await fetch(`${service.url}/task/${taskID}/project-archive?directory=${encodeURIComponent(directory)}`);
+    const files = unpack(Buffer.from(await zip.arrayBuffer()));
+    const archived = JSON.parse(String(files.get("execution-flow/task.json"))) as typeof status;
+    expect(archived.goals[0]?.evidence).toEqual(evidence);
+    const ledger = String(files.get("execution-flow/ledger.jsonl"))
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { kind: string; tree?: string })
+      .flatMap(({ kind, tree }) => (kind === "call" && tree !== undefined ? [tree] : []));
+    expect(ledger.map((tree) => tree === status.git.landedTree)).toEqual([true, false, true]);
+    const started = (await logOf(service.url, taskID)).filter(({ type }) => type === "tool.started");
+    expect(started.find(({ data }) => (data as { tool: string }).tool === "git")?.data).toMatchObject({
+      effect: "none",
+    });
+  });
+});
