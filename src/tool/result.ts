@@ -24,12 +24,51 @@ export const outputPath = "output:";
 export const sized = (text: string | Buffer, { callID }: Pick<ToolContext, "callID">): Omit<ToolResult, "exitCode"> => {
   const long = text.length > maxOutput;
   if (!long) return { outcome: "ok", output: typeof text === "string" ? text : text.toString("utf8") };
-  const hint = `all of it: \`read\` or \`search\` path ${outputPath}${callID}`;
+  const hint = wholeAt(callID);
   return {
     outcome: "ok",
     output: typeof text === "string" ? truncateMiddle(text, hint) : truncateBytes(text, hint),
     full: text,
   };
+};
+
+const wholeAt = (callID: string): string => `all of it: \`read\` or \`search\` path ${outputPath}${callID}`;
+
+/**
+ * A result for a model that has less room than `maxOutput`. One that was cut before is cut wider at the same place, so
+ * that there is one cut, which counts all that is missing and says where it can be read.
+ */
+export const fitted = (text: string, callID: string, max: number): string => {
+  if (text.length <= max) return text;
+  const hint = wholeAt(callID);
+  const end = text.indexOf(` left out; ${hint} …\n`);
+  const begin = text.lastIndexOf("\n… ", end);
+  const [, count, unit] = end < 0 ? [] : (/^(\d{1,15}) (\w{1,20})$/.exec(text.slice(begin + 3, end)) ?? []);
+  if (count === undefined || unit === undefined) return truncateMiddle(text, hint, max);
+  const head = text.slice(0, begin);
+  const tail = text.slice(text.indexOf("\n", end) + 1);
+  const half = Math.floor(max / 2);
+  const kept = {
+    head: head.slice(0, Math.max(half, max - tail.length)),
+    tail: tail.slice(-Math.max(half, max - head.length)),
+  };
+  const gone = head.slice(kept.head.length) + tail.slice(0, tail.length - kept.tail.length);
+  const missing = Number(count) + (unit === "bytes" ? Buffer.byteLength(gone) : gone.length);
+  return `${kept.head}\n… ${missing} ${unit} left out; ${hint} …\n${kept.tail}`;
+};
+
+/** How much of the room each text gets: the short ones all they need, the others equal parts of what is left. */
+export const shareRoom = (lengths: readonly number[], room: number, least: number): number[] => {
+  let left = room;
+  let waiting = lengths.length;
+  const shares = lengths.map(() => 0);
+  for (const [index, length] of [...lengths.entries()].toSorted((a, b) => a[1] - b[1])) {
+    const share = Math.max(least, Math.min(length, Math.floor(left / waiting)));
+    shares[index] = share;
+    left -= Math.min(length, share);
+    waiting -= 1;
+  }
+  return shares;
 };
 
 const truncateBytes = (bytes: Buffer, hint: string): string => {

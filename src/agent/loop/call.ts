@@ -1,11 +1,11 @@
 import { lastWords, shownCommand } from "../../domain/evidence/named-command.ts";
 import { repetitionNote } from "../../domain/session/repetition.ts";
 import { repetitionOf } from "../../domain/session/session.ts";
-import type { AssistantMessage } from "../../domain/conversation/message.ts";
+import { type AssistantMessage, messagesOf } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import { keepText, loadInput, outputBytes } from "../../store/blob/text.ts";
+import { keepText, loadInput, loadText, outputBytes } from "../../store/blob/text.ts";
 import { parseArguments } from "../../tool/argument.ts";
 import { type Effect, effectOf, type Tool, type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
 import { ask } from "../permission/ask.ts";
@@ -160,10 +160,16 @@ const attempt = async (
   return { result, sandbox: tool.name === "shell" };
 };
 
-/** The full text behind the shortened result of an earlier call in this conversation; undefined when there is none. */
+/** The whole text behind the result of an earlier call in this conversation; undefined when there is none. */
 const keptOutput = async ({ chat, store }: AgentSession, callID: string): Promise<Buffer | undefined> => {
   const ref = chat.outputs.get(callID);
-  return ref === undefined ? undefined : store.blobs.get(ref.sha256);
+  if (ref !== undefined) return store.blobs.get(ref.sha256);
+  // One that was shortened only for the room that its turn had.
+  for (const message of messagesOf(chat)) {
+    const result = message.role === "tool" ? message.results.find((each) => each.callID === callID) : undefined;
+    if (result !== undefined) return Buffer.from(await loadText(store.blobs, result.output));
+  }
+  return undefined;
 };
 
 /** Marks arguments that were not valid JSON: the loop passes `{ "$invalid": reason }` instead. */

@@ -4,7 +4,7 @@ import type { PromptFile, PromptMessage } from "../../model/model.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { loadInput, loadText, requireText } from "../../store/blob/text.ts";
 import type { Blobs } from "../../store/store.ts";
-import { truncateMiddle } from "../../tool/result.ts";
+import { fitted, shareRoom } from "../../tool/result.ts";
 
 /**
  * Builds what the model reads: the conversation with its long texts loaded from blobs. From turn to turn only the end
@@ -100,19 +100,15 @@ const load = async (message: ChatMessage, blobs: Blobs, window: number, filed: b
       };
     }
     case "tool": {
-      const room = Math.max(shortestResult, Math.floor((window * 4 * resultsShare) / message.results.length));
+      const texts = await Promise.all(message.results.map(({ output }) => loadText(blobs, output)));
+      const lengths = texts.map(({ length }) => length);
+      const rooms = shareRoom(lengths, window * 4 * resultsShare, shortestResult);
       return {
         role: "tool",
-        results: await Promise.all(
-          message.results.map(async (result) => ({
-            ...result,
-            output: truncateMiddle(
-              await loadText(blobs, result.output),
-              "call the tool again for a smaller part",
-              room,
-            ),
-          })),
-        ),
+        results: message.results.map((result, at) => ({
+          ...result,
+          output: fitted(texts[at] ?? "", result.callID, rooms[at] ?? shortestResult),
+        })),
       };
     }
   }
