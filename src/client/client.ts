@@ -195,6 +195,7 @@ export const createServiceClient = (options: ClientOptions) => {
       update: inProject(task.update.bind(task)),
       delete: inProject(task.delete.bind(task)),
       diff: task.diff.bind(task),
+      callOutput: task.callOutput.bind(task),
       checkLog: task.checkLog.bind(task),
       artifact: <Throw extends boolean = false>(call: Options<TaskArtifactData, Throw>) =>
         task.artifact<Throw>({ ...call, parseAs: "blob" }),

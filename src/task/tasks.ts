@@ -77,14 +77,16 @@ export interface Tasks {
   messages(taskID: string, page: { after: number; limit: number }, signal?: AbortSignal): Promise<MessagePage>;
   /**
    * The change of the Task against its base, or `between` two of its commits, as a Git patch; "" while there is no
-   * workspace. A commit that is not the Task's is `route_not_found`.
+   * workspace. A commit that is not the Task's is `commit_not_found`.
    */
   diff(taskID: string, between?: CommitRange): Promise<string>;
+  /** All that a call gave its agent, cut nowhere; `call_not_found` when no call of this id has ended. */
+  callOutput(taskID: string, callID: string): Promise<Buffer>;
   /**
-   * The full output of a check's last run, on the work or otherwise on the base; `route_not_found` when there is none.
+   * The full output of a check's last run, on the work or otherwise on the base; `check_not_found` when there is none.
    */
   checkLog(taskID: string, checkID: string): Promise<Buffer>;
-  /** An artifact with its bytes; `route_not_found` when the Task has none of this id or its bytes are gone. */
+  /** An artifact with its bytes; `artifact_not_found` when the Task has none of this id or its bytes are gone. */
   artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }>;
   /** Whether `capture` is possible now, and the captures taken so far. */
   preview(directory: string, taskID: string): Promise<Preview>;

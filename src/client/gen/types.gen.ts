@@ -3667,7 +3667,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -4335,6 +4335,69 @@ export type TaskDiffResponses = {
 };
 
 export type TaskDiffResponse = TaskDiffResponses[keyof TaskDiffResponses];
+
+export type TaskCallOutputData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path: {
+        taskID: string;
+        callID: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/task/{taskID}/call/{callID}/output';
+};
+
+export type TaskCallOutputErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * No such Task
+     */
+    404: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type TaskCallOutputError = TaskCallOutputErrors[keyof TaskCallOutputErrors];
+
+export type TaskCallOutputResponses = {
+    /**
+     * The text
+     */
+    200: string;
+};
+
+export type TaskCallOutputResponse = TaskCallOutputResponses[keyof TaskCallOutputResponses];
 
 export type TaskCheckLogData = {
     body?: never;

@@ -98,6 +98,14 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       return answer(entry, 200, await tasks.diff(params.taskID, between), "text/x-diff; charset=utf-8");
     },
 
+    "task.callOutput": async ({ entry, params }) =>
+      answer(
+        entry,
+        200,
+        new Uint8Array(await tasks.callOutput(params.taskID, params.callID)),
+        "text/plain; charset=utf-8",
+      ),
+
     "task.checkLog": async ({ entry, params }) =>
       answer(
         entry,

@@ -110,6 +110,14 @@ export const taskRoutes = (bodies: Requests) =>
         }),
       answers: [{ status: 200, description: "The diff", type: "text/x-diff" }],
     },
+    "task.callOutput": {
+      method: "GET",
+      path: "/task/{taskID}/call/{callID}/output",
+      summary: "All that a call gave its agent; the conversation has long ones cut",
+      directory: "accepted",
+      params: z.object({ taskID: z.string(), callID: z.string() }),
+      answers: [{ status: 200, description: "The text", type: "text/plain" }],
+    },
     "task.checkLog": {
       method: "GET",
       path: "/task/{taskID}/checks/{checkID}/log",

@@ -37,7 +37,7 @@ const closed = async (store: TasksDeps["store"], taskID: string, askID: string):
   const of = asks.filter((event) => "askID" in event.data && event.data.askID === askID);
   if (of.length === 0)
     return new ServiceError(
-      "route_not_found",
+      "ask_not_found",
       `Expected the id of something ${taskID} asked, got ${JSON.stringify(askID)}.`,
     );
   const last = of.at(-1);

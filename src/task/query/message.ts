@@ -82,6 +82,24 @@ const isWhole = (found: readonly OpenMessage[], limit: number, running: Readonly
     );
 };
 
+/** All that a call gave, as its tool had it; undefined when no call of this id has ended. */
+export const outputOfCall = async (
+  store: Pick<Store, "since" | "blobs">,
+  stream: string,
+  callID: string,
+): Promise<Buffer | undefined> => {
+  for (let edge = 0; ; ) {
+    const events = await store.since(edge, most, { stream, types: ["tool.finished"] });
+    for (const { type, data, position } of events) {
+      edge = position;
+      if (type !== "tool.finished" || data.callID !== callID) continue;
+      const whole = data.full === undefined ? undefined : await store.blobs.get(data.full.sha256);
+      return whole ?? Buffer.from(await loadText(store.blobs, data.output));
+    }
+    if (events.length < most) return undefined;
+  }
+};
+
 export const loadMessage = async (store: Pick<Store, "blobs">, message: OpenMessage): Promise<Message> => ({
   ...message,
   text: await loadText(store.blobs, message.text),

@@ -15,7 +15,7 @@ import type { Disk } from "../../store/disk/disk.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
-import { loadMessage, messagesIn, type MessageQuery } from "./message.ts";
+import { loadMessage, messagesIn, type MessageQuery, outputOfCall } from "./message.ts";
 import { withQueuePlaces } from "./queue-place.ts";
 
 /** Queries on Tasks; nothing here writes. */
@@ -65,7 +65,7 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
       for (const commit of [between.from, between.to])
         if (!commits.has(commit))
           throw new ServiceError(
-            "route_not_found",
+            "commit_not_found",
             `Expected a commit of the Task, as its tree.committed events have them, got ${JSON.stringify(commit)}.`,
           );
       return workspace.diff(between.to, between.from);
@@ -130,10 +130,20 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
       const bytes = artifact && (await store.blobs.get(artifact.sha256));
       if (artifact !== undefined && bytes !== undefined) return { artifact, bytes };
       throw new ServiceError(
-        "route_not_found",
+        "artifact_not_found",
         artifact === undefined
           ? "Expected the id of one of the Task's artifacts, as its board lists them, got another."
           : `Expected the ${artifact.bytes} bytes of ${artifactID} in the data folder, got nothing there.`,
+      );
+    },
+
+    async callOutput(taskID: string, callID: string): Promise<Buffer> {
+      await state(taskID);
+      const output = await outputOfCall(store, taskID, callID);
+      if (output !== undefined) return output;
+      throw new ServiceError(
+        "call_not_found",
+        `Expected the id of one of the Task's calls that has ended, as its conversation has them, got ${JSON.stringify(callID)}.`,
       );
     },
 
@@ -143,7 +153,7 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
       const bytes = run === undefined ? undefined : await store.blobs.get(run.log.sha256);
       if (bytes !== undefined) return bytes;
       throw new ServiceError(
-        "route_not_found",
+        "check_not_found",
         specsOf(task).some((check) => check.id === checkID)
           ? `Check ${checkID} has no log yet.`
           : `Expected one of the Task's checks (${

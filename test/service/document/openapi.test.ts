@@ -217,6 +217,7 @@ describe("the client", () => {
         "update",
         "delete",
         "diff",
+        "callOutput",
         "checkLog",
         "artifact",
         "preview",

@@ -77,6 +77,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     board: async (taskID) => ({ task: find(taskID) }) as never,
     messages: async (taskID) => (find(taskID), { messages: [], total: 0, nextAfter: null }),
     diff: async (taskID) => (find(taskID), "diff --git a b\n"),
+    callOutput: async (taskID) => (find(taskID), Buffer.from("all\n")),
     checkLog: async (taskID) => (find(taskID), Buffer.from("log\n")),
     artifact: async (taskID, artifactID) => {
       find(taskID);

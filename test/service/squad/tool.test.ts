@@ -25,6 +25,13 @@ test("the first request stays below 13 KB and has no web_fetch; switched on, it 
     const finished = (await logOf(service.url, taskID)).find((frame) => frame.type === "tool.finished");
     if (finished?.type !== "tool.finished") throw new Error("no result");
     expect(finished.data.full?.bytes).toBe(108_893);
+    const whole = await fetch(`${service.url}/task/${taskID}/call/${finished.data.callID}/output`);
+    expect([whole.headers.get("content-type"), (await whole.text()).length]).toEqual([
+      "text/plain; charset=utf-8",
+      108_893,
+    ]);
+    const none = await fetch(`${service.url}/task/${taskID}/call/call_none/output`);
+    expect([none.status, await none.json()]).toMatchObject([404, { code: "call_not_found" }]);
     const again = await createTask(service.url, directory, {
       ...lab.request([
         { calls: [{ tool: "read", input: { path: `output:${finished.data.callID}` } }] },

@@ -322,7 +322,7 @@ describe.each(stores)("on %s", (name, env) => {
       ]);
       expect(tries.map(({ error }) => (error as { code: string }).code)).toEqual([
         "invalid_request",
-        "route_not_found",
+        "ask_not_found",
         "directory_mismatch",
       ]);
       expect((await statusOf(client, taskID)).pending).toEqual([ask]);
