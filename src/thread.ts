@@ -39,7 +39,7 @@ const heap = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 64 };
 
 type Order = { name: string; input: unknown };
 type Answer = { value: unknown } | { error: string; code: string | undefined };
-type Waiting = { begin: (thread: Thread) => void };
+type Waiting = { begin(thread: Thread): void; fail(error: unknown): void };
 /** `hear` takes what the thread says; its worker's end is `undefined`. */
 type Thread = { worker: Worker; hear: ((answer: Answer | undefined, error?: Error) => void) | undefined };
 
@@ -57,6 +57,10 @@ export const inThread = <I, O>(job: Job<I, O>, input: I, options: ThreadOptions 
       reject(signal?.reason as Error);
     };
     const waiting: Waiting = {
+      fail(error) {
+        signal?.removeEventListener("abort", leave);
+        reject(error);
+      },
       begin(thread) {
         signal?.removeEventListener("abort", leave);
         const settle = (how: () => void, reusable: boolean) => {
@@ -101,7 +105,14 @@ const next = (): void => {
     const waiting = queue.shift();
     const kept = idle.pop();
     clearTimeout(kept?.timer);
-    const thread = kept?.thread ?? start();
+    let thread: Thread;
+    try {
+      thread = kept?.thread ?? start();
+    } catch (error) {
+      // The machine has no more threads for us; the next job tries again.
+      waiting?.fail(error);
+      continue;
+    }
     running += 1;
     thread.worker.ref();
     waiting?.begin(thread);

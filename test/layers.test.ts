@@ -11,7 +11,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 /** Folders and files at the top of `src`: each may import itself and those before it. */
 const layers =
-  "disposable error hash json pace package-root thread redact log id clock mutex shell-quote outbound protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
+  "disposable error hash json pace package-root thread redact log id clock async shell-quote outbound protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
     " ",
   );
 

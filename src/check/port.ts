@@ -1,4 +1,4 @@
-import { createKeyedMutex } from "../mutex.ts";
+import { createKeyedMutex } from "../async/mutex.ts";
 import { shellQuote } from "../shell-quote.ts";
 
 /** The port of a check's server, and how to make sure that no other process answers on it. */

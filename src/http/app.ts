@@ -40,6 +40,7 @@ import { createMcpEndpoint, mcpPath } from "./mcp/endpoint.ts";
 import { createMissionHandlers } from "./handler/mission.ts";
 import { createTaskHandlers } from "./handler/task.ts";
 import { createWebhookHandlers } from "./handler/webhook.ts";
+import { loadOnce } from "../async/load-once.ts";
 
 /**
  * The HTTP interface: guards, then the router, then one handler for each route of the table. The guards run before the
@@ -257,7 +258,7 @@ const createHandlers = (
 ): { [ID in OperationID]: Handler<Routes[ID]> } => {
   const { tasks, store, limits, log } = deps;
   const answered = createAnswerOnce(store, runOnce);
-  let document: Promise<string> | undefined;
+  const document = loadOnce(async () => JSON.stringify(await createDocument(deps.routes, deps.version)));
   return {
     ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),
     ...createMissionHandlers({ missions: deps.missions, runOnce, streams, limits, log }),
@@ -280,10 +281,7 @@ const createHandlers = (
     "service.testModel": ({ entry, body, once }) => answered(entry, once, () => deps.testModel(body.model)),
     "service.metrics": async ({ entry }) =>
       answer(entry, 200, await deps.metrics(), "text/plain; version=0.0.4; charset=utf-8"),
-    "service.openapi": async ({ entry }) => {
-      document ??= createDocument(deps.routes, deps.version).then((made) => JSON.stringify(made));
-      return answer(entry, 200, await document, "application/json; charset=utf-8");
-    },
+    "service.openapi": async ({ entry }) => answer(entry, 200, await document(), "application/json; charset=utf-8"),
     "service.doc": ({ entry }) => referencePage(entry),
   };
 };

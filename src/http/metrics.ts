@@ -2,6 +2,7 @@ import type { Registry as PromRegistry } from "prom-client";
 import type { Recorded } from "../domain/event.ts";
 import type { BreakerState } from "../model/circuit-breaker.ts";
 import type { LifecycleStatus } from "../protocol/task/status.ts";
+import { loadOnce } from "../async/load-once.ts";
 
 /** Prometheus metrics. Counters are plain numbers; prom-client is loaded with the first request for them. */
 
@@ -34,9 +35,8 @@ export const createMetrics = (gauges: Gauges) => {
     switches: 0,
     deferrals: 0,
   };
-  let loaded: Promise<PromRegistry> | undefined;
 
-  const load = async (): Promise<PromRegistry> => {
+  const load = loadOnce(async (): Promise<PromRegistry> => {
     const { Counter, Gauge, Registry, collectDefaultMetrics } = await import("prom-client");
     const registry = new Registry();
     collectDefaultMetrics({ register: registry });
@@ -126,7 +126,7 @@ export const createMetrics = (gauges: Gauges) => {
     gauge("sortie_disk_free_bytes", "Free space on the disk of the data folder", gauges.diskFree);
     gauge("sortie_disk_pause", "1 while all Tasks pause for lack of space on that disk", gauges.diskPause);
     return registry;
-  };
+  });
 
   return {
     recorded: (events: readonly Recorded[]): void => {
@@ -163,9 +163,6 @@ export const createMetrics = (gauges: Gauges) => {
           default:
         }
     },
-    text: async (): Promise<string> => {
-      loaded ??= load();
-      return (await loaded).metrics();
-    },
+    text: async (): Promise<string> => (await load()).metrics(),
   };
 };

@@ -8,6 +8,7 @@ import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "
 import type { Model } from "./model.ts";
 import { createProviderModel } from "./provider/provider.ts";
 import { type ModelEntry, traitsOf } from "./provider/trait.ts";
+import { keptOrLoaded } from "../async/load-once.ts";
 
 /**
  * Which models exist, and which one is in use and why. Nothing is fetched, and no package is loaded, before the first
@@ -131,24 +132,17 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     return createProviderModel(connection, model, await traitsOf(kind, model, undefined), how);
   };
 
-  const load = async (ref: ModelRef): Promise<Model> => {
-    const known = models.get(ref);
-    if (known !== undefined) return known;
-    const { provider, modelID } = find(ref);
-    const open = async (connection: Provider) => {
-      const { kind, entries } = connection;
-      const entry = entries.find(({ id }) => id === modelID);
+  const load = (ref: ModelRef): Promise<Model> =>
+    keptOrLoaded(models, ref, async () => {
+      const { provider, modelID } = find(ref);
+      if (provider === undefined) return ref === builtinModel ? options.rules() : replay(modelID);
+      const { id, kind, entries } = provider;
+      const entry = entries.find((one) => one.id === modelID);
       const traits = await traitsOf(kind, modelID, entry);
-      const tape = options.recorder?.tape(connection, modelID);
+      const tape = options.recorder?.tape(provider, modelID);
       const how = { patience, ...(tape === undefined ? {} : { tape }) };
-      return guarded(createProviderModel(connection, modelID, traits, how), breakerOf(connection.id));
-    };
-    const model = provider === undefined ? (ref === builtinModel ? options.rules() : replay(modelID)) : open(provider);
-    models.set(ref, model);
-    // A failed load is tried again next time.
-    model.catch(() => models.delete(ref));
-    return model;
-  };
+      return guarded(createProviderModel(provider, modelID, traits, how), breakerOf(id));
+    });
 
   return {
     active: () => active,

@@ -21,7 +21,7 @@ import { createWorktreeRecords } from "./record.ts";
 import { holdDirectory } from "./worktree/hold.ts";
 import { createRetention, refsOf } from "./worktree/retire.ts";
 import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
-import { createKeyedMutex } from "../mutex.ts";
+import { createKeyedMutex } from "../async/mutex.ts";
 import { measureUsage } from "./usage/measure.ts";
 import { createWorktrees } from "./worktree/open.ts";
 import type { Workspaces } from "./workspace.ts";

@@ -1,7 +1,7 @@
 import { ServiceError } from "../../error.ts";
+import { loadOnce } from "../../async/load-once.ts";
 import type { Log } from "../../log.ts";
 import type { Bodies } from "../request/body.ts";
-import type { Mcp } from "./server.ts";
 import type { Caller, ToolDeps } from "./tool.ts";
 import { parseQuery, readQuery } from "../request/parse.ts";
 import { type HttpAnswer, drain, type RequestContext, failureOf, json, onSocket } from "../response/response.ts";
@@ -24,8 +24,7 @@ type Deps = ToolDeps & {
 
 export const createMcpEndpoint = (deps: Deps): { serve: Serve; close(): void } => {
   const closing = new AbortController();
-  let loaded: Promise<Mcp> | undefined;
-  const load = () => (loaded ??= import("./server.ts").then(({ createMcp }) => createMcp(deps)));
+  const load = loadOnce(async () => (await import("./server.ts")).createMcp(deps));
 
   const serve = async ({ entry, incoming, outgoing }: Arrived): Promise<HttpAnswer> => {
     const message = await deps.bodies.read(anyMessage, incoming, outgoing);

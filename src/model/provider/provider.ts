@@ -1,6 +1,5 @@
 import { setImmediate as tick } from "node:timers/promises";
 import type {
-  LanguageModelV4,
   LanguageModelV4CallOptions,
   LanguageModelV4FinishReason,
   LanguageModelV4Prompt,
@@ -16,6 +15,7 @@ import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "../m
 import { parsed } from "./arguments.ts";
 import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
 import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
+import { loadOnce } from "../../async/load-once.ts";
 
 export type ProviderOptions = {
   patience?: Patience;
@@ -43,16 +43,14 @@ export const createProviderModel = (
   const fetch = createFetch(new URL(connection.baseURL).origin, options.patience ?? defaultPatience);
   const promptFor = createPrompter(ref, connection.kind, traits.takes);
   const failing = { connection, modelID, now: Date.now };
-  let loaded: Promise<LanguageModelV4> | undefined;
+  const untaped = loadOnce(() => loadLanguageModel(connection, modelID, fetch));
 
   const call = async (request: ModelRequest, abortSignal: AbortSignal): Promise<ModelReply | ModelFailure> => {
     const gathered = gather(request, abortSignal);
     try {
       const { tape } = options;
-      if (tape === undefined) loaded ??= loadLanguageModel(connection, modelID, fetch);
       const taped = tape && loadLanguageModel(connection, modelID, tape(fetch, request.task ?? "call"));
-      const model = await (taped ?? loaded);
-      if (model === undefined) throw new Error("Expected a language model to be loaded.");
+      const model = await (taped ?? untaped());
       const { stream } = await model.doStream(callOptions(request, promptFor(request), connection, abortSignal));
       // Not `for await`, whose end would wait for the connection to close.
       const reader = stream.getReader();

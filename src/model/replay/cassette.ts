@@ -5,6 +5,7 @@ import { z } from "zod";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { Connection } from "../provider-kind.ts";
 import { type Compared, compared, conversationIn, differenceOf, pack, unpack } from "./match.ts";
+import { keptOrLoaded } from "../../async/load-once.ts";
 
 /**
  * Exchanges with a provider at the HTTP level, in one readable JSON file per Task, without request headers and keys.
@@ -80,8 +81,7 @@ export const createRecorder = (folder: string, redact: (text: string) => string)
       const name = /^[\w.-]{1,80}$/.test(label) ? label : "call";
       // One file per model; another model that takes over the Task gets its own.
       const file = join(folder, `${name}.${`${connection.id}-${modelID}`.replace(/[^\w.-]+/g, "-").slice(0, 80)}.json`);
-      const recording = recordings.get(file) ?? openRecording(file, begun, redact);
-      recordings.set(file, recording);
+      const recording = keptOrLoaded(recordings, file, () => openRecording(file, begun, redact));
       const request = { path: pathOf(input), body: bodyOf(init) };
       const headers = Object.fromEntries(
         keptHeaders.flatMap((header) => {

@@ -11,6 +11,11 @@ const stderrBytes = 8 * 1024;
 /** How long its pipes may stay open once all of its processes are gone. */
 const lastDrainMs = 500;
 
+type Streamed = ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
+
+/** Where there are too many open files, a process that did not start has no streams either. */
+const hasStreams = (child: ChildProcess): child is Streamed => Boolean(child.stdin && child.stdout && child.stderr);
+
 /** Starts the command in its own process group. `ended` is called once the group is gone. */
 export const startInteractive = (
   start: { file: string; args: string[]; cwd: string; env: Record<string, string> } & Descriptor,
@@ -24,7 +29,12 @@ export const startInteractive = (
     args,
     { cwd, env, detached: true, stdio: ["pipe", "pipe", "pipe"] },
     { filter, markFile },
-  ) as ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
+  );
+  if (!hasStreams(child)) {
+    // Its error is that of the throw.
+    child.once("error", () => {});
+    throw new Error(`Expected ${file} to start, got no descriptors for its input and output`);
+  }
   const { pid } = child;
   if (pid !== undefined) hooks.started(pid);
   const kill = () => {

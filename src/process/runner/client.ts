@@ -1,6 +1,5 @@
-import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import type { Socket } from "node:net";
-import type { Readable, Writable } from "node:stream";
 import type { Log } from "../../log.ts";
 import { entryPoint } from "../../package-root.ts";
 import { type SandboxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
@@ -33,7 +32,8 @@ export interface RunnerClient {
   close(): void;
 }
 
-type Runner = ChildProcessByStdio<Writable, Readable, null>;
+/** Without descriptors it does not start and has no streams; its error comes as an event, and the next command tries again. */
+type Runner = ChildProcess;
 
 const script = entryPoint("process/runner/main");
 
@@ -55,11 +55,11 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
       env: { NODE_NO_WARNINGS: "1", PATH: "/usr/local/bin:/usr/bin:/bin" },
       stdio: ["pipe", "pipe", "ignore"],
     });
-    child.stdout.on(
+    child.stdout?.on(
       "data",
       createReader(({ type, id, payload }) => hear(type, id, payload)),
     );
-    child.stdin.on("error", () => {});
+    child.stdin?.on("error", () => {});
     child.once("error", (error) => lose(child, error.message));
     child.once("close", () => lose(child, "its runner was ended"));
     return child;
@@ -95,7 +95,7 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
 
   /** Only a running command makes the runner keep this process alive. */
   const hold = (held: boolean): void => {
-    for (const end of [runner, runner?.stdin as Socket | undefined, runner?.stdout as Socket | undefined])
+    for (const end of [runner, runner?.stdin as Socket | null | undefined, runner?.stdout as Socket | null | undefined])
       if (held) end?.ref();
       else end?.unref();
   };
@@ -110,8 +110,11 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
     const orphans = [...listeners.values()];
     listeners.clear();
     for (const listener of orphans) {
-      listener.exit(null);
-      listener.close();
+      if (lost.pid === undefined) listener.failed(`Nothing was run: ${why}`);
+      else {
+        listener.exit(null);
+        listener.close();
+      }
     }
   };
 
@@ -121,23 +124,23 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
       const id = (serial += 1);
       listeners.set(id, listener);
       hold(true);
-      runner.stdin.write(frameOf(frames.start, id, JSON.stringify(start)));
-      const tell = (type: typeof frames.drop | typeof frames.kill) => void runner?.stdin.write(frameOf(type, id, ""));
+      runner.stdin?.write(frameOf(frames.start, id, JSON.stringify(start)));
+      const tell = (type: typeof frames.drop | typeof frames.kill) => void runner?.stdin?.write(frameOf(type, id, ""));
       return { drop: () => tell(frames.drop), kill: () => tell(frames.kill) };
     },
     open(open, told) {
       runner ??= begin();
       boxes.set(open.box, told);
-      runner.stdin.write(frameOf(frames.open, 0, JSON.stringify(open)));
+      runner.stdin?.write(frameOf(frames.open, 0, JSON.stringify(open)));
     },
     shut(box) {
-      runner?.stdin.write(frameOf(frames.shut, 0, box));
+      runner?.stdin?.write(frameOf(frames.shut, 0, box));
     },
     hold(box, held) {
-      runner?.stdin.write(frameOf(held ? frames.hold : frames.letGo, 0, box));
+      runner?.stdin?.write(frameOf(held ? frames.hold : frames.letGo, 0, box));
     },
     close() {
-      runner?.stdin.end();
+      runner?.stdin?.end();
       runner?.unref();
     },
   };

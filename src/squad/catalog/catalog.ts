@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { loadOnce } from "../../async/load-once.ts";
 import { packageRoot } from "../../package-root.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
 import { findExternal } from "./external-agent.ts";
@@ -68,20 +69,11 @@ export const createCatalog = ({ dataDir, external, product = packageRoot }: Cata
     return files === undefined ? empty : scanScope(files, scope, (contents) => open(scope, contents));
   };
 
-  let builtin: Promise<ScopeScan> | undefined;
-  /** Part of the product, so read only once. */
-  /** Read once, when it could be read: too many open files pass. */
-  const builtins = async (): Promise<ScopeScan> => {
-    const read = (builtin ??= scanOf("builtin", undefined));
-    const { issues } = await read.catch(() => empty);
-    if (issues.length > 0 || (await isEmpty(read))) builtin = undefined;
-    return read;
-  };
-  const isEmpty = (read: Promise<ScopeScan>): Promise<boolean> =>
-    read.then(
-      ({ found }) => found.length === 0,
-      () => true,
-    );
+  /** Part of the product, so read only once, and again where not all of it could be. */
+  const builtins = loadOnce(
+    () => scanOf("builtin", undefined),
+    ({ found, issues }) => found.length > 0 && issues.length === 0,
+  );
   const externals = external.map(findExternal);
 
   const read: Catalog["read"] = async (scope, id, directory) => {

@@ -95,7 +95,15 @@ export const createReader = ({
     current = waiting.shift();
     if (current === undefined) return rest();
     const { sql, parameters } = current.query;
-    thread ??= start();
+    try {
+      thread ??= start();
+    } catch (error) {
+      // The machine has no more threads for us; the next read tries again.
+      const lost = current;
+      current = undefined;
+      lost.fail(unreadable(error));
+      return next();
+    }
     thread.ref();
     tell({ kind: "query", sql, parameters });
   };

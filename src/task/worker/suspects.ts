@@ -1,7 +1,7 @@
 import type { StreamID } from "../../domain/event.ts";
 import { isSuspect } from "../../domain/task/crash.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { createKeyedMutex } from "../../mutex.ts";
+import { createKeyedMutex } from "../../async/mutex.ts";
 import type { Store } from "../../store/store.ts";
 
 /**

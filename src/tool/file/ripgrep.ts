@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { rgPath } from "@vscode/ripgrep";
 import type { Workspace } from "../../workspace/workspace.ts";
 
@@ -64,7 +64,8 @@ export const searchFiles = async (
 /** Searches a text, which needs no file. */
 export const searchText = (text: Uint8Array, args: readonly string[], signal: AbortSignal): Promise<RipgrepMatches> =>
   new Promise((resolve, reject) => {
-    const child = spawn(rgPath, [...args, "-"], {
+    // Without descriptors it has no streams, and its error comes as an event.
+    const child: ChildProcess = spawn(rgPath, [...args, "-"], {
       cwd: "/",
       env: { LC_ALL: "C.UTF-8" },
       stdio: ["pipe", "pipe", "pipe"],
@@ -83,8 +84,8 @@ export const searchText = (text: Uint8Array, args: readonly string[], signal: Ab
       clearTimeout(timer);
       signal.removeEventListener("abort", abort);
     };
-    child.stdout.on("data", (chunk: Buffer) => collected.add(chunk));
-    child.stderr.on("data", (chunk: Buffer) => {
+    child.stdout?.on("data", (chunk: Buffer) => collected.add(chunk));
+    child.stderr?.on("data", (chunk: Buffer) => {
       if (problems.length < 4000) problems += chunk.toString("utf8");
     });
     child.once("error", (error) => {
@@ -97,6 +98,6 @@ export const searchText = (text: Uint8Array, args: readonly string[], signal: Ab
       resolve({ output, stopped, error: errorOf(code, output, problems) });
     });
     // ripgrep may exit before it has read all input.
-    child.stdin.on("error", () => undefined);
-    child.stdin.end(text);
+    child.stdin?.on("error", () => undefined);
+    child.stdin?.end(text);
   });

@@ -9,6 +9,7 @@ import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import { findProgram } from "../../process/sandbox/sandbox.ts";
 import { openFolder } from "../file/folder.ts";
 import { removeTree } from "../file/remove-tree.ts";
+import { keptOrLoaded } from "../../async/load-once.ts";
 
 /**
  * Tier 1: mounts a dependency folder of the user's over the same path of the Task's tree, with an overlay that takes
@@ -17,6 +18,9 @@ import { removeTree } from "../file/remove-tree.ts";
 
 /** `user`: in a user namespace, because this process may not mount. */
 type Way = { how: "layer" | "read-only"; user: boolean };
+
+/** `sure`: another try would find the same. */
+type Tried = { way: Way | undefined; sure: boolean };
 
 /**
  * For each folder: binds it without the mounts inside it, and compares it with the one that was inspected, since the
@@ -59,7 +63,7 @@ export const upperOf = (folder: string): string => join(folder, treeLayer, "uppe
 
 export const createOverlays = ({ home, path, log }: { home: string; path: string; log: Log }) => {
   /** By device number of the project's file system. */
-  const ways = new Map<number, Promise<Way | undefined>>();
+  const ways = new Map<number, Promise<Tried>>();
   const layersOf = (taskID: string) => join(home, `${taskID}.overlays`);
 
   const wrapped = (way: Pick<Way, "user">, overlays: readonly Layer[], argv: readonly string[]): string[] => {
@@ -89,13 +93,18 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
   };
 
   /** How folders can be mounted on this machine and file system; tried once. undefined: not at all. */
-  const wayFor = (toplevel: string, sample: string): Promise<Way | undefined> => {
+  const wayFor = async (toplevel: string, sample: string): Promise<Way | undefined> => {
     const { dev } = statSync(toplevel);
-    const known = ways.get(dev) ?? tryWays(toplevel, sample);
-    ways.set(dev, known);
-    return known;
+    const { way } = await keptOrLoaded(
+      ways,
+      dev,
+      () => tryWays(toplevel, sample),
+      ({ sure }) => sure,
+    );
+    return way;
   };
-  const tryWays = async (toplevel: string, sample: string): Promise<Way | undefined> => {
+  const tryWays = async (toplevel: string, sample: string): Promise<Tried> => {
+    let sure = true;
     mkdirSync(home, { recursive: true, mode: 0o700 });
     for (const how of ["layer", "read-only"] as const)
       for (const user of process.getuid?.() === 0 ? [false, true] : [true]) {
@@ -106,13 +115,14 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
           if (typeof stats === "string") continue;
           const layer = { from: join(toplevel, sample), id: `${stats.dev}:${stats.ino}`, folder, how };
           const test = `cd -- "$0" && ls merged >/dev/null${how === "layer" ? " && : >merged/.sortie-try && rm merged/.sortie-try" : ""}`;
-          if (await works(wrapped({ user }, [layer], ["/bin/bash", "--norc", "-c", test, folder]), path))
-            return { how, user };
+          const worked = await works(wrapped({ user }, [layer], ["/bin/bash", "--norc", "-c", test, folder]), path);
+          if (worked === true) return { way: { how, user }, sure: true };
+          sure &&= worked === false;
         } finally {
           await removeTree(folder);
         }
       }
-    return undefined;
+    return { way: undefined, sure };
   };
 
   return {
@@ -219,7 +229,11 @@ const makeParts = (folder: string): void => {
     mkdirSync(join(folder, part), { recursive: true, mode: part === "upper" ? 0o755 : 0o700 });
 };
 
-const works = ([file = "", ...args]: readonly string[], path: string): Promise<boolean> =>
+/** undefined: it could not be tried, or not to its end, which says nothing about the machine. */
+const works = ([file = "", ...args]: readonly string[], path: string): Promise<boolean | undefined> =>
   new Promise((resolve) => {
-    execFile(file, args, { env: { PATH: path, LC_ALL: "C" }, timeout: 10_000 }, (error) => resolve(error === null));
+    execFile(file, args, { env: { PATH: path, LC_ALL: "C" }, timeout: 10_000 }, (error) => {
+      if (error === null) resolve(true);
+      else resolve(typeof error.code === "number" || error.code === "ENOENT" ? false : undefined);
+    });
   });

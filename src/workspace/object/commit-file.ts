@@ -2,6 +2,7 @@ import type { Readable } from "node:stream";
 import { createPace } from "../../pace.ts";
 import { decodePath } from "../file/path.ts";
 import type { Git } from "../git/git.ts";
+import { keptOrLoaded } from "../../async/load-once.ts";
 
 /** The files of one commit, listed and read by object id, whatever is on disk. */
 
@@ -62,12 +63,7 @@ export const createCommitReader = (git: Git, entries: readonly TrackedFile[], si
   /** The two newest batches; an object needed again later is read again. */
   const loaded = new Map<number, Promise<Map<string, Buffer>>>();
   const load = (index: number): Promise<Map<string, Buffer>> => {
-    const known = loaded.get(index);
-    if (known !== undefined) return known;
-    const found = catFile(git, batches[index] ?? [], signal);
-    // `read` awaits it; if it fails before that, the rejection must not end the process.
-    found.catch(() => undefined);
-    loaded.set(index, found);
+    const found = keptOrLoaded(loaded, index, () => catFile(git, batches[index] ?? [], signal));
     for (const old of loaded.keys()) if (loaded.size > 2) loaded.delete(old);
     return found;
   };

@@ -7,7 +7,7 @@ import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import type { WorktreePlace } from "./open.ts";
 import type { createRetention } from "./retire.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
-import type { createKeyedMutex } from "../../mutex.ts";
+import type { createKeyedMutex } from "../../async/mutex.ts";
 import { openFolder } from "../file/folder.ts";
 import type { ForkMerge, Prepared, Workspace, Workspaces } from "../workspace.ts";
 import type { Commit } from "../object/commit.ts";
