@@ -5,8 +5,12 @@ import { findBrowser } from "../check/browser/find.ts";
 import type { Sandbox } from "../process/sandbox/sandbox.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
 import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
+import { type Kept, keptIn } from "../workspace/worktree/kept.ts";
 
-/** What the configuration finds on this machine: sandbox, squads, browser. `sortie doctor` uses the same functions. */
+/**
+ * What the configuration finds on this machine: sandbox, squads, browser, worktrees that stayed. `sortie doctor` uses the
+ * same functions.
+ */
 
 export const sandboxOf = (config: Config): Promise<Sandbox> =>
   findSandbox({
@@ -23,3 +27,5 @@ export const catalogOf = ({ agents }: Config, dataDir: string | undefined): Cata
   createCatalog({ dataDir, external: Object.keys(agents) });
 
 export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");
+
+export const keptWorktrees = ({ dataDir }: Config): Kept[] => keptIn(dataDir);

@@ -19,6 +19,7 @@ import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts"
 import { rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
 import { holdDirectory } from "./worktree/hold.ts";
+import { createKept } from "./worktree/kept.ts";
 import { createRetention, refsOf } from "./worktree/retire.ts";
 import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
 import { createKeyedMutex } from "../async/mutex.ts";
@@ -78,7 +79,9 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     limits: options.limits,
     path,
   });
+  const kept = createKept(dataDir, log);
   const retention = createRetention({
+    kept,
     home,
     folder,
     records,
@@ -204,7 +207,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const owned = taskOfFork(taskID) === taskID || record === undefined;
       const judged = await judge();
       // A fork that was never merged: its content stays on its own branch.
-      const tip = judged === undefined || owned ? judged : await branchTip(objectsOf(taskID, record), branchOf(taskID));
+      const tip =
+        judged === undefined || owned
+          ? judged
+          : ((await branchTip(objectsOf(taskID, record), branchOf(taskID))) ?? record.base);
       if (tip === undefined) return { removed: false, reason: "its Task is at work" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);
@@ -217,5 +223,6 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       for (const key of forksOf(home, taskID)) await retention.remove(key);
       await retention.remove(taskID);
     },
+    kept: (taskID) => kept.all().filter(({ key }) => taskOfFork(key) === taskID),
   };
 };

@@ -285,6 +285,8 @@ export interface Workspaces {
   retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
   /** Removes the worktree, forks and branches of a deleted Task, if it has any, and its removal mark. */
   remove(taskID: string): Promise<void>;
+  /** The Task's worktree and forks that should have gone and could not. */
+  kept(taskID: string): { reason: string; since: string }[];
   /**
    * Removes the locks of the refs of a Task and its forks that a service left which died while it wrote them. Nothing of the
    * Task's may be running. `project`: the repository's Git directory.

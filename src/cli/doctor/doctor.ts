@@ -64,8 +64,27 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await checkWebhooks(config);
   yield await sandbox(config);
   yield await browser(config);
+  yield await worktrees(config);
   yield await leftoverProcesses(config, running !== undefined);
 }
+
+/** Those that should have gone: the service tries again by itself, but the reason may need a person. */
+const worktrees = async (config: Config): Promise<Finding> => {
+  try {
+    const kept = (await import("../../service/machine.ts")).keptWorktrees(config);
+    const [first] = kept;
+    if (first === undefined) return ok("Worktrees", "none that should have gone");
+    const all = kept.map(({ key }) => key);
+    const more = all.length > 5 ? ` and ${all.length - 5} more` : "";
+    return note(
+      "Worktrees",
+      `${all.slice(0, 5).join(", ")}${more} could not be removed; the first: ${line(first.reason, 200)}`,
+      "They stand in the data folder's worktrees; the service tries again every hour.",
+    );
+  } catch (error) {
+    return bad("Worktrees", messageOf(error), "Make the data folder readable to this user.");
+  }
+};
 
 const browser = async (config: Config): Promise<Finding> => {
   const found = (await import("../../service/machine.ts")).browserOf(config);

@@ -748,6 +748,16 @@ export type TaskDetail = {
         sha256: string;
     }>;
     requestedChecks: Array<CheckSpec>;
+    /**
+     * Only where its worktree should have gone and could not; it is tried again every hour
+     */
+    worktreeKept?: {
+        reason: string;
+        /**
+         * ISO-8601, UTC, milliseconds
+         */
+        since: string;
+    };
 };
 
 export type Goal = {

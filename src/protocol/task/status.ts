@@ -289,6 +289,10 @@ export const taskDetail = taskStatus
     request: z.string(),
     attachments: z.array(attachmentInfo),
     requestedChecks: z.array(checkSpec),
+    worktreeKept: z
+      .object({ reason: z.string(), since: time })
+      .exactOptional()
+      .describe("Only where its worktree should have gone and could not; it is tried again every hour"),
   })
   .meta({ id: "TaskDetail" });
 

@@ -1,5 +1,5 @@
 import { isActive, type TaskState } from "../../domain/state/task.ts";
-import { ServiceError } from "../../error.ts";
+import { messageOf, ServiceError } from "../../error.ts";
 import { withReserve } from "../../store/disk/disk.ts";
 import { isFull } from "../../store/disk/full.ts";
 import { unavailable } from "../../store/unavailable.ts";
@@ -12,7 +12,7 @@ import type { Change } from "./commit-change.ts";
  */
 export const createRemove =
   (
-    { store, engine, workspaces, disk }: Pick<TasksDeps, "store" | "engine" | "workspaces" | "disk">,
+    { store, engine, workspaces, disk, log }: Pick<TasksDeps, "store" | "engine" | "workspaces" | "disk" | "log">,
     { own }: Change,
     removed: (taskID: string) => void,
   ): Tasks["remove"] =>
@@ -50,6 +50,9 @@ export const createRemove =
     // The Task's last run may still be finishing, with files open.
     removed(taskID);
     await engine.interrupt(taskID);
-    await workspaces.remove(taskID);
+    // The Task is gone; what of it has to stay on the disk is named by the doctor, and tried again by the hour.
+    await workspaces.remove(taskID).catch((error: unknown) => {
+      log.warn({ taskID, error: messageOf(error) }, "the files of a deleted Task could not be removed");
+    });
     await disk.look();
   };

@@ -85,11 +85,13 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
 
     async get(taskID: string): Promise<TaskDetail> {
       const task = await state(taskID);
+      const [kept] = disk === undefined ? [] : workspaces.kept(taskID);
       return {
         ...(await statusFrom(task)),
         request: await loadText(store.blobs, task.request),
         attachments: task.attachments,
         requestedChecks: task.checks,
+        ...(kept === undefined ? {} : { worktreeKept: { reason: kept.reason, since: kept.since } }),
       };
     },
 

@@ -76,7 +76,8 @@ export const createForks = (deps: {
       const key = forkKey(placeOf(workspace).taskID, name);
       await processes.killAll(key);
       using _alone = await alone(key, whole);
-      if (commit === undefined) await retention.remove(key);
+      // What has to stay is named, and goes later: no work waits for it.
+      if (commit === undefined) await retention.remove(key).catch(() => {});
       else await retention.retire(key, commit);
     },
   };

@@ -18,11 +18,12 @@ import { listIndexFiles } from "../tree/tracked-file.ts";
 import type { Retired } from "../workspace.ts";
 import { commitFiles } from "./commit.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
+import type { createKept } from "./kept.ts";
 
 /**
  * Removes worktrees that are no longer needed; their content stays on the Task's branch. A tree is removed only when
  * git confirms that everything in it is committed; ignored files are lost. It is renamed first, so that a half-removed
- * tree is never taken for a complete one.
+ * tree is never taken for a complete one. What has to stay is named, and goes with a later call.
  */
 
 const gone = ".gone";
@@ -43,25 +44,33 @@ export const createRetention = (deps: {
   removeCheckout: (taskID: string) => Promise<void>;
   processes: Pick<Processes, "closeSandboxes">;
   limits: Pick<Limits, "taskDiskBytes">;
+  kept: ReturnType<typeof createKept>;
   log: Log;
 }) => {
-  const { home, folder, records, limits, log } = deps;
+  const { home, folder, records, limits, kept, log } = deps;
   const { worktreeOf, gitDirOf, objectsOf, gitIn, landingFolder, made } = folder;
 
+  /** Removes all there is, also where a part has to stay; then rejects. */
   const takeAway = async (taskID: string, record: WorktreeRecord | undefined): Promise<void> => {
     const tree = worktreeOf(taskID);
+    const left: unknown[] = [];
+    const take = (removed: Promise<void>) => removed.catch((error: unknown) => void left.push(error));
+    // What an earlier removal could not take stands where this one is to be.
     if (existsSync(tree)) {
       await removeTree(`${tree}${gone}`);
       renameSync(tree, `${tree}${gone}`);
     }
     made.delete(taskID);
-    for (const gitDir of new Set([gitDirOf(taskID), record?.gitDir ?? gitDirOf(taskID)])) await removeTree(gitDir);
-    await removeTree(scratchOf(home, taskID));
-    await removeTree(landingFolder(taskID));
-    await deps.removeOverlays(taskID);
-    await deps.removeCheckout(taskID);
-    await removeTree(`${tree}.exclude`);
-    await removeTree(`${tree}${gone}`);
+    for (const gitDir of new Set([gitDirOf(taskID), record?.gitDir ?? gitDirOf(taskID)]))
+      await take(removeTree(gitDir));
+    await take(removeTree(scratchOf(home, taskID)));
+    await take(removeTree(landingFolder(taskID)));
+    await take(deps.removeOverlays(taskID));
+    await take(deps.removeCheckout(taskID));
+    await take(removeTree(`${tree}.exclude`));
+    await take(removeTree(`${tree}${gone}`));
+    if (left.length > 0) throw left[0];
+    kept.forget(taskID);
   };
 
   /**
@@ -95,43 +104,52 @@ export const createRetention = (deps: {
   };
 
   /** What stays now goes with the next call. */
-  const clear = (path: string, signal: AbortSignal | undefined): Promise<void> =>
+  const clear = (taskID: string, path: string, signal: AbortSignal | undefined): Promise<void> =>
     removeTree(path, signal).catch((error: unknown) => {
-      if (signal?.aborted !== true) log.warn({ path, error: messageOf(error) }, "leftovers could not be removed");
+      if (signal?.aborted === true) return;
+      log.warn({ path, error: messageOf(error) }, "leftovers could not be removed");
+      if (taskID !== "try") kept.tell(taskID, messageOf(error));
     });
 
+  const retire = async (taskID: string, tip: string): Promise<Retired> => {
+    const record = records.of(taskID);
+    if (!existsSync(worktreeOf(taskID))) {
+      if (kept.has(taskID)) await takeAway(taskID, record);
+      return { removed: true };
+    }
+    if (record === undefined) return { removed: false, reason: "nothing says where it came from" };
+    if (!existsSync(join(record.commonDir, "HEAD")))
+      return { removed: false, reason: `its repository ${record.commonDir} is gone` };
+    const reason = await secure(taskID, record, tip);
+    if (reason !== undefined) return { removed: false, reason };
+    await takeAway(taskID, record);
+    return { removed: true };
+  };
+
   return {
-    /** Ids with a worktree on disk or a removal mark. Deletes what an interrupted removal left. */
+    /** Ids with a worktree on disk or a removal mark, or of which something stayed. Deletes what an interrupted removal left. */
     async listWorktrees(signal?: AbortSignal): Promise<string[]> {
       if (!existsSync(home)) return [];
-      const found = new Set<string>();
+      const found = new Set(kept.all().map(({ key }) => key));
       for (const entry of readdirSync(home, { withFileTypes: true })) {
         const [taskID = "", kind] = entry.name.split(".");
         if (entry.isDirectory() && (entry.name.endsWith(gone) || taskID === "try"))
-          await clear(join(home, entry.name), signal);
+          await clear(taskID, join(home, entry.name), signal);
         else if ((entry.isDirectory() && kind === undefined) || entry.name.endsWith(removalMark)) found.add(taskID);
         else if (kind === "json" && !existsSync(worktreeOf(taskID)))
           for (const gitDir of [gitDirOf(taskID), records.of(taskID)?.gitDir])
-            if (gitDir !== undefined) await clear(gitDir, signal);
+            if (gitDir !== undefined) await clear(taskID, gitDir, signal);
       }
       return [...found].sort();
     },
 
     /** `tip`: the commit that holds the Task's work. */
     async retire(taskID: string, tip: string): Promise<Retired> {
-      const record = records.of(taskID);
-      if (!existsSync(worktreeOf(taskID))) return { removed: true };
-      if (record === undefined) return { removed: false, reason: "nothing says where it came from" };
-      if (!existsSync(join(record.commonDir, "HEAD")))
-        return { removed: false, reason: `its repository ${record.commonDir} is gone` };
-      try {
-        const reason = await secure(taskID, record, tip);
-        if (reason !== undefined) return { removed: false, reason };
-      } catch (error) {
-        return { removed: false, reason: messageOf(error) };
-      }
-      await takeAway(taskID, record);
-      return { removed: true };
+      const retired = await retire(taskID, tip).catch(
+        (error: unknown): Retired => ({ removed: false, reason: messageOf(error) }),
+      );
+      if (!retired.removed) kept.tell(taskID, retired.reason);
+      return retired;
     },
 
     /** The Task is about to be deleted: after a crash, a mark without a Task means that `remove` has to be called. */
@@ -146,7 +164,10 @@ export const createRetention = (deps: {
       const record = records.of(taskID);
       await deps.processes.closeSandboxes(taskID);
       await deps.processes.closeSandboxes(besides(taskID));
-      await takeAway(taskID, record);
+      await takeAway(taskID, record).catch((error: unknown) => {
+        kept.tell(taskID, messageOf(error));
+        throw error;
+      });
       // The project itself may be gone or broken by now, and the branches with it.
       if (record !== undefined && existsSync(record.commonDir)) {
         const { commonDir } = record;

@@ -617,6 +617,7 @@ describe("doctor", () => {
       "Webhooks",
       "Sandbox",
       "Browser",
+      "Worktrees",
       "Processes",
     ]);
     expect(existsSync(join(scratch.path, "new"))).toBe(false);

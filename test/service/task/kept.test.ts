@@ -1,0 +1,92 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { keptIn } from "../../../src/workspace/worktree/kept.ts";
+import { at, createTask, makeLab, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
+import { makeProject, until, writeFiles } from "../../harness/project.ts";
+import { startService } from "../../harness/service.ts";
+
+/** Worktrees that should go and cannot: named on the Task and for the doctor, and gone once they can be. */
+
+let lab: Awaited<ReturnType<typeof makeLab>>;
+let dataDir: string;
+let env: Record<string, string>;
+beforeAll(async () => {
+  lab = await makeLab();
+  dataDir = join(lab.root, "kept");
+  env = { SERVICE_CONFIG: join(lab.root, "config.jsonc") };
+  const providers = { mock: { kind: "openai-compatible", baseURL: lab.provider.baseURL, apiKey: "none" } };
+  const config = { model: "mock/large", providers, workspace: { retentionHours: 0 } };
+  writeFiles(lab.root, { "config.jsonc": JSON.stringify(config) });
+});
+afterAll(() => lab[Symbol.asyncDispose]());
+
+const left = (): string[] =>
+  [join(dataDir, "kept"), join(dataDir, "worktrees")].flatMap((folder) =>
+    existsSync(folder) ? readdirSync(folder).filter((name) => !name.endsWith(".json")) : [],
+  );
+const detailOf = async (url: string, taskID: string) => (await send(url, `/task/${taskID}`)).body;
+const nothingLeft = () =>
+  until(
+    () => Promise.resolve(left()),
+    (names) => names.length === 0,
+  );
+
+test("a tree with files that Git does not hold is named, until they are gone; control: another goes unnamed", async () => {
+  const directory = makeProject(lab.folder(), { "a.txt": "one\n" });
+  const nested = "echo n > n.txt; git init -q nested; echo 1 > nested/f";
+  let taskID: string;
+  {
+    await using service = await startService(dataDir, env);
+    taskID = await createTask(service.url, directory, lab.request([shell(nested)]));
+    const plain = await createTask(service.url, directory, lab.request([shell("echo p > p.txt")]));
+    for (const id of [taskID, plain]) await settledTask(service.url, id);
+    const reason = "these paths cannot be committed: nested/";
+    const detail = await until(
+      () => detailOf(service.url, taskID),
+      ({ worktreeKept }) => worktreeKept !== undefined,
+    );
+    expect(detail["worktreeKept"]).toEqual({ reason, since: expect.any(String) as string });
+    expect(keptIn(dataDir)).toMatchObject([{ key: taskID, reason }]);
+    expect(await detailOf(service.url, plain)).not.toHaveProperty("worktreeKept");
+  }
+  rmSync(join(dataDir, "worktrees", taskID, "nested"), { recursive: true });
+  await using service = await startService(dataDir, env);
+  await nothingLeft();
+  expect(await detailOf(service.url, taskID)).not.toHaveProperty("worktreeKept");
+});
+
+/** What nobody can remove while it stands. */
+const mounted = (folder: string): boolean => {
+  mkdirSync(folder);
+  return spawnSync("mount", ["-t", "tmpfs", "tmpfs", folder]).status === 0;
+};
+
+test("DELETE of a Task whose files cannot be removed: the Task goes, what stays is named, and goes later", async ({
+  skip,
+}) => {
+  const directory = makeProject(lab.folder(), { "a.txt": "one\n" });
+  {
+    await using service = await startService(dataDir, env);
+    const taskID = await createTask(
+      service.url,
+      directory,
+      lab.request([shell("git init -q nested; echo 1 > nested/f")]),
+    );
+    await settledTask(service.url, taskID);
+    const held = join(dataDir, "worktrees", taskID, "held");
+    if (!mounted(held)) return skip("nothing can be mounted here");
+    try {
+      const removed = await send(service.url, at(`/task/${taskID}`, directory), { method: "DELETE" });
+      expect(removed.status, JSON.stringify(removed.body)).toBe(200);
+      expect((await send(service.url, at(`/task/${taskID}`, directory))).status).toBe(404);
+      const named = keptIn(dataDir).filter(({ key }) => key === taskID);
+      expect(named).toMatchObject([{ reason: expect.stringContaining("held") as string }]);
+    } finally {
+      for (const place of [held, held.replace(taskID, `${taskID}.gone`)]) spawnSync("umount", [place]);
+    }
+  }
+  await using _service = await startService(dataDir, env);
+  await nothingLeft();
+});
