@@ -56,8 +56,9 @@ export const cutAt = async <Seen>(scenario: Scenario<Seen>, { point, follower }:
 };
 
 /**
- * At night each commit with each follower and each effect with one of them in turn, or all of it (TEST_SWEEP=whole); by
- * day so many of all. TEST_SEED brings a sample again, TEST_POINT (`12+3 cancel`) one of them.
+ * At night each commit with each follower and each effect with one of them in turn, or all of it (TEST_SWEEP=whole), also
+ * in parts that together are all (TEST_SWEEP=3/20: the third of twenty, drawn evenly); by day so many of all. TEST_SEED brings
+ * a sample again, TEST_POINT (`12+3 cancel`) one of them.
  */
 export const cutsOf = (points: readonly string[], byDay: number): { seed: number; all: number; cuts: Cut[] } => {
   const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
@@ -69,7 +70,13 @@ export const cutsOf = (points: readonly string[], byDay: number): { seed: number
     const cuts = all.filter((cut) => cut.point.startsWith(`${at} `) && cut.follower === follower);
     return { seed, all: all.length, cuts };
   }
-  if (process.env["TEST_SWEEP"] === "whole") return { seed, all: all.length, cuts: all };
+  const sweep = process.env["TEST_SWEEP"];
+  if (sweep === "whole") return { seed, all: all.length, cuts: all };
+  if (sweep !== undefined) {
+    const [part = Number.NaN, parts = Number.NaN] = sweep.split("/").map(Number);
+    if (!(part >= 1 && part <= parts)) throw new Error(`Expected TEST_SWEEP to be whole or 3/20, got ${sweep}`);
+    return { seed, all: all.length, cuts: all.filter((_, index) => index % parts === part - 1) };
+  }
   if (night) {
     const cuts = all.filter(
       ({ point }, index) =>
