@@ -53,8 +53,10 @@ export type AgentSession = {
   wanted: () => boolean;
   /** The user asked for a summary and an end: the reply's calls are not run. */
   last: boolean;
-  /** The workspace, created while the model answers its first request; tools wait for it. */
-  workspace: () => Promise<Workspace>;
+  /** What the next reply has to be; undefined, or without the function: whatever the agent wants. */
+  demand?: () => Demand | undefined;
+  /** The workspace, created while the model answers its first request; tools wait for it. `tool`: for which one. */
+  workspace: (tool?: string) => Promise<Workspace>;
   /** See `ToolContext.isNamed`. */
   isNamed: (command: string) => boolean;
   /** Commands that the agent left running. They are ended before anything else is done with its work. */
@@ -87,6 +89,9 @@ export type AgentSession = {
 
 /** The part that external agents use as well; they bring their own model and tools. */
 export type SessionContext = Omit<AgentSession, "model" | "tools" | "specs" | "delegate">;
+
+/** A call of this tool, asked for in these words. Other calls of that reply are not run. */
+export type Demand = { tool: string; words: string };
 
 export type DelegatedWork = Parameters<ToolContext["delegate"]>[0];
 

@@ -29,6 +29,8 @@ export type ModelRequest = {
   /** The conversation, oldest first, with long texts and attachments loaded. */
   messages: readonly PromptMessage[];
   tools: readonly ToolSpec[];
+  /** The tool that the reply has to call, where the provider can be told so; the messages say it, too. */
+  toolChoice?: string;
   /** Known facts of the Task and its project, for the built-in model; language models read them in the messages. */
   facts: Facts;
   /** The Task's id, which names recordings of the exchange. */

@@ -134,7 +134,7 @@ const reviewCheck = z.strictObject({
     .trim()
     .min(1)
     .max(4000)
-    .describe("What the result is to be; judged by the squad's reviewer from diff and evidence"),
+    .describe("What the result is to be; judged by the squad's reviewer from diff, evidence and the files"),
 });
 
 export const checkRequest = z

@@ -68,6 +68,9 @@ export const defaultLimits = {
   taskDiskBytes: 20 * 1024 ** 3,
   /** Rounds in which failed checks or reviews go back to the agents. */
   checkRounds: 3,
+  /** Model calls of one review, and the tokens that they may take together: with the last of them it has to judge. */
+  reviewTurns: 6,
+  reviewTokens: 40_000,
   /** For each of the project's own checks, which run if a request names none; 0 = they do not run. */
   projectCheckSeconds: 120,
   /** Rounds in which conflicts with the project go back to the agents. */

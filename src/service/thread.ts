@@ -1,5 +1,6 @@
 import { cleanChecking, redacting } from "../redact.ts";
 import { serveJobs } from "../thread.ts";
+import { diffReading } from "../task/step/read-diff.ts";
 import { fitting } from "../tool/edit/patch-fit.ts";
 import { editing } from "../tool/edit/replace.ts";
 import { naming, rendering } from "../tool/file/matches.ts";
@@ -10,4 +11,17 @@ import { listing, tidying } from "../workspace/file/walk.ts";
 
 /** What the threads of `thread.ts` run: every job of the service. Started by its path (`scripts/build.mjs`). */
 
-serveJobs([listing, tidying, removal, editing, fitting, paging, naming, rendering, readable, redacting, cleanChecking]);
+serveJobs([
+  listing,
+  tidying,
+  removal,
+  editing,
+  fitting,
+  paging,
+  naming,
+  rendering,
+  readable,
+  redacting,
+  cleanChecking,
+  diffReading,
+]);

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, wri
 import { join } from "node:path";
 import { z } from "zod";
 import { messageOf } from "../error.ts";
-import { createKeyedMutex } from "../mutex.ts";
+import { createKeyedMutex } from "../async/mutex.ts";
 import type { Log } from "../log.ts";
 import { blobRef } from "../protocol/text.ts";
 

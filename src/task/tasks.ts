@@ -195,6 +195,7 @@ export type MissionDispatch = {
   attachments: readonly AttachmentRef[];
   /** A message from the Mission to the squad, in addition to the request. */
   handover: string | undefined;
+  phase?: TaskState["phase"] | undefined;
   /** The events for the Mission's log, with the version they were decided at and the Mission's claim. */
   also: (task: { taskID: string; title: string; squad: SquadRef }) => {
     append: Write["appends"][number];

@@ -6,6 +6,7 @@ import { delegate } from "./task/delegate.ts";
 import { edit } from "./edit/edit.ts";
 import { fetch } from "./web/fetch.ts";
 import { git } from "./command/git.ts";
+import { gitHistory } from "./command/git-history.ts";
 import { list } from "./file/list.ts";
 import { note } from "./task/note.ts";
 import { patch } from "./edit/patch.ts";
@@ -45,6 +46,9 @@ export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
     ] as Tool[]
   ).map((tool) => [tool.name, tool]),
 );
+
+/** What whoever judges works with, whatever its package says. */
+export const reviewTools: readonly Tool[] = [read, list, search, gitHistory, verdict] as Tool[];
 
 /**
  * The tools that an agent names, without those that the operator has not enabled. Throws for an unknown name: packages

@@ -96,6 +96,8 @@ export interface Workspace {
    * without a base: "".
    */
   diff(commit: string | null, from?: string): Promise<string>;
+  /** Which of these paths, from the top of the repository, the base says a program writes. */
+  generated(paths: readonly string[]): Promise<(path: string) => boolean>;
 }
 
 /** `files`: number of files merged. Not ok: both sides changed `paths`, and the fork's `commit` stays on `branch`. */
@@ -103,6 +105,9 @@ export type ForkMerge = { ok: true; files: number } | { ok: false; paths: string
 
 /** Where one check runs. */
 export type CheckEnvironment = Pick<Workspace, "root" | "rootInSandbox" | "files" | "run" | "startInteractive">;
+
+/** What tools that only read need of a workspace. */
+export type Readable = Pick<Workspace, "root" | "rootInSandbox" | "files" | "git" | "runProgram">;
 
 /** A file that replaces the commit's; `path` is relative to the root. */
 export type FileOverride = { path: string; bytes: Buffer; executable: boolean };
@@ -127,6 +132,8 @@ export interface Checkout extends AsyncDisposable {
   keep(): Promise<void>;
   /** Lists what the commit changed since `base`, by one git process. */
   before(base: string): Promise<BaseFiles>;
+  /** The files to be read by an agent that changes nothing, beside checks or after them. */
+  readable(): Readable;
   /** An environment for one check, with some files replaced. Disposing it discards what the check wrote. */
   open(name: string, overrides?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
 }

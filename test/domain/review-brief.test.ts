@@ -55,6 +55,29 @@ describe("a brief", () => {
       ],
     });
   });
+  test("has the phase of the plan, the list of files and the reviewer's turns where there are some, and is read back without them", () => {
+    const text = briefOf([goal(["one"], ["change 1 file"])], {
+      request,
+      later: [],
+      rounds: [],
+      phase: {
+        title: "Storage",
+        objective: "Codes are kept.",
+        acceptance: ["Survives a kill", "Torn lines are skipped"],
+      },
+      files: "1 file, +1 -1\n a.txt | +1 -1",
+      diff: diff("two"),
+      looks: 5,
+    });
+    expect(text).toContain("Storage: Codes are kept.");
+    expect(text).toMatch(/criterion of its own[^\n]*\n- Survives a kill\n- Torn lines are skipped\n/);
+    expect(text).toContain("in 5 turns at most");
+    expect(readBrief(text)).toEqual({
+      request,
+      diff: diff("two"),
+      parts: [{ part: 1, acceptance: ["one"], evidence: ["change: 1 file"] }],
+    });
+  });
   test("anything else has no parts", () => expect(readBrief("Do it.").parts).toEqual([]));
 });
 

@@ -118,7 +118,7 @@ const attempt = async (
   if (problem !== undefined) return failed(problem);
   const parsed = parseArguments(tool.input, input);
   if ("wrong" in parsed) return failed(`The arguments of ${tool.name} are wrong: ${parsed.wrong}. Nothing was done.`);
-  const workspace = await turn.workspace();
+  const workspace = await turn.workspace(tool.name);
   const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
   const reads = isReading(effectOf(tool, parsed.data));

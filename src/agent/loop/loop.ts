@@ -27,6 +27,8 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
   const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
   /** The provider rejected the conversation as too long, and it has been compacted since. */
   let shortened = false;
+  /** The provider takes no choice of a tool: then the words alone ask for it. */
+  let unchosen = false;
   const notStuck = createStuckGuard({
     version: () => turn.state().version,
     record: turn.record,
@@ -39,15 +41,17 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
     if (warnings.length > 0) await turn.record(warnings);
     if (isFull(turn.chat, overhead, turn.model.window) && (await shorten(false))) continue;
+    const demand = turn.last ? undefined : turn.demand?.();
     const messageID = newID("msg");
     const read = turn.state().version;
     const started = performance.now();
-    const reply = await turn.model.reply({
+    const said = await turn.model.reply({
       system,
-      messages: await prompts.next(turn.chat, turn.last),
+      messages: await prompts.next(turn.chat, turn.last, demand?.words),
       // Also in the last turn, because providers reject a history with calls when no tools are sent. Calls in that
       // reply are not run.
       tools: turn.specs,
+      ...(demand === undefined || unchosen ? {} : { toolChoice: demand.tool }),
       facts: turn.facts,
       task: turn.stream,
       signal,
@@ -57,21 +61,26 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     turn.signal.throwIfAborted();
     const durationMs = Math.round(performance.now() - started);
 
-    if (!reply.ok) {
-      if (reply.failure.code === "context_too_long" && !shortened && (await shorten(true))) {
+    if (!said.ok) {
+      if (demand !== undefined && !unchosen && said.failure.code === "provider_refused") {
+        unchosen = true;
+        continue;
+      }
+      if (said.failure.code === "context_too_long" && !shortened && (await shorten(true))) {
         shortened = true;
         continue;
       }
-      if (await afterFailure(turn, reply, signal, () => failedReply(turn, messageID, read, durationMs, reply)))
-        continue;
+      if (await afterFailure(turn, said, signal, () => failedReply(turn, messageID, read, durationMs, said))) continue;
       return;
     }
 
+    const reply =
+      demand === undefined ? said : { ...said, calls: said.calls.filter(({ tool }) => tool === demand.tool) };
     shortened = false;
     await turn.record(await replyEvents(turn, messageID, read, durationMs, reply));
     const calls = turn.chat.turn?.reply.calls ?? [];
     if (calls.length === 0) {
-      if (reply.finish === "length" && !turn.last) continue;
+      if (!turn.last && (reply.finish === "length" || turn.demand?.() !== undefined)) continue;
       return;
     }
     await runCalls(

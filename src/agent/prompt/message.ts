@@ -55,9 +55,13 @@ export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY, f
   };
   return {
     all,
-    async next(chat: Conversation, last: boolean): Promise<PromptMessage[]> {
+    /** `words`: a demand of the service's, appended to this one request. */
+    async next(chat: Conversation, last: boolean, words?: string): Promise<PromptMessage[]> {
       const messages = await all(messagesOf(chat));
-      if (last) messages.push({ role: "user", messageID: "wrap-up", source: "service", text: wrapUp, files: [] });
+      const say = (messageID: string, text: string) =>
+        messages.push({ role: "user", messageID, source: "service", text, files: [] });
+      if (last) say("wrap-up", wrapUp);
+      else if (words !== undefined) say("demand", words);
       return messages;
     },
   };

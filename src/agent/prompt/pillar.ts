@@ -15,3 +15,11 @@ export const pillars: Readonly<Record<TaskState["productPillar"], string>> = {
 - Keep apart what you found, what you conclude and what you could not find out. Count and compute with commands, not by eye.
 - At the end read it as its reader. Leave the project's code alone.`,
 };
+
+/** The same for agents that change nothing. */
+export const pillarsToRead: typeof pillars = {
+  code: "Repository work that somebody else does: you find out and report, and change no file of the project.",
+  work: `Knowledge work that somebody else writes up: you find out and report, and change no file of the project.
+- Every claim has its source beside it: file:line, commit, URL or attachment.
+- Keep apart what you found, what you conclude and what you could not find out. Count and compute with commands, not by eye.`,
+};

@@ -4,7 +4,7 @@ import type { Facts } from "../../model/model.ts";
 import { aboutOf, type CheckSpec, type RunCheck } from "../../protocol/check.ts";
 import { markForeign } from "../../tool/result.ts";
 import type { Teammate } from "../session.ts";
-import { pillars } from "./pillar.ts";
+import { pillars, pillarsToRead } from "./pillar.ts";
 
 /**
  * The system prompt of a Task's agent: instructions, teammates, what is known of the Task and its project, skills,
@@ -16,7 +16,13 @@ export const systemOf = (
   facts: Facts,
   teammates: readonly Teammate[] = [],
 ): string =>
-  [agent.instructions, squadPart(teammates), taskPart(state, facts), skillPart(facts), guidePart(facts)]
+  [
+    agent.instructions,
+    squadPart(teammates),
+    taskPart(state, facts, changesNothing(agent, state)),
+    skillPart(facts),
+    guidePart(facts),
+  ]
     .filter((part) => part !== "")
     .join("\n\n");
 
@@ -25,9 +31,16 @@ const squadPart = (teammates: readonly Teammate[]): string =>
     ? ""
     : `Your squad, for \`delegate\`\n${teammates.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
 
-const taskPart = (state: TaskState, { about = [], detected, project, own = [] }: Facts): string => {
+const changing: ReadonlySet<string> = new Set(["write", "edit", "apply_patch"]);
+
+/** It finds something out for others, or makes a squad: the result of the Task is not its to make. */
+const changesNothing = ({ name, tools, delegates }: AgentSpec, { production }: TaskState): boolean =>
+  production !== null ||
+  (name !== "orchestrator" && delegates.length === 0 && !tools.some((tool) => changing.has(tool)));
+
+const taskPart = (state: TaskState, { about = [], detected, project, own = [] }: Facts, reads: boolean): string => {
   const lines = [
-    pillars[state.productPillar],
+    (reads ? pillarsToRead : pillars)[state.productPillar],
     "",
     "This Task",
     state.isolation === "worktree"
@@ -45,7 +58,7 @@ const taskPart = (state: TaskState, { about = [], detected, project, own = [] }:
       `- The project's own commands: ${commands.map(([kind, run]) => `${kind} = \`${run}\``).join(", ")}.${own.length === 0 ? "" : " The service runs them when you are done; what passed before your work must pass after it."}`,
     );
   if (project !== undefined && project.layout !== "") lines.push(`- At its root: ${project.layout}`);
-  if (state.checks.length > 0)
+  if (state.checks.length > 0 && !reads)
     lines.push(
       "- Acceptance checks, run by the service when you are done:",
       ...state.checks.map((check) => `  - ${aimOf(check)} (${check.kind}${check.required ? "" : ", advisory"})`),
@@ -55,7 +68,7 @@ const taskPart = (state: TaskState, { about = [], detected, project, own = [] }:
 
 const aimOf = (check: CheckSpec): string =>
   check.kind === "review"
-    ? `judged by somebody else, from diff and evidence: ${check.criteria}`
+    ? `judged by somebody else, from diff, evidence and the files: ${check.criteria}`
     : `\`${aboutOf(check)}\`${wantOf(check)}`;
 
 /** What a check requires beyond what its name says. */

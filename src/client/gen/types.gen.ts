@@ -152,7 +152,7 @@ export type Check = {
     required?: boolean;
     kind: 'review';
     /**
-     * What the result is to be; judged by the squad's reviewer from diff and evidence
+     * What the result is to be; judged by the squad's reviewer from diff, evidence and the files
      */
     criteria: string;
 };
@@ -1287,6 +1287,14 @@ export type TaskEvent = {
              * Id of the phase in the Mission's plan
              */
             phase: string;
+        };
+        /**
+         * The phase of the Mission's plan that it delivers, as the plan had it
+         */
+        phase?: {
+            title: string;
+            objective: string;
+            acceptance: Array<string>;
         };
         /**
          * Without its query, which may be a secret

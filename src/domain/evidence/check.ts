@@ -79,6 +79,15 @@ export const checksOf = (state: TaskState): CheckState[] =>
     };
   });
 
+/** The commit and tree that a result is bound to; null where the Task works in place. */
+export const subjectOf = (state: TaskState, on: "base" | "work"): { commit: string | null; tree: string | null } => {
+  const { workspace, tree } = state;
+  if (workspace?.kind !== "worktree") return { commit: null, tree: null };
+  return on === "work" && tree !== null
+    ? { commit: tree.commit, tree: tree.tree }
+    : { commit: workspace.baseCommit, tree: workspace.baseTree };
+};
+
 /** It has no result for the files in their present state. */
 export const isDue = (state: TaskState, { id }: CheckSpec): boolean => {
   const result = state.results[id];

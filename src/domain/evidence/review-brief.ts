@@ -16,8 +16,10 @@ const headings = {
   request: "# What was asked for",
   later: "# What was said later, in order; later words win over earlier ones",
   rounds: "# Earlier rounds of this review, and what the author answered",
+  phase: "# The phase of the Mission's plan that this delivers",
   part: "# Part ",
   evidence: "Evidence that the service recorded:",
+  files: "# The changed files",
   diff: "# The diff",
 };
 const old = " (on another tree)";
@@ -28,26 +30,52 @@ export type BriefTexts = {
   /** Messages of people and of the Mission after the request, and answers to questions. */
   later: readonly string[];
   rounds: readonly { findings: string; answer: string }[];
+  phase?: { title: string; objective: string; acceptance: readonly string[] } | null;
+  /** Every changed file in a line; absent where the diff says it all. */
+  files?: string;
   diff: string;
+  /** How often the reviewer may look at the committed tree before it judges; by default it has the brief alone. */
+  looks?: number;
 };
 
 /** Writes the brief. */
 export const briefOf = (
   goals: readonly Pick<Goal, "contract" | "evidence">[],
-  { request, later, rounds, diff }: BriefTexts,
+  { request, later, rounds, phase = null, files = "", diff, looks = 0 }: BriefTexts,
 ): string =>
   [
     headings.request,
     request,
     ...(later.length === 0 ? [] : [headings.later, ...later]),
     ...(rounds.length === 0 ? [] : [headings.rounds, ...rounds.flatMap(({ findings, answer }) => [findings, answer])]),
+    ...(phase === null ? [] : [phaseOf(phase)]),
     ...goals.map(partOf),
+    ...(files === "" ? [] : [headings.files, files]),
     headings.diff,
     diff,
-    goals.length === 1
-      ? "Judge it with one call of `verdict`."
-      : `Judge each part, 1 to ${goals.length}, in one call of \`verdict\`.`,
+    [
+      ...(looks === 0
+        ? []
+        : [
+            `What the diff cannot tell, such as callers outside of it, is in the tree that will land: \`read\`, \`list\`, \`search\` and \`git\` show it, in ${looks} turns at most, several calls in one.`,
+          ]),
+      goals.length === 1
+        ? "Judge it with one call of `verdict`."
+        : `Judge each part, 1 to ${goals.length}, in one call of \`verdict\`.`,
+    ].join(" "),
   ].join("\n\n");
+
+const phaseOf = ({ title, objective, acceptance }: NonNullable<BriefTexts["phase"]>): string =>
+  [
+    headings.phase,
+    `${title}: ${objective}`,
+    ...(acceptance.length === 0
+      ? []
+      : [
+          "Each of these is a criterion of its own for the whole result, whatever the parts below say:",
+          ...acceptance.map((one) => `- ${one}`),
+        ]),
+  ].join("\n");
 
 const partOf = (
   { contract: { title, objective, acceptance }, evidence }: Pick<Goal, "contract" | "evidence">,
@@ -68,12 +96,15 @@ const partOf = (
 /** Reads a brief back. A text that is not a brief has no parts. */
 export const readBrief = (text: string): Brief => {
   const from = text.indexOf(`\n\n${headings.part}`);
-  const to = text.lastIndexOf(`\n\n${headings.diff}\n\n`);
-  if (!text.startsWith(headings.request) || from < 0 || to < from) return { request: "", diff: "", parts: [] };
+  const phase = text.lastIndexOf(`\n\n${headings.phase}\n`, from);
+  const files = text.indexOf(`\n\n${headings.files}\n\n`, from);
+  const diff = text.indexOf(`\n\n${headings.diff}\n\n`, from);
+  if (!text.startsWith(headings.request) || from < 0 || diff < from) return { request: "", diff: "", parts: [] };
+  const to = files < 0 ? diff : Math.min(files, diff);
   const items = (lines: readonly string[]) => lines.flatMap((line) => (line.startsWith("- ") ? [line.slice(2)] : []));
   return {
-    request: text.slice(headings.request.length, from).trim(),
-    diff: text.slice(to + headings.diff.length + 4, text.lastIndexOf("\n\n")),
+    request: text.slice(headings.request.length, phase < 0 ? from : phase).trim(),
+    diff: text.slice(diff + headings.diff.length + 4, text.lastIndexOf("\n\n")),
     parts: text
       .slice(from, to)
       .split(`\n\n${headings.part}`)

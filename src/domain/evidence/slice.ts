@@ -44,9 +44,15 @@ const proofsOf = (state: TaskState, slice: Slice): string[] =>
  */
 export const needsReview = (state: TaskState, { whole }: Slice): boolean => !whole || isChanged(state);
 
-/** Whether it was reviewed under its present contract, on the present files. */
+/**
+ * Whether it was reviewed under its present contract, on the present files, and its author has answered no review since:
+ * an answer is judged again, be it in words alone.
+ */
 export const isReviewed = (state: TaskState, { review, contract }: Slice): boolean =>
-  review !== null && review.revision === contract.revision && review.edits === state.edits;
+  review !== null &&
+  review.revision === contract.revision &&
+  review.edits === state.edits &&
+  review.round === state.round;
 
 /** Whether the service may accept it: that takes evidence, and a review by another session that accepts it. */
 export const isAcceptable = (state: TaskState, slice: Slice): boolean =>
@@ -105,7 +111,7 @@ export const evolveSlices = (state: TaskState, event: Fact): Pick<TaskState, "sl
     case "review.finished":
       return change(event.data.sliceID, (slice) => ({
         ...slice,
-        review: { ...event.data, edits: state.edits, at: event.at },
+        review: { ...event.data, edits: state.edits, round: state.round, at: event.at },
       }));
   }
 };

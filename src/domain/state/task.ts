@@ -33,6 +33,8 @@ export type TaskState = StreamState & {
   squad: SquadRef;
   /** The Mission that dispatched it, and for which phase; null: it belongs to no Mission. */
   mission: NonNullable<EventData["task.created"]["mission"]> | null;
+  /** The phase that it delivers, as the Mission's plan had it; null: none, or the Task is older than this. */
+  phase: NonNullable<EventData["task.created"]["phase"]> | null;
   /** Set for a Task that produces a squad: its package is installed instead of a landing. */
   production: NonNullable<EventData["task.created"]["production"]> | null;
   /** Where its end and its asks are reported, without the query. */
@@ -147,7 +149,7 @@ export type Slice = {
   contract: Goal["contract"];
   /** It was not planned: it is the request itself, and ends with the Task. */
   whole: boolean;
-  review: (EventData["review.finished"] & { edits: number; at: string }) | null;
+  review: (EventData["review.finished"] & { edits: number; round: number; at: string }) | null;
   settlement: Goal["settlement"];
   /** Ids of the evidence that was current when it was accepted: that stays so, and nothing is added. */
   proofs: string[];

@@ -33,6 +33,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     metadata: data.metadata,
     squad: data.squad,
     mission: data.mission ?? null,
+    phase: data.phase ?? null,
     production: data.production ?? null,
     callbackURL: data.callbackURL ?? null,
     staged: null,

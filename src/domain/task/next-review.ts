@@ -1,5 +1,5 @@
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import { isReviewCheck } from "../../protocol/check.ts";
+import { isReviewCheck, type ReviewCheck } from "../../protocol/check.ts";
 import { checksFailed, failedOf, isDue } from "../evidence/check.ts";
 import type { StepPolicy, Step } from "./step.ts";
 import { isAcceptable, isReviewed, needsReview, unacceptedSlices } from "../evidence/slice.ts";
@@ -20,7 +20,7 @@ export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | unde
 
   const slices = state.slices.filter((slice) => isOpenSlice(slice) && needsReview(state, slice));
   const unreviewed = slices.filter((slice) => !isReviewed(state, slice));
-  const due = criteria.filter((check) => isDue(state, check));
+  const due = criteria.filter((check) => isDue(state, check) || isAnswered(state, check));
   if (unreviewed.length > 0 || due.length > 0) {
     if (state.deferred !== null) return wait;
     return rules.stop === undefined ? { kind: "review", slices: ids(unreviewed), checks: due } : fail(rules.stop);
@@ -30,7 +30,7 @@ export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | unde
   const failed = failedOf(state, criteria);
   if (refused.length > 0 || failed.length > 0) {
     const unclear = refused.every(({ review }) => review?.verdict === "inconclusive") && failed.every(isUnclear);
-    if (rules.retries && !unclear && state.round < rules.checkRounds)
+    if (rules.retries && !isBroken(state) && state.round < rules.checkRounds)
       return { kind: "revise", slices: refused, failed };
     return fail(failed.length > 0 ? checksFailed(state, failed) : reviewRefused(state, refused, unclear));
   }
@@ -39,6 +39,16 @@ export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | unde
 };
 
 const ids = (some: readonly Slice[]): string[] => some.map(({ sliceID }) => sliceID);
+
+/** Its author has answered since it was judged. */
+const isAnswered = (state: TaskState, { id }: ReviewCheck): boolean => {
+  const result = state.results[id];
+  return result !== undefined && result.state !== "passed" && result.round !== state.round;
+};
+
+/** The newest review ended because its model could not be asked: nothing that the agents do changes that. */
+const isBroken = ({ sessions }: TaskState): boolean =>
+  sessions.findLast(({ purpose }) => purpose === "review")?.end?.outcome === "failed";
 
 const isUnclear = ({ state }: { state: string }): boolean => state === "error";
 

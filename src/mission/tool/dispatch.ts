@@ -106,6 +106,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     },
     budget: given.budget as MissionBudget | undefined,
     handover: handoverOf(run.state(), phase),
+    contract: { title: phase.title, objective: phase.objective, acceptance: phase.acceptance },
     production: undefined,
   });
 };
@@ -197,6 +198,8 @@ export type TaskPlan = {
   attachments: readonly AttachmentRef[];
   budget: MissionBudget | undefined;
   handover: string | undefined;
+  /** What its review judges it by, besides the brief. */
+  contract: MissionDispatch["phase"];
   production: MissionDispatch["production"];
 };
 
@@ -229,7 +232,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
 /** Resolves to the Task's id, to "again" when the Mission's log has moved on, or to the refusal. */
 const create = async (
   run: MissionRun,
-  { callID, phase, brief, body, attachments, handover, production }: TaskPlan,
+  { callID, phase, brief, body, attachments, handover, contract, production }: TaskPlan,
   state: MissionState,
   { general, ...squad }: Chosen,
   budget: MissionBudget | null,
@@ -242,6 +245,7 @@ const create = async (
     model: state.named ?? undefined,
     attachments,
     handover,
+    phase: contract,
     also: ({ taskID, title, squad: pinned }) => ({
       append: {
         stream: run.stream,

@@ -108,6 +108,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
     attachments: [],
     budget: undefined,
     handover: undefined,
+    contract: undefined,
     production: { identity, phase: owned, squad: given.squad },
   });
 };

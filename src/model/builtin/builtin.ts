@@ -19,7 +19,7 @@ export const createBuiltinModel = (codemods: World["codemods"] = {}): Model => (
     const { messages, facts, tools, signal } = request;
     return new Promise((resolve) => {
       signal.throwIfAborted();
-      if (tools.length === 1 && tools[0]?.name === "verdict") {
+      if (tools.some(({ name }) => name === "verdict")) {
         const brief = messages.find(({ role }) => role === "user");
         const calls = [review(brief?.role === "user" ? brief.text : "")];
         resolve({ ok: true, text: "", calls, finish: "calls", usage: noUsage });

@@ -115,6 +115,7 @@ const callOptions = (
   return {
     prompt,
     ...(tools.length === 0 ? {} : { tools }),
+    ...(request.toolChoice === undefined ? {} : { toolChoice: { type: "tool", toolName: request.toolChoice } }),
     abortSignal,
     // Nothing is stored at the provider: reasoning comes back encrypted, and we send it again.
     ...(connection.kind === "openai" ? { providerOptions: { openai: { store: false } } } : {}),

@@ -41,6 +41,10 @@ export const eventData = {
     sessionID: z.string().describe("The Orchestrator's session"),
     agent: z.string(),
     mission: taskMission.exactOptional(),
+    phase: z
+      .object({ title: z.string(), objective: z.string(), acceptance: z.array(z.string()) })
+      .exactOptional()
+      .describe("The phase of the Mission's plan that it delivers, as the plan had it"),
     callbackURL: z.string().exactOptional().describe("Without its query, which may be a secret"),
     production: production.exactOptional(),
   }),

@@ -76,6 +76,7 @@ export const createTask =
         sessionID: newID("ses"),
         agent: orchestrator.name,
         ...(origin === undefined ? {} : { mission: origin.mission }),
+        ...(origin?.phase == null ? {} : { phase: origin.phase }),
         ...(callback === undefined ? {} : { callbackURL: callback.shown }),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },

@@ -1,10 +1,12 @@
 import { withinTime } from "../../agent/deadline.ts";
 import type { ExternalAgent } from "../../agent/external/run.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
-import type { DelegatedWork, SessionContext, AgentSession } from "../../agent/session.ts";
+import type { DelegatedWork, Demand, SessionContext, AgentSession } from "../../agent/session.ts";
 import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
+import { subjectOf } from "../../domain/evidence/check.ts";
 import { stopReason } from "../../domain/session/budget.ts";
+import { nextReviewTurn, type ReviewTurn } from "../../domain/session/review-turn.ts";
 import { repetitionOf, findSession, interruptOf } from "../../domain/session/session.ts";
 import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
 import { next } from "../../domain/task/next.ts";
@@ -13,7 +15,9 @@ import { ServiceError } from "../../error.ts";
 import type { Model } from "../../model/model.ts";
 import { isRun } from "../../protocol/check.ts";
 import type { Squad } from "../../squad/squad.ts";
+import { verdict } from "../../tool/task/verdict.ts";
 import type { ToolResult } from "../../tool/tool.ts";
+import type { Checkout, Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "../workspace/disk-bound.ts";
 import { delegate } from "./delegate.ts";
@@ -22,7 +26,7 @@ import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
 import { withTamperGuard } from "../workspace/tamper.ts";
-import { createToolset, type Toolset } from "./toolset.ts";
+import { createToolset, forReview, type Toolset } from "./toolset.ts";
 
 /** Runs the sessions of one run of a Task. */
 
@@ -116,8 +120,11 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       const session = () => findSession(run.state(), sessionID);
       const agent = agents.find(({ name }) => name === session().agent);
       if (agent === undefined) throw new Error(`Expected the agent ${session().agent} in squad ${squad.id}, got none.`);
-      const toolset = equip(agent);
-      const mayContinue = () => isUnderWay(run, session()) && stop(sessionID) === undefined;
+      const isReview = session().purpose === "review";
+      const toolset = isReview ? forReview() : equip(agent);
+      const reviewTurn = () => nextReviewTurn(chat, session().usage, run.limits);
+      const mayContinue = () =>
+        isUnderWay(run, session(), isReview ? reviewTurn() : undefined) && stop(sessionID) === undefined;
       const { fork } = session();
       const forked =
         fork === null
@@ -133,6 +140,9 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
           model: () => session().model as ModelRef,
         }),
         ...(forked === undefined ? {} : { workspace: () => Promise.resolve(forked) }),
+        ...(isReview
+          ? { system: agent.instructions, workspace: judgedFiles(run), demand: () => demandOf(reviewTurn()) }
+          : {}),
       };
       const isOpen = () => run.state().open.some((call) => call.sessionID === sessionID);
       await interruptions.within(sessionID, async (signal) => {
@@ -140,7 +150,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
           const { model: ref } = session();
           const turn = { ...turnOf(own, await run.models.load(ref as ModelRef), toolset), signal };
           if (isOpen() && interruptOf(run.state(), sessionID) === null) await recover(run, own, () => turn);
-          if (mayContinue()) await runAgent(session().purpose === "review" ? asReview(turn) : turn);
+          if (mayContinue()) await runAgent(turn);
           // The session's model was switched: continue with the new one.
           if (session().model === ref || !mayContinue()) return;
         }
@@ -152,23 +162,57 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   return runner;
 };
 
-/** A reviewer sees only its brief and nothing else of the project. */
-const asReview = (turn: AgentSession): AgentSession => ({ ...turn, system: turn.agent.instructions });
+/**
+ * The files that a review looks at: those of the commit that will land, checked out when the first tool needs them. In
+ * place, the directory.
+ */
+const judgedFiles = (run: Run) => {
+  let opened: Promise<Checkout | undefined> | undefined;
+  return async (tool?: string): Promise<Workspace> => {
+    const workspace = await run.workspace();
+    if (tool === verdict.name) return workspace;
+    const checkout = await (opened ??= run.checkout.at(subjectOf(run.state(), "work").commit));
+    return checkout === undefined ? workspace : { ...workspace, ...checkout.readable() };
+  };
+};
+
+const demandOf = (turn: ReviewTurn): Demand | undefined => {
+  switch (turn) {
+    case "look":
+    case "over":
+      return undefined;
+    case "again":
+      return { tool: verdict.name, words: asked.again };
+    case "judge":
+      return { tool: verdict.name, words: asked.judge };
+  }
+};
+
+const asked = {
+  again:
+    "Your answer was in words, and words decide nothing here. Give it as one call of `verdict`, with every part in it.",
+  judge:
+    "Your look-ups are used up. Judge now, with one call of `verdict` and every part in it; of what you could not see, say what is missing.",
+};
 
 /**
  * Whether the session should continue: it has not given its last reply, waits for nothing, and the Task is to go on.
  */
-const isUnderWay = (run: Run, { sessionID, sliceIDs, judged: said, purpose, reply, end }: Session): boolean => {
+const isUnderWay = (
+  run: Run,
+  { sessionID, sliceIDs, judged: said, reply, end }: Session,
+  review: ReviewTurn | undefined,
+): boolean => {
   const { lifecycle, cancel, deferred, open, slices } = run.state();
   if (interruptOf(run.state(), sessionID) !== null) return false;
   if (end !== null || lifecycle !== "active" || cancel !== null || deferred !== null) return false;
   if (open.some((call) => call.sessionID === sessionID)) return false;
-  if (purpose === "review" && !isRead(run.state())) return false;
+  if (review === undefined) return reply === null || reply.finish === "calls" || reply.finish === "length";
+  if (!isRead(run.state())) return false;
   const judged =
-    purpose === "review" &&
-    (Object.keys(said).length > 0 ||
-      slices.some((slice) => sliceIDs.includes(slice.sliceID) && slice.review?.sessionID === sessionID));
-  return !judged && (reply === null || reply.finish === "calls" || reply.finish === "length");
+    Object.keys(said).length > 0 ||
+    slices.some((slice) => sliceIDs.includes(slice.sliceID) && slice.review?.sessionID === sessionID);
+  return !judged && review !== "over" && reply?.finish !== "failed";
 };
 
 /**

@@ -7,7 +7,8 @@ import type { Facts, ToolSpec } from "../../model/model.ts";
 import { isCommand } from "../../protocol/check.ts";
 import type { LiveFrame } from "../../protocol/event/frame.ts";
 import type { Squad } from "../../squad/squad.ts";
-import { selectTools, toolSpecs } from "../../tool/registry.ts";
+import { reviewTools, selectTools, toolSpecs } from "../../tool/registry.ts";
+import { verdict } from "../../tool/task/verdict.ts";
 import type { Tool } from "../../tool/tool.ts";
 import { withAttachments } from "../workspace/attachment.ts";
 import type { Run } from "../run.ts";
@@ -28,11 +29,12 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     ));
 
   const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Toolset => {
-    const tools = [...selectTools(names, { web: run.web !== undefined, skills }), ...more];
+    const own = names.filter((name) => name !== verdict.name);
+    const tools = [...selectTools(own, { web: run.web !== undefined, skills }), ...more];
     // When there are no skills, the `skill` tool is not shown to the model.
     const some = skills.length + (facts.project?.skills?.length ?? 0) > 0;
     const told = tools.filter(({ name }) => name !== "skill" || some);
-    return { tools: new Map(tools.map((tool) => [tool.name, tool])), specs: toolSpecs(told) };
+    return toolsetOf(tools, told);
   };
 
   const turn = (
@@ -78,6 +80,14 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
 
   return { equip, turn };
 };
+
+const toolsetOf = (tools: readonly Tool[], told = tools): Toolset => ({
+  tools: new Map(tools.map((tool) => [tool.name, tool])),
+  specs: toolSpecs(told),
+});
+
+/** What whoever judges gets. Only a review has a verdict to give. */
+export const forReview = (): Toolset => toolsetOf(reviewTools);
 
 const frame = (run: Run, sessionID: string, type: LiveFrame["type"], id: string, text: string): LiveFrame => {
   const common = { taskID: run.stream, sessionID, at: run.now().toISOString() };

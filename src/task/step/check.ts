@@ -1,6 +1,6 @@
 import type { CheckResult } from "../../check/check.ts";
 import type { DomainEvent } from "../../domain/event.ts";
-import { specsOf } from "../../domain/evidence/check.ts";
+import { specsOf, subjectOf } from "../../domain/evidence/check.ts";
 import { type CheckRun, hasSnapshot, type TaskState } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";
 import { aboutOf, type RunCheck } from "../../protocol/check.ts";
@@ -78,15 +78,6 @@ const kept = async (
       return { type: "artifact.recorded", data: { artifactID: newID("art"), filename, title, mime, ...blob, by } };
     }),
   );
-};
-
-/** The commit and tree that a result is bound to; null where the Task works in place. */
-export const subjectOf = (state: TaskState, on: "base" | "work"): { commit: string | null; tree: string | null } => {
-  const { workspace, tree } = state;
-  if (workspace?.kind !== "worktree") return { commit: null, tree: null };
-  return on === "work" && tree !== null
-    ? { commit: tree.commit, tree: tree.tree }
-    : { commit: workspace.baseCommit, tree: workspace.baseTree };
 };
 
 /** Reports failed checks to the agent, with the end of their output. */

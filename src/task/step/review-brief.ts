@@ -1,4 +1,5 @@
 import { isService, messagesOf } from "../../domain/conversation/message.ts";
+import { showDiff } from "../../domain/evidence/diff.ts";
 import { type BriefTexts, briefOf } from "../../domain/evidence/review-brief.ts";
 import { goalsOf } from "../../domain/evidence/slice.ts";
 import type { ReviewCheck } from "../../protocol/check.ts";
@@ -6,12 +7,15 @@ import type { LongText } from "../../protocol/text.ts";
 import { loadText } from "../../store/blob/text.ts";
 import { markForeign, truncateMiddle } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
+import { filesIn } from "./read-diff.ts";
 
 /** What a reviewer is given: the request and all that was said since, the contracts with their evidence, the diff. */
 
 /** Limits in characters. */
 const longestRequest = 16_000;
-const longestDiff = 60_000;
+const longestDiff = 48_000;
+/** For the rules, which read a diff line by line and have no window. */
+const longestForRules = 60_000;
 
 /** Sources of messages that the service itself wrote. */
 const ofService: ReadonlySet<string> = new Set(["checks", "review", "landing"]);
@@ -53,15 +57,33 @@ const questionOf = (input: unknown): string => {
   return typeof question === "string" ? question.slice(0, 300) : "";
 };
 
-export const reviewBrief = async (
-  run: Run,
-  sliceIDs: readonly string[],
-  checks: readonly ReviewCheck[],
-): Promise<string> => {
+/** The changed files, and the diff as far as it is shown. */
+const changeOf = async (run: Run, model: string): Promise<Pick<BriefTexts, "files" | "diff">> => {
   const state = run.state();
   const workspace = await run.workspace();
   const unchanged = state.workspace?.kind === "worktree" && state.tree === null;
   const diff = unchanged ? "" : await workspace.diff(state.tree?.commit ?? null);
+  if (diff === "") return { diff: "Nothing was changed that Git can show." };
+  const told = (text: string) => markForeign("the diff", text);
+  if (model === "builtin/rules-1")
+    return { diff: told(truncateMiddle(diff, "ask for less in one Task", longestForRules)) };
+  const files = await filesIn(diff, run.signal);
+  const before = files.flatMap(({ how, from, path }) => (how === "new" ? [] : [from ?? path]));
+  const { list, text } = showDiff(files, await workspace.generated(before), longestDiff);
+  return {
+    files: markForeign("the changed files", list),
+    diff: text === "" ? "Nothing of it is text that people write: see the list of files." : told(text),
+  };
+};
+
+/** `model`: the reviewer's. */
+export const reviewBrief = async (
+  run: Run,
+  sliceIDs: readonly string[],
+  checks: readonly ReviewCheck[],
+  model: string,
+): Promise<string> => {
+  const state = run.state();
   const request = await loadText(run.store.blobs, state.request);
   const since = await saidSince(run);
   const told = [request, ...since.later].join("\n");
@@ -80,9 +102,8 @@ export const reviewBrief = async (
   return briefOf([...sliceIDs.flatMap((id) => goals.filter(({ sliceID }) => sliceID === id)), ...criteria], {
     request: markForeign("the request", truncateMiddle(request, "the rest is not shown", longestRequest)),
     ...since,
-    diff:
-      diff === ""
-        ? "Nothing was changed that Git can show."
-        : markForeign("the diff", truncateMiddle(diff, "ask for less in one Task", longestDiff)),
+    phase: state.phase,
+    ...(await changeOf(run, model)),
+    looks: model === "builtin/rules-1" ? 0 : Math.max(0, run.limits.reviewTurns - 1),
   });
 };

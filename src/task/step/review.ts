@@ -2,13 +2,13 @@ import { lastWordOf } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { isAcceptable, unacceptedSlices } from "../../domain/evidence/slice.ts";
 import { findSession } from "../../domain/session/session.ts";
-import type { CheckRun, Slice } from "../../domain/state/task.ts";
+import type { CheckRun, Slice, TaskState } from "../../domain/state/task.ts";
 import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
 import { newID } from "../../id.ts";
 import type { ReviewCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
-import { subjectOf } from "./check.ts";
+import { subjectOf } from "../../domain/evidence/check.ts";
 import type { SessionRunner } from "../session/runner.ts";
 import { isReviewer } from "../../domain/agent.ts";
 import type { Run } from "../run.ts";
@@ -16,8 +16,8 @@ import { reviewBrief } from "./review-brief.ts";
 import { messageFromService } from "./message.ts";
 
 /**
- * The review before a landing: an agent that did not write the work judges it from contract, diff and evidence alone.
- * Accepted slices are settled by the service; anything else goes back to the agents.
+ * The review before a landing: an agent that did not write the work judges it from contract, diff, evidence and the
+ * committed tree. Accepted slices are settled by the service; anything else goes back to the agents.
  */
 export const review = async (run: Run, runner: SessionRunner, asked: Asked): Promise<void> => {
   const begun = run.state().sessions.find(({ purpose, end }) => purpose === "review" && end === null);
@@ -69,9 +69,16 @@ export const review = async (run: Run, runner: SessionRunner, asked: Asked): Pro
     ...unclear,
     ...results,
     ended(sessionID, failure == null ? "finished" : "failed", failure?.message.slice(0, 2000) ?? null),
-    ...settledNow(run),
+    // With a criterion that was not met, all of it is judged again.
+    ...(results.every((result) => holds(run.state(), result)) ? settledNow(run) : []),
   ]);
 };
+
+/** It passed, or decides nothing. */
+const holds = ({ checks }: TaskState, result: DomainEvent): boolean =>
+  result.type !== "check.finished" ||
+  result.data.state === "passed" ||
+  checks.find(({ id }) => id === result.data.checkID)?.required !== true;
 
 type Asked = { slices: readonly string[]; checks: readonly ReviewCheck[] };
 
@@ -138,28 +145,35 @@ export const revise = async (run: Run, slices: readonly Slice[], checks: readonl
     const about = state.checks.find(({ id }) => id === checkID);
     return `- the check "${about?.name ?? checkID}": ${reason ?? "not passed"}`;
   });
-  const parts = slices.map(
-    ({ sliceID, contract, review: found }) =>
-      `- ${sliceID} "${contract.title}": ${found?.verdict === "accepted" ? "accepted, but nothing of it was seen on the files as they are now" : (found?.verdict ?? "not judged")}. ${found?.notes ?? ""}`,
-  );
-  const text = `Somebody who did not write it reviewed your work against its contract, from the diff and the evidence alone (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${[...parts, ...criteria].join("\n")}\n\nFix what is right in it. Where it is wrong, make the evidence show it: a test, a command, a clearer place. Checks and review run again when you are done.`;
+  const parts = slices.map(({ sliceID, contract, review: found }) => {
+    const said = found === null ? "not judged" : saidOf[found.verdict];
+    return `- ${sliceID} "${contract.title}": ${said}. ${found?.notes ?? ""}`;
+  });
+  const text = `Somebody who did not write it reviewed your work against its contract, from the diff, the evidence and the tree that would land (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${[...parts, ...criteria].join("\n")}\n\nFix what is right in it. Where it is wrong, or something was not seen, make the evidence show it: a test, a command, a clearer place; or say in your last message why, which the next review reads. Checks and review run again when you are done.`;
   await run.record([await messageFromService(run, "review", text)], { decidedAt: state.version });
+};
+
+const saidOf = {
+  accepted: "accepted, but nothing of it was seen on the files as they are now",
+  rejected: "rejected",
+  inconclusive: "could not be told; this is missing",
 };
 
 const begin = async (run: Run, runner: SessionRunner, { slices: sliceIDs, checks }: Asked): Promise<string> => {
   const reviewer = runner.squad.agents.find(isReviewer);
   if (reviewer === undefined) throw new Error(`Expected a reviewer in squad ${runner.squad.id}, got none.`);
   const sessionID = newID("ses");
+  const model = reviewer.model ?? run.state().model;
   const data = {
     sessionID,
     parentSessionID: rootOf(run.state()),
     agent: reviewer.name,
-    model: reviewer.model ?? run.state().model,
+    model,
     purpose: "review" as const,
     callID: null,
     sliceIDs: [...sliceIDs],
     ...(checks.length === 0 ? {} : { checkIDs: checks.map(({ id }) => id) }),
-    brief: await keepText(run.store.blobs, await reviewBrief(run, sliceIDs, checks)),
+    brief: await keepText(run.store.blobs, await reviewBrief(run, sliceIDs, checks, model)),
   };
   await run.record([{ type: "session.started", data }]);
   return sessionID;

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Processes } from "../../process/process.ts";
-import type { SandboxPlace } from "../../process/sandbox/place.ts";
+import { insideOf, type SandboxPlace } from "../../process/sandbox/place.ts";
 import { patternOf } from "../tree/commit.ts";
 import { splitNul } from "../git/output.ts";
 import { copyFolder } from "../dependency/copy.ts";
@@ -15,7 +15,7 @@ import { removeTree } from "../file/remove-tree.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { makeGitDir, setHead } from "../tree/git-dir.ts";
 import type { WorktreeFolder } from "../worktree/create.ts";
-import { runInside, treeGitOf } from "../worktree/inside.ts";
+import { programLine, runInside, treeGitOf } from "../worktree/inside.ts";
 import { worktreeMounts } from "../worktree/mount.ts";
 import type { Checkout, CheckEnvironment, FileOverride } from "../workspace.ts";
 
@@ -98,19 +98,21 @@ export const createCheckouts = (deps: CheckoutDeps) => {
 
     const plain = worktreeMounts({ tree, gitDir, writable: false, record });
     /** git over files that checks have changed. */
-    const git = treeGitOf({
-      processes,
-      taskID,
-      root: tree,
-      tree,
-      gitDir,
-      place: worktreeMounts({ tree, gitDir, writable: true, record }),
-      apart: apartAs("restore"),
-      excluded: false,
-      path: programs,
-      author: folder.author,
-      onSpawn: undefined,
-    });
+    const gitIn = (at: string) =>
+      treeGitOf({
+        processes,
+        taskID,
+        root: at,
+        tree,
+        gitDir,
+        place: worktreeMounts({ tree, gitDir, writable: true, record }),
+        apart: apartAs("restore"),
+        excluded: false,
+        path: programs,
+        author: folder.author,
+        onSpawn: undefined,
+      });
+    const git = gitIn(tree);
     const layersAt = (name: string) => join(`${tree}.overlays`, name);
     const around = (name: string) => ({ folder: layersAt(name), place: plain, toplevel: record.toplevel, given });
     const apart = tier === 1 && (await overlays.apart(around("tried"))) !== undefined;
@@ -144,6 +146,18 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         const { stdout } = await git.run(["ls-files", "-z", "--others", "--directory"]);
         kept = splitNul(stdout).map((path) => path.replace(/\/$/, ""));
       },
+      readable: () => ({
+        root,
+        rootInSandbox: processes.pathInSandbox(plain, root),
+        files: createTreeFiles(root, deps.isProtected, insideOf(plain, root)),
+        git: gitIn(root),
+        runProgram: (program, args, command) =>
+          runInside(
+            processes,
+            { taskID, root, place: plain },
+            { ...command, run: programLine(processes, program, args), apart: "read" },
+          ),
+      }),
       before: (base) =>
         readBaseFiles({ git: folder.objectsOf(taskID, record), base, commit, prefix: record.prefix, root }),
       async open(name, overrides = []) {

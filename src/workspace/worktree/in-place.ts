@@ -5,6 +5,7 @@ import { createGit, type CreateGitOptions } from "../git/git.ts";
 import { defaultAuthor, defaultPath } from "../git/hardened.ts";
 import { type Repository, repositoryOf } from "../git/repository.ts";
 import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
+import { generatedIn } from "../object/generated.ts";
 import { createTreeGit, type TreeGit } from "../tree/tree-git.ts";
 import { besides, runInside } from "./inside.ts";
 import { directoryMounts, scratchAt } from "./mount.ts";
@@ -52,6 +53,8 @@ export const inPlace = (
         ? diffOfTree(git, from ?? prepared.baseCommit)
         : diffOfCommits(git, from ?? prepared.baseCommit, commit);
     },
+    generated: async (paths) =>
+      git === undefined || prepared.baseCommit === null ? () => false : generatedIn(git, prepared.baseCommit, paths),
   };
 };
 

@@ -2,8 +2,10 @@ import { realpathSync } from "node:fs";
 import { defaultAuthor, type Author } from "../git/hardened.ts";
 import type { Command, CommandResult, Processes } from "../../process/process.ts";
 import { insideOf, type SandboxPlace } from "../../process/sandbox/place.ts";
+import { shellQuote } from "../../shell-quote.ts";
 import { createTreeGit, type TreeGit } from "../tree/tree-git.ts";
 import { removeLocks } from "../tree/git-dir.ts";
+import type { Program } from "../workspace.ts";
 import { excludesAt, gitAt } from "./mount.ts";
 
 /** Runs commands and git inside a Task's files, in its sandbox. */
@@ -26,6 +28,13 @@ export const runInside = (
   const output = `Expected a folder inside ${root}, got ${real}.`;
   return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
 };
+
+/** Bash that becomes the program. */
+export const programLine = (
+  processes: Pick<Processes, "program">,
+  { name, path }: Program,
+  args: readonly string[],
+): string => `exec ${[processes.program(name) ?? path, ...args].map(shellQuote).join(" ")}`;
 
 export type TreeGitRequest = {
   processes: Pick<Processes, "run" | "tier">;

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Limits } from "../../protocol/limit.ts";
-import { shellQuote } from "../../shell-quote.ts";
 import { resetTo } from "../tree/commit.ts";
 import { type TreeGit, withPatience } from "../tree/tree-git.ts";
 import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
@@ -24,13 +23,14 @@ import { createWorktreeRecords, type WorktreeRecord } from "../record.ts";
 import { findRepository, looseCommit } from "../git/repository.ts";
 import { branchOf, expectRepository, type WorktreeFolder } from "./create.ts";
 import { commitFiles } from "./commit.ts";
+import { generatedIn } from "../object/generated.ts";
 import { branchTip } from "../object/ref.ts";
-import { runInside } from "./inside.ts";
+import { programLine, runInside } from "./inside.ts";
 import { directoryMounts } from "./mount.ts";
 import { openFolder } from "../file/folder.ts";
 import { WorkspaceLost } from "../error.ts";
 import { withoutOrders } from "../tamper/order.ts";
-import type { Prepared, PrepareRequest, Program, Project, Workspace } from "../workspace.ts";
+import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.ts";
 
 /**
  * Creates and opens one Task's files, and repairs them after a kill: a worktree under the data folder on the branch
@@ -125,7 +125,7 @@ export const createWorktrees = (deps: {
         files: withoutOrders(createTreeFiles(root, isProtected)),
         run: (command) => runInside(processes, inside, command),
         runProgram: (program, args, command) =>
-          runInside(processes, inside, { ...command, run: textOf(program, args) }),
+          runInside(processes, inside, { ...command, run: programLine(processes, program, args) }),
         startInteractive: (talk) => processes.startInteractive(taskID, root, talk, place),
         prepareSandbox: () => processes.prepareSandbox(taskID, place),
       },
@@ -137,10 +137,6 @@ export const createWorktrees = (deps: {
     const scratch = join(home, `${taskID}.index`);
     return takeSnapshot({ git: gitOf(taskID, record), record, taskID, head, scratch, limits });
   };
-
-  /** Bash that becomes the program. */
-  const textOf = ({ name, path }: Program, args: readonly string[]): string =>
-    `exec ${[processes.program(name) ?? path, ...args].map(shellQuote).join(" ")}`;
 
   /**
    * `gone`: the worktree has been removed, and only commits can be read. `reads`: the Task's run is not the caller, so
@@ -199,7 +195,8 @@ export const createWorktrees = (deps: {
       git,
       dependencies,
       run: (command) => runInside(processes, inside, command),
-      runProgram: (program, args, command) => runInside(processes, inside, { ...command, run: textOf(program, args) }),
+      runProgram: (program, args, command) =>
+        runInside(processes, inside, { ...command, run: programLine(processes, program, args) }),
       startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
       async commit(message, idleMs) {
@@ -226,6 +223,7 @@ export const createWorktrees = (deps: {
       },
       diff: (to, from = base.commit) =>
         to === null && !gone ? diffOfTree(top, from) : diffOfCommits(objects, from, to ?? base.commit),
+      generated: (paths) => generatedIn(objects, base.commit, paths),
     };
     places.set(workspace, { taskID, record, worktree, git: top, objects });
     return workspace;

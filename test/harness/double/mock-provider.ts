@@ -146,9 +146,9 @@ export const textOf = (content: unknown): string => {
   return content.map((part: { text?: string }) => part.text ?? "").join("");
 };
 
-/** A reviewer's request: it has nothing but a verdict to give. */
+/** A reviewer's request: nobody else has a verdict to give. */
 const isReview = ({ body }: MockRequest): boolean =>
-  body.tools?.length === 1 && body.tools[0]?.function.name === "verdict";
+  body.tools?.some(({ function: { name } }) => name === "verdict") === true;
 
 /** The numbers of the parts in a reviewer's brief. */
 export const partsOf = (brief: string): number[] =>

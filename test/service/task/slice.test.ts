@@ -127,9 +127,15 @@ describe("a small request", () => {
       ],
       edges: [{ from: lead?.sessionID, to: reviewer?.sessionID, callID: null }],
     });
-    // Contract, diff and evidence, and nothing else: no tools but its answer, nothing of the conversation.
+    // Contract, diff and evidence, and tools that read and judge: nothing of the conversation.
     const asked = requests.find(({ role, request }) => role === "reviewer" && newestOf(request).includes("[small]"));
-    expect(asked?.request.body.tools?.map(({ function: { name } }) => name)).toEqual(["verdict"]);
+    expect(asked?.request.body.tools?.map(({ function: { name } }) => name)).toEqual([
+      "read",
+      "list",
+      "search",
+      "git",
+      "verdict",
+    ]);
     expect(asked && newestOf(asked.request)).toContain("+two");
     expect(asked && newestOf(asked.request)).not.toContain("Made b.txt.");
     expect((await boardOf(taskID)).columns).toEqual({
