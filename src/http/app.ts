@@ -97,6 +97,8 @@ export type Health = {
   sandbox: { tier: number; name: string; network: boolean };
   model: { ref: string; source: string };
   store: { kind: "sqlite" | "postgres"; ok: boolean; reason: string | null };
+  /** Providers whose calls are held back. */
+  providers: { id: string; failures: number; since: string | null; retryAt: string | null }[];
   /** Rejections since the start that nobody handled. */
   faults: number;
 };
@@ -112,7 +114,7 @@ export type Models = {
     keySource: string | null;
     baseURL: string | null;
     models: string[];
-    breaker: { state: "closed" | "open" | "half-open"; failures: number; retryAt: string | null };
+    breaker: { state: "closed" | "open" | "half-open"; failures: number; since: string | null; retryAt: string | null };
   }[];
 };
 

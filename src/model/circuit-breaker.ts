@@ -18,6 +18,8 @@ export type BreakerState = {
   state: "closed" | "open" | "half-open";
   /** Failures in a row. */
   failures: number;
+  /** Since when calls are held back; null while closed. */
+  since: string | null;
   /** When the next call may probe the provider; null while closed. */
   retryAt: string | null;
 };
@@ -32,6 +34,7 @@ export const createBreaker = (threshold: number, now: () => number = Date.now): 
   let failures = 0;
   let pause = firstPauseMs;
   let openUntil: number | undefined;
+  let openSince: number | undefined;
   let probing = false;
   return {
     enter() {
@@ -51,6 +54,7 @@ export const createBreaker = (threshold: number, now: () => number = Date.now): 
         failures = 0;
         pause = firstPauseMs;
         openUntil = undefined;
+        openSince = undefined;
         return;
       }
       failures += 1;
@@ -58,11 +62,13 @@ export const createBreaker = (threshold: number, now: () => number = Date.now): 
       // Failures of calls that were in flight when the breaker opened are no news.
       if (openUntil !== undefined && !probed) return;
       if (probed) pause = Math.min(pause * 2, longestPauseMs);
+      openSince ??= now();
       openUntil = now() + pause;
     },
     state: () => ({
       state: openUntil === undefined ? "closed" : openUntil > now() ? "open" : "half-open",
       failures,
+      since: openSince === undefined ? null : new Date(openSince).toISOString(),
       retryAt: openUntil === undefined ? null : new Date(openUntil).toISOString(),
     }),
   };

@@ -195,7 +195,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
   };
 };
 
-const closed: BreakerState = { state: "closed", failures: 0, retryAt: null };
+const closed: BreakerState = { state: "closed", failures: 0, since: null, retryAt: null };
 
 /** Common fields of the providers that make no network calls. */
 const own = { configured: true, keySource: null, baseURL: null, breaker: closed };

@@ -57,3 +57,30 @@ export const budget = z
     maxMinutes: z.number().positive().optional(),
   })
   .meta({ id: "Budget" });
+
+/** What a Task or a Mission does or waits for. */
+export const now = z
+  .object({
+    kind: z.enum([
+      "queue",
+      "space",
+      "quota",
+      "ask",
+      "setup",
+      "model",
+      "provider",
+      "tool",
+      "check",
+      "review",
+      "work",
+      "landing",
+      "stop",
+      "tasks",
+      "time",
+    ]),
+    text: z.string().describe("One sentence"),
+    since: time.describe("The fact that began it"),
+  })
+  .meta({ id: "Now" });
+
+export type Now = z.infer<typeof now>;

@@ -15,6 +15,16 @@ export const health = z
       ok: z.boolean().describe("A write could be made now"),
       reason: z.string().nullable().describe("Why not; null where it is ok"),
     }),
+    providers: z
+      .array(
+        z.object({
+          id: z.string(),
+          failures: z.number().int(),
+          since: z.iso.datetime().nullable(),
+          retryAt: z.iso.datetime().nullable(),
+        }),
+      )
+      .describe("Those that failed several times in a row and are left alone: since when, and until when"),
     faults: z
       .number()
       .int()
@@ -39,6 +49,7 @@ export const models = z
           .object({
             state: z.enum(["closed", "open", "half-open"]),
             failures: z.number().int().describe("In a row, over all Tasks"),
+            since: z.iso.datetime().nullable().describe("Since when it is left alone"),
             retryAt: z.iso.datetime().nullable(),
           })
           .describe("open: after failures in a row the provider is left alone for a while"),

@@ -288,6 +288,9 @@ export const createService = async (
           sandbox: { tier, name, network },
           model: registry.active(),
           store: { kind: store.kind, ok: reason === null, reason },
+          providers: registry
+            .breakers()
+            .flatMap(([id, { state, ...held }]) => (state === "closed" ? [] : [{ id, ...held }])),
           faults,
         };
       },

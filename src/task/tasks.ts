@@ -175,6 +175,8 @@ export type TaskCreated = {
   taskID: string;
   directory: string;
   squad: { id: string; version: string; digest: string };
+  isolation: "worktree" | "directory";
+  landing: "commit" | "branch" | "none";
 };
 
 /** Two commits of one Task, as its `tree.committed` events have them. */

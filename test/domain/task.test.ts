@@ -461,3 +461,96 @@ describe("the project's own check", () => {
     expect(next(fold(events), { ...rules, own: [own] })).toEqual({ kind: "land" });
   });
 });
+
+describe("what the Task does now", () => {
+  const later = (minutes: number) => `2026-11-21T08:0${minutes}:00.000Z`;
+  /** Each fact comes a minute after the one before. */
+  const nows = (...events: DomainEvent[]) => {
+    let state: TaskState | undefined;
+    return events.map((event, index) => {
+      const version = index + 1;
+      state = evolve(state, { ...event, stream: "task_1", position: version, version, at: later(index) });
+      return summarise(state).now;
+    });
+  };
+  const shell: DomainEvent = {
+    type: "tool.started",
+    data: { callID: "c", sessionID: "ses_1", tool: "shell", input: { command: "npm test\n" }, effect: "unknown" },
+  };
+  const warned: DomainEvent = { type: "budget.warned", data: { name: "maxSteps", used: 8, cap: 10 } };
+  const retried = (seconds: number): DomainEvent => ({
+    type: "reply.retried",
+    data: {
+      sessionID: "ses_1",
+      code: "provider_unavailable",
+      message: "503",
+      attempt: 2,
+      attempts: 6,
+      retryAt: `2026-11-21T14:03:${seconds}.000Z`,
+    },
+  });
+  const asked: DomainEvent = {
+    type: "ask.opened",
+    data: {
+      askID: "ask_c",
+      sessionID: "ses_1",
+      callID: "c",
+      kind: "question",
+      prompt: "Which\none?",
+      options: [],
+      default: null,
+      expiresAt: later(9),
+    },
+  };
+
+  test("is a sentence with the time of the fact that began it, and null once it has ended", () => {
+    const told = nows(
+      created(),
+      run,
+      worktree,
+      warned,
+      reply(1, ["c"]),
+      shell,
+      asked,
+      { type: "ask.answered", data: { askID: "ask_c", answer: "a", by: "caller", source: "api" } },
+      finished("c"),
+      { type: "task.settled", data: { lifecycleStatus: "cancelled", summary: "" } },
+    );
+    const model = { kind: "model", text: "Waiting for builtin/rules-1" };
+    const tool = { kind: "tool", text: "Running `npm test`" };
+    expect(told).toEqual([
+      { kind: "queue", text: "Waiting for a place", since: later(0) },
+      { ...model, since: later(1) },
+      { ...model, since: later(1) },
+      { ...model, since: later(1) },
+      { ...model, since: later(1) },
+      { ...tool, since: later(5) },
+      { kind: "ask", text: "Waiting for your answer: Which one?", since: later(6) },
+      { ...tool, since: later(7) },
+      { ...model, since: later(8) },
+      null,
+    ]);
+  });
+
+  test("names a failing provider since when it fails, and when it is tried", () => {
+    const told = nows(created({ model: "acme/large" }), run, retried(20), retried(40), reply(1));
+    expect(told.slice(2, 4)).toEqual([
+      { kind: "provider", text: "Provider acme is failing, next try at 14:03:20 UTC", since: later(2) },
+      { kind: "provider", text: "Provider acme is failing, next try at 14:03:40 UTC", since: later(2) },
+    ]);
+    expect(told[4]?.kind).toBe("work");
+  });
+});
+
+describe("the agent's report", () => {
+  const says = (text: string, read: number) => reply(read, [], { text });
+
+  test("is its last words about its work, not an answer to a reviewer or a failed check", () => {
+    const report = (...events: DomainEvent[]) => summarise(fold([created(), run, worktree, ...events])).summary;
+    expect(report()).toBeNull();
+    const first = [says("It adds pow.", 3), message("review"), says("You are right, mended.", 5)];
+    expect(report(...first)).toBe("It adds pow.");
+    expect(report(...first, message("api"), says("It adds pow and root.", 7))).toBe("It adds pow and root.");
+    expect(report(says("x".repeat(300), 3))).toBe("x".repeat(200));
+  });
+});

@@ -70,7 +70,7 @@ describe("breaker", () => {
     clock.now += 1;
     answers(async () => good);
     expect(await ask()).toEqual(good);
-    expect(breaker.state()).toEqual({ state: "closed", failures: 0, retryAt: null });
+    expect(breaker.state()).toEqual({ state: "closed", failures: 0, since: null, retryAt: null });
     expect(await ask()).toEqual(good);
   });
 

@@ -149,7 +149,7 @@ describe("providers", () => {
       keySource: "ACME_KEY",
       baseURL: "http://127.0.0.1:9911/v1",
       models: ["large", "small"],
-      breaker: { state: "closed", failures: 0, retryAt: null },
+      breaker: { state: "closed", failures: 0, since: null, retryAt: null },
     });
     expect(byID["vault"]).toMatchObject({ configured: true, keySource: "config.jsonc" });
     expect(byID["openai"]).toMatchObject({ configured: true, baseURL: "https://eu.openai.example/v1" });

@@ -114,10 +114,21 @@ const health = async ({ host, port, username, password }: Config): Promise<Findi
       version?: unknown;
       model?: { ref?: unknown };
       store?: { reason?: unknown };
+      providers?: { id: string; failures: number; since: string | null; retryAt: string | null }[];
     };
     if (typeof answer.healthy !== "boolean" || typeof answer.version !== "string") return undefined;
     const text = `${url}, version ${answer.version}, model ${String(answer.model?.ref)}`;
     const reason = typeof answer.store?.reason === "string" ? `: ${answer.store.reason}` : "";
+    const failing = (answer.providers ?? []).map(
+      ({ id, failures, since, retryAt }) =>
+        `${id} failed ${failures} times in a row and is left alone since ${since}; next try at ${retryAt}`,
+    );
+    if (answer.healthy && failing.length > 0)
+      return note(
+        "Service",
+        `runs at ${text}; ${failing.join("; ")}`,
+        "Look at the provider's own status page, or add another to `failover`.",
+      );
     return answer.healthy
       ? ok("Service", `runs at ${text}`)
       : bad("Service", `answers at ${text}, but is not healthy${reason}`, "Its log says why.");

@@ -28,7 +28,7 @@ export const list = async ({ all, limit }: { all?: true; limit: number }, { targ
   else
     screen.say(
       table([
-        ["TASK", "STATE", "CHECKS", "COST", "UPDATED", "TITLE"],
+        ["TASK", "STATE", "CHECKS", "COST", "UPDATED", "TITLE", "NOW"],
         ...tasks.map((task) => [
           task.taskID,
           task.lifecycleStatus === "active" ? task.phase : task.lifecycleStatus,
@@ -36,6 +36,7 @@ export const list = async ({ all, limit }: { all?: true; limit: number }, { targ
           money(task.usage.costUSD),
           task.updatedAt.slice(0, 16).replace("T", " "),
           line(task.title, 60),
+          task.now === null ? (task.isolation === "directory" ? "in place" : "") : line(task.now.text, 60),
         ]),
       ]),
     );
@@ -60,9 +61,18 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     ["Title", line(task.title)],
     ["Project", line(task.directory, 400)],
     ["State", `${task.lifecycleStatus}, ${task.phase}${task.queue === null ? "" : `: ${line(task.queue.reason)}`}`],
+    ...(task.now === null ? [] : [["Now", `${line(task.now.text)} (since ${task.now.since.slice(11, 19)} UTC)`]]),
     ["Model", `${line(task.model)}, squad ${line(task.squad.id)} ${line(task.squad.version)}`],
     ["Branch", `${line(task.git.branch ?? "none")}, base ${task.git.baseCommit?.slice(0, 10) ?? "none"}`],
     ["Landed", task.git.landedCommit ?? "no"],
+    [
+      "Goes to",
+      task.landingBranch === null
+        ? task.isolation === "directory"
+          ? "your files, in place"
+          : "not known yet"
+        : line(task.landingBranch),
+    ],
     ["Created", task.createdAt],
   ];
   screen.say(

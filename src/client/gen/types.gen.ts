@@ -408,6 +408,11 @@ export type TaskCreated = {
         version: string;
         digest: string;
     };
+    /**
+     * directory: it works in the user's own files
+     */
+    isolation: 'worktree' | 'directory';
+    landing: 'commit' | 'branch' | 'none';
 };
 
 export type TaskSummary = {
@@ -454,6 +459,22 @@ export type TaskSummary = {
         notBefore: string | null;
         reason: string;
     } | null;
+    /**
+     * What it does or waits for; null once ended
+     */
+    now: Now | null;
+    /**
+     * As requested or by default; none in place
+     */
+    landing: 'commit' | 'branch' | 'none';
+    /**
+     * directory: it works in the user's own files
+     */
+    isolation: 'worktree' | 'directory';
+    /**
+     * Where the result goes; null in place, and before it is known
+     */
+    landingBranch: string | null;
     /**
      * What waits for an answer
      */
@@ -526,6 +547,10 @@ export type TaskSummary = {
         pending: number;
     };
     pendingCount: number;
+    /**
+     * The first 200 characters of the status record's
+     */
+    summary: string | null;
 };
 
 export type ErrorInfo = {
@@ -555,6 +580,18 @@ export type SquadRef = {
     version: string;
     digest: string;
     scope: 'builtin' | 'user' | 'project';
+};
+
+export type Now = {
+    kind: 'queue' | 'space' | 'quota' | 'ask' | 'setup' | 'model' | 'provider' | 'tool' | 'check' | 'review' | 'work' | 'landing' | 'stop' | 'tasks' | 'time';
+    /**
+     * One sentence
+     */
+    text: string;
+    /**
+     * The fact that began it
+     */
+    since: string;
 };
 
 export type PendingAsk = {
@@ -671,6 +708,22 @@ export type TaskDetail = {
         reason: string;
     } | null;
     /**
+     * What it does or waits for; null once ended
+     */
+    now: Now | null;
+    /**
+     * As requested or by default; none in place
+     */
+    landing: 'commit' | 'branch' | 'none';
+    /**
+     * directory: it works in the user's own files
+     */
+    isolation: 'worktree' | 'directory';
+    /**
+     * Where the result goes; null in place, and before it is known
+     */
+    landingBranch: string | null;
+    /**
      * What waits for an answer
      */
     pending: Array<PendingAsk>;
@@ -739,6 +792,10 @@ export type TaskDetail = {
         reason?: string;
     }>;
     goals: Array<Goal>;
+    /**
+     * The agent's last whole report of its work, not its answer to a reviewer or a failed check
+     */
+    summary: string | null;
     sessionInvocationTopology: SessionInvocationTopology;
     request: string;
     attachments: Array<{
@@ -974,6 +1031,22 @@ export type TaskStatus = {
         reason: string;
     } | null;
     /**
+     * What it does or waits for; null once ended
+     */
+    now: Now | null;
+    /**
+     * As requested or by default; none in place
+     */
+    landing: 'commit' | 'branch' | 'none';
+    /**
+     * directory: it works in the user's own files
+     */
+    isolation: 'worktree' | 'directory';
+    /**
+     * Where the result goes; null in place, and before it is known
+     */
+    landingBranch: string | null;
+    /**
      * What waits for an answer
      */
     pending: Array<PendingAsk>;
@@ -1042,6 +1115,10 @@ export type TaskStatus = {
         reason?: string;
     }>;
     goals: Array<Goal>;
+    /**
+     * The agent's last whole report of its work, not its answer to a reviewer or a failed check
+     */
+    summary: string | null;
     sessionInvocationTopology: SessionInvocationTopology;
 };
 
@@ -3024,6 +3101,10 @@ export type MissionStatus = {
     agentStatus: 'running' | 'inactive';
     archived: boolean;
     /**
+     * What it does or waits for; null once it has ended, or stands still
+     */
+    now: Now | null;
+    /**
      * ISO-8601, UTC, milliseconds
      */
     createdAt: string;
@@ -3198,6 +3279,10 @@ export type MissionSummary = {
      */
     agentStatus: 'running' | 'inactive';
     archived: boolean;
+    /**
+     * What it does or waits for; null once it has ended, or stands still
+     */
+    now: Now | null;
     /**
      * ISO-8601, UTC, milliseconds
      */
@@ -3598,6 +3683,15 @@ export type Health = {
         reason: string | null;
     };
     /**
+     * Those that failed several times in a row and are left alone: since when, and until when
+     */
+    providers: Array<{
+        id: string;
+        failures: number;
+        since: string | null;
+        retryAt: string | null;
+    }>;
+    /**
      * Errors since the start that nobody expected where they came; the log has each with its stack
      */
     faults: number;
@@ -3638,6 +3732,10 @@ export type Models = {
              * In a row, over all Tasks
              */
             failures: number;
+            /**
+             * Since when it is left alone
+             */
+            since: string | null;
             retryAt: string | null;
         };
     }>;

@@ -6,6 +6,7 @@ import { beginStream, isWaiting, noRepetition } from "../state/stream.ts";
 import { evolveSession } from "../session/evolve.ts";
 import type { Dispatched, MissionState } from "../state/mission.ts";
 import { isAwake } from "./next.ts";
+import { withNow } from "./now.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
@@ -19,14 +20,14 @@ export const evolveMission = (before: MissionState | undefined, event: Recorded)
   if (before === undefined) {
     if (event.type !== "mission.created")
       throw new Error(`Expected mission.created as the first event of ${event.stream}, got ${event.type}`);
-    return createdState(event);
+    return withNow(createdState(event), event.at);
   }
   const state = fold(
     { ...before, version: event.version, position: event.position, updatedAt: event.at },
     before,
     event,
   );
-  return { ...state, lifecycle: isAwake(state) ? "active" : "completed" };
+  return withNow({ ...state, lifecycle: isAwake(state) ? "active" : "completed" }, event.at);
 };
 
 const fold = (state: MissionState, before: MissionState, event: Recorded): MissionState => {

@@ -21,6 +21,7 @@ export const rowOf = (state: MissionState): MissionRow => ({
   createdAt: state.createdAt,
   updatedAt: state.updatedAt,
   updated: Date.parse(state.updatedAt),
+  now: state.now,
 });
 
 export type Counts = { active: number; completed: number; failed: number; cancelled: number };

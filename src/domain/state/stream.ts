@@ -1,5 +1,6 @@
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { EventData } from "../../protocol/event/event.ts";
+import type { Now } from "../../protocol/field.ts";
 import type { Budget, Usage } from "../../protocol/task/status.ts";
 import type { ModelRef } from "../agent.ts";
 
@@ -54,6 +55,8 @@ export type StreamState = {
   /** The caps that the agent was warned about. */
   warned: { [N in EventData["budget.warned"]["name"]]?: { used: number; cap: number; at: string } };
   repetition: Repetition;
+  /** What is being done or waited for; null once ended. */
+  now: Now | null;
 };
 
 export const noUsage: Usage = {
@@ -119,6 +122,7 @@ export const beginStream = (first: {
   time: { ms: 0, since: null },
   warned: {},
   repetition: noRepetition,
+  now: null,
 });
 
 export type OpenCall = {

@@ -56,6 +56,9 @@ export type TaskState = StreamState & {
   attempt: number;
   error: string | null;
   errorInfo: ErrorInfo | null;
+  /** The agent's last whole report of its work, and whether its next one is only an answer to the service. */
+  summary: LongText | null;
+  answers: boolean;
   slices: Slice[];
   /** What the service observed of the work. */
   evidence: Evidence[];

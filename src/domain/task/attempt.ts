@@ -4,6 +4,7 @@ import { requestSlice } from "../evidence/slice.ts";
 import { withModel } from "../session/session.ts";
 import { isIdle, isOfPresentFiles, staysOnBranch, type TaskState, isOpenSlice } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
+import { answersService } from "./report.ts";
 
 /** Attempts at a Task: what a message resets, and which warnings remain. */
 
@@ -14,7 +15,12 @@ const refusals: ReadonlySet<string> = new Set(["checks", "review", "permissions"
  * The fold after a message. It is read with the next request; a queued one once the agent has finished. A message to a
  * settled Task begins a new attempt; after a landing that starts from a new base.
  */
-export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
+export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> => ({
+  ...asMessage(state, event),
+  answers: answersService(event.data.source),
+});
+
+const asMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
   state.lifecycle === "active"
     ? event.data.disposition === "queued" && !isIdle(state)
       ? { queued: true }

@@ -51,6 +51,8 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     attempt: 1,
     error: null,
     errorInfo: null,
+    summary: null,
+    answers: false,
     slices: [requestSlice(data.taskID, data.title, data.request, data.checks)],
     evidence: [],
     externalSessions: {},

@@ -6,6 +6,8 @@ import { hasDied } from "./crash.ts";
 import { createdState } from "./created.ts";
 import { addEvidence, artifactEvidence, checkEvidence, commandEvidence, seenOnTree } from "../evidence/evidence.ts";
 import { inSession, startedSession } from "../session/session.ts";
+import { withNow } from "./now.ts";
+import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { evolveSession } from "../session/evolve.ts";
 import { staysOnBranch, type TaskState } from "../state/task.ts";
@@ -14,7 +16,7 @@ import { isRead, noRepetition } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 16;
+export const taskRevision = 17;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -39,7 +41,10 @@ const waits: ReadonlySet<string> = new Set([
 ]);
 
 /** Folds one event in. Never modifies the state before: a commit that fails must leave it unchanged. */
-export const evolve = (before: TaskState | undefined, event: Recorded): TaskState => {
+export const evolve = (before: TaskState | undefined, event: Recorded): TaskState =>
+  withNow(fold(before, event), event.at);
+
+const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
   if (before === undefined) {
     if (event.type !== "task.created")
       throw new Error(`Expected task.created as the first event of ${event.stream}, got ${event.type}`);
@@ -83,10 +88,11 @@ export const evolve = (before: TaskState | undefined, event: Recorded): TaskStat
         stopped: false,
         running: [],
       };
+    case "reply.finished":
+      return { ...evolveSession(state, event), ...reported(state, event) };
     case "run.stopped":
     case "run.paused":
     case "run.resumed":
-    case "reply.finished":
     case "reply.retried":
     case "task.deferred":
     case "model.switched":

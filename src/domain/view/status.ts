@@ -5,14 +5,17 @@ import { commonOf } from "./summary.ts";
 import type { TaskState } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 
-/** The status record of `GET /task/{taskID}/status`. `queue` is passed in, because only the store knows it. */
-export const statusOf = (state: TaskState, queue: TaskStatus["queue"]): TaskStatus => ({
+/** The status record of `GET /task/{taskID}/status`. What is passed in, only the store knows. */
+export const statusOf = (
+  state: TaskState,
+  known: Pick<TaskStatus, "queue" | "phase" | "now" | "summary">,
+): TaskStatus => ({
   ...commonOf(state),
   dependencies: state.dependencies ?? [],
   goals: goalsOf(state),
   sessionInvocationTopology: topologyOf(state),
-  queue,
   checks: checksOf(state),
+  ...known,
 });
 
 export const topologyOf = (state: TaskState): Topology => ({

@@ -1,3 +1,5 @@
+import type { LongText } from "../../protocol/text.ts";
+import { landingBranchOf } from "../task/now.ts";
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
 import { checksOf, verifiedOf } from "../evidence/check.ts";
 import { pendingOf, waitsUntil } from "../session/ask.ts";
@@ -56,6 +58,10 @@ export const commonOf = (state: TaskState) => {
     attempt: state.attempt,
     pending: pendingOf(state),
     verified: verifiedOf(state),
+    landing: state.landing,
+    isolation: state.isolation,
+    landingBranch: landingBranchOf(state),
+    now: state.now,
     git: {
       baseCommit: state.workspace?.baseCommit ?? null,
       headCommit: state.landed?.commit ?? state.tree?.commit ?? state.workspace?.baseCommit ?? null,
@@ -113,7 +119,13 @@ export const summarise = (state: TaskState): TaskSummary => {
     updated: Date.parse(state.updatedAt),
     queue: waitOf(state),
     checks,
+    summary: state.summary === null ? null : headOf(state.summary).slice(0, shownSummary),
     checkCounts: counts,
     pendingCount: openAsks(state).length,
   };
 };
+
+/** Characters of the agent's report that a list shows. */
+const shownSummary = 200;
+
+const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);

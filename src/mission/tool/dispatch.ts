@@ -41,9 +41,7 @@ const input = z.strictObject({
     .array(z.union([commandText, checkRequest]))
     .max(20)
     .optional()
-    .describe(
-      "What must pass before it can be completed: commands, or checks of another kind. Default: the project's own commands, as far as they pass now; [] for none, where the phase leaves them red on purpose",
-    ),
+    .describe("What must pass. Default: what passes now of the project's commands; []: none"),
   attachments: z
     .array(z.string().min(1).max(255))
     .max(16)

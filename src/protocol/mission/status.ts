@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { activity, productPillar, time } from "../field.ts";
+import { activity, now, productPillar, time } from "../field.ts";
 import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "../task/status.ts";
 import { attachmentRef } from "../text.ts";
 
@@ -43,6 +43,7 @@ const head = {
   status: activity.describe("Of its Tasks alone"),
   agentStatus: activity.describe("Whether the Mission's own agent works"),
   archived: z.boolean(),
+  now: now.nullable().describe("What it does or waits for; null once it has ended, or stands still"),
   createdAt: time,
   updatedAt: time,
 };

@@ -10,6 +10,8 @@ export const taskCreated = z
     taskID: z.string(),
     directory: z.string(),
     squad: squadRef.omit({ scope: true }),
+    isolation: z.enum(["worktree", "directory"]).describe("directory: it works in the user's own files"),
+    landing: z.enum(["commit", "branch", "none"]),
   })
   .meta({ id: "TaskCreated" });
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { checkKinds, checkSpec, viewport } from "../check.ts";
-import { activity, budget, lifecycleStatus, phase, priority, productPillar, time } from "../field.ts";
+import { activity, budget, lifecycleStatus, now, phase, priority, productPillar, time } from "../field.ts";
 
 /** The status record of a Task, its list row, and the parts of both. Source: completion.md "Tasks". */
 
@@ -204,6 +204,10 @@ const common = {
     .object({ position: z.number().int(), notBefore: time.nullable(), reason: z.string() })
     .nullable()
     .describe("null unless queued, for the first time or again"),
+  now: now.nullable().describe("What it does or waits for; null once ended"),
+  landing: z.enum(["commit", "branch", "none"]).describe("As requested or by default; none in place"),
+  isolation: z.enum(["worktree", "directory"]).describe("directory: it works in the user's own files"),
+  landingBranch: z.string().nullable().describe("Where the result goes; null in place, and before it is known"),
   pending: z.array(pendingAsk).describe("What waits for an answer"),
   checks: z.array(checkState),
   verified: z
@@ -257,6 +261,7 @@ export const taskSummary = z
       pending: z.number().int(),
     }),
     pendingCount: z.number().int(),
+    summary: z.string().nullable().describe("The first 200 characters of the status record's"),
   })
   .meta({ id: "TaskSummary" });
 
@@ -273,6 +278,10 @@ export const taskStatus = z
       )
       .describe("The project's ignored dependency folders, as the Task's commands have them"),
     goals: z.array(goal),
+    summary: z
+      .string()
+      .nullable()
+      .describe("The agent's last whole report of its work, not its answer to a reviewer or a failed check"),
     sessionInvocationTopology: topology,
   })
   .meta({ id: "TaskStatus" });

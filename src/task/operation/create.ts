@@ -87,6 +87,7 @@ export const createTask =
       taskID,
       directory: project.directory,
       squad: { id, version, digest },
+      ...place,
     };
     const due = dueNow(deps.now(), created.data.priority);
     const handed: DomainEvent[] =

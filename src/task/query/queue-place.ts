@@ -1,3 +1,4 @@
+import { waiting } from "../../domain/session/now.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { aheadInDirectory } from "../directory.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
@@ -39,7 +40,7 @@ const working: ReadonlySet<TaskSummary["phase"]> = new Set([
 ]);
 
 /** `shortage`: why all Tasks pause now; undefined: they do not. */
-export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "phase" | "queue">>(
+export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "phase" | "queue" | "now">>(
   store: Pick<Store, "places">,
   tasks: readonly T[],
   now: Date,
@@ -49,10 +50,18 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
   const places = queued.length === 0 ? new Map<string, QueuePlace>() : await store.places(queued);
   return tasks.map((task) => {
     const { taskID, phase, queue } = task;
-    if (phase === "queued")
-      return { ...task, queue: queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID)) };
-    return shortage !== undefined && working.has(phase)
-      ? { ...task, phase: "queued", queue: { position: 1, notBefore: null, reason: shortage } }
-      : task;
+    if (phase === "queued") {
+      const found = queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID));
+      return { ...task, queue: found, now: found === queue ? task.now : waitingFor(task.now, found) };
+    }
+    if (shortage === undefined || !working.has(phase)) return task;
+    const found = { position: 1, notBefore: null, reason: shortage };
+    return { ...task, phase: "queued", queue: found, now: waitingFor(task.now, found) };
   });
 };
+
+/** What the Task waits for by what the service knows beyond its log. A place is what the log says it waits for. */
+const waitingFor = (now: TaskSummary["now"], queue: TaskSummary["queue"]): TaskSummary["now"] =>
+  now?.kind !== "queue" || queue === null || queue.reason === "waits for a slot"
+    ? now
+    : { ...now, text: waiting(queue.reason) };

@@ -52,9 +52,11 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
   };
 
   const statusFrom = async (task: TaskState): Promise<TaskStatus> => {
-    const known = { taskID: task.taskID, phase: phaseOf(task), queue: waitOf(task) };
-    const [{ phase, queue } = known] = await withQueuePlaces(store, [known], now(), disk?.shortage());
-    return { ...statusOf(task, queue), phase };
+    const { taskID, now: doing, summary } = task;
+    const known = { taskID, phase: phaseOf(task), queue: waitOf(task), now: doing };
+    const [{ phase, queue, now: does } = known] = await withQueuePlaces(store, [known], now(), disk?.shortage());
+    const said = summary === null ? null : await loadText(store.blobs, summary);
+    return statusOf(task, { phase, queue, now: does, summary: said });
   };
 
   const diff = async (task: TaskState, between: CommitRange | undefined): Promise<string> => {

@@ -61,7 +61,14 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
   const tasks: Tasks = {
     create: (directory, body, once) => {
       const taskID = newID("task");
-      return write("create", [directory, body, once], { task_id: taskID, taskID, directory, squad });
+      return write("create", [directory, body, once], {
+        task_id: taskID,
+        taskID,
+        directory,
+        squad,
+        isolation: "worktree" as const,
+        landing: "commit" as const,
+      });
     },
     list: async (directory, query) => {
       if (failWith !== undefined) throw failWith;
@@ -197,6 +204,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       sandbox: { tier: 3, name: "process-group", network: true },
       model: { ref: "builtin/rules-1", source: "built in" },
       store: { kind: "sqlite", ok: true, reason: null },
+      providers: [],
       faults: 0,
     }),
     models: () => ({ failover: [], active: { ref: "builtin/rules-1", source: "built in" }, providers: [] }),

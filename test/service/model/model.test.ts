@@ -194,7 +194,7 @@ describe("breaker", () => {
     await begin({ failover: ["two/small"] }, { breakerFailures: 1 });
     const breaker = async () =>
       (await client().service.models()).data?.providers.find(({ id }) => id === "one")?.breaker;
-    expect(await breaker()).toEqual({ state: "closed", failures: 0, retryAt: null });
+    expect(await breaker()).toEqual({ state: "closed", failures: 0, since: null, retryAt: null });
     says.one.push({ fail: { status: 503, message: "down" } });
     const before = providers.one.count();
     const first = await create();
@@ -211,6 +211,16 @@ describe("breaker", () => {
     expect(retried[0]?.data).toMatchObject({ code: "provider_unavailable", attempt: 1, attempts: 6 });
     expect(retried[0]?.data.message).toContain("failed 1 times in a row");
     expect(providers.one.count()).toBe(before + 1);
+    // Whoever waits for it says so, and since when.
+    const { data: waiting } = await client().task.status({ path: { taskID: third } });
+    expect(waiting?.now).toMatchObject({
+      kind: "provider",
+      text: expect.stringMatching(/^Provider one is failing, next try at \d\d:\d\d:\d\d UTC$/) as string,
+    });
+    const since = (await breaker())?.since;
+    expect(since).toMatch(/^\d{4}-/);
+    const { data: health } = await client().service.health();
+    expect(health?.providers).toMatchObject([{ id: "one", failures: 1, since }]);
     await client().task.cancel({ path: { taskID: third }, body: {} });
     await settled(third);
   });

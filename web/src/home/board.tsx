@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { CSSProperties } from "react";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
+import { NowLine } from "../component/text/now.tsx";
 import { StateBadge, StateIcon } from "../component/text/state.tsx";
 import { groupOf, groups, groupWords } from "../format.ts";
 import { Facts } from "./list.tsx";
@@ -43,6 +44,7 @@ export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
                     <span className="line-clamp-3 font-semibold" dir="auto" title={task.title}>
                       {task.title}
                     </span>
+                    <NowLine now={task.now} />
                     <Facts task={task} />
                     <span>
                       <StateBadge task={task} />

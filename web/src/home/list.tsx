@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Milestone } from "lucide-react";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { Inline } from "../component/text/inline.tsx";
+import { NowLine } from "../component/text/now.tsx";
 import { CheckIcon, StateBadge, StateIcon } from "../component/text/state.tsx";
 import { Ago, Elapsed } from "../component/text/time.tsx";
 import { costWords, count, stateOf } from "../format.ts";
@@ -57,6 +58,7 @@ const Row = ({ task }: { task: TaskSummary }) => (
       </span>
       <StateBadge task={task} />
     </span>
+    <NowLine now={task.now} />
     {task.pending[0] !== undefined && (
       <span className="line-clamp-2 text-need" dir="auto">
         {task.pending[0].prompt}

@@ -4,7 +4,7 @@ import { health, models, wordsOf } from "../api.ts";
 import { Failure, Waiting } from "../component/layout/empty.tsx";
 import { Inline } from "../component/text/inline.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
-import { duration } from "../format.ts";
+import { clock, duration } from "../format.ts";
 
 /** Whether the running service is in order, as far as it knows; the command `doctor` examines the machine as well. */
 
@@ -92,7 +92,11 @@ export const Doctor = () => {
       findings.push({
         name: provider.name,
         state: "weak",
-        words: `Left alone after ${provider.breaker.failures} failures in a row`,
+        words: [
+          `Left alone after ${provider.breaker.failures} failures in a row`,
+          ...(provider.breaker.since === null ? [] : [`since ${clock(provider.breaker.since)}`]),
+          ...(provider.breaker.retryAt === null ? [] : [`tried again at ${clock(provider.breaker.retryAt)}`]),
+        ].join(", "),
       });
   if (metrics !== undefined) {
     const skewed = Math.abs(metrics.skewMs) > skewAllowed;

@@ -83,12 +83,14 @@ const ProviderRow = ({ provider }: { provider: Provider }) => {
           {provider.name} <span className="text-sm font-normal text-faint">{provider.id}</span>
         </p>
         <p className="text-sm text-soft">
-          {configured ? (keySource === null ? "Ready, needs no key" : `Ready, key from ${keySource}`) : "No key"}
+          {open ? "Failing" : configured ? "Ready" : "No key"}
+          {configured && (keySource === null ? ", needs no key" : `, key from ${keySource}`)}
           {baseURL !== null && ` · ${baseURL}`}
         </p>
         {open && (
           <p className="text-sm text-need">
             Left alone after {breaker.failures} failures in a row
+            {breaker.since !== null && `, since ${clock(breaker.since)}`}
             {breaker.retryAt !== null && `, tried again at ${clock(breaker.retryAt)}`}
           </p>
         )}

@@ -7,6 +7,7 @@ import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Dialog } from "../component/layout/dialog.tsx";
 import { Inline } from "../component/text/inline.tsx";
+import { NowLine } from "../component/text/now.tsx";
 import { StateBadge } from "../component/text/state.tsx";
 import { Elapsed } from "../component/text/time.tsx";
 import { copy, say } from "../component/layout/toast.tsx";
@@ -199,6 +200,7 @@ export const Header = ({ board }: { board: TaskBoard }) => {
       </h1>
       <div className="mt-2.5 flex flex-wrap items-center gap-x-5 gap-y-1.5">
         <StateBadge task={task} />
+        <NowLine now={task.now} />
         <dl className="contents">
           <Fact label="Time">
             <Elapsed from={task.startedAt} to={active ? null : task.settledAt} />

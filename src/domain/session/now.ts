@@ -1,0 +1,68 @@
+import type { Now } from "../../protocol/field.ts";
+import { delegatedBy, openAsks, type StreamState, waitsForAnswers } from "../state/stream.ts";
+
+/** What a Task or a Mission does or waits for, in one sentence, as far as its agents are concerned. */
+
+export type Doing = Pick<Now, "kind" | "text">;
+
+const longest = 160;
+
+/** On one line, with its beginning. */
+export const short = (text: string): string => {
+  const line = text
+    .slice(0, 2 * longest)
+    .replaceAll(/\s+/g, " ")
+    .trim();
+  return line.length > longest ? `${line.slice(0, longest - 1)}…` : line;
+};
+
+/** A time of day. UTC, because who reads it may be elsewhere. */
+const clock = (at: string): string => `${new Date(at).toISOString().slice(11, 19)} UTC`;
+
+/** What it waits for outside of any step: an answer, a quota, space. */
+export const waitOf = (state: StreamState): Doing | undefined => {
+  const [ask] = openAsks(state);
+  if (ask !== undefined && waitsForAnswers(state))
+    return {
+      kind: "ask",
+      text: short(`Waiting for your ${ask.kind === "permission" ? "permission" : "answer"}: ${ask.prompt}`),
+    };
+  if (state.deferred !== null)
+    return { kind: "quota", text: short(`Waiting until ${clock(state.deferred.until)}: ${state.deferred.reason}`) };
+  return state.pause === null ? undefined : { kind: "space", text: short(waiting(state.pause.reason)) };
+};
+
+/** A reason that says what somebody "waits for", as a sentence. */
+export const waiting = (reason: string): string =>
+  reason.startsWith("waits") ? `Waiting${reason.slice("waits".length)}` : `Waiting: ${reason}`;
+
+/** What an agent does: its newest call, or the reply that it waits for. */
+export const talkOf = (state: StreamState): Doing => {
+  const { retry } = state;
+  const model = state.sessions.find(({ sessionID }) => sessionID === retry?.sessionID)?.model ?? state.model;
+  if (retry !== null) {
+    const why = retry.code === "provider_unavailable" ? "is failing" : "asks to wait";
+    return { kind: "provider", text: `Provider ${providerOf(model)} ${why}, next try at ${clock(retry.retryAt)}` };
+  }
+  const call = state.open.findLast(({ callID }) => delegatedBy(state, callID) === undefined);
+  if (call !== undefined)
+    return {
+      kind: "tool",
+      text: short(call.label === undefined ? `Using \`${call.tool}\`` : `Running \`${call.label}\``),
+    };
+  const session = state.sessions.findLast(({ end, parentSessionID }) => end === null && parentSessionID !== null);
+  if (session === undefined) return { kind: "model", text: `Waiting for ${state.model}` };
+  const { agent, model: asked, purpose } = session;
+  return purpose === "review"
+    ? { kind: "review", text: `Waiting for the review by ${asked}` }
+    : { kind: "model", text: `Waiting for ${asked} (${agent})` };
+};
+
+const providerOf = (model: string): string => model.slice(0, model.indexOf("/"));
+
+/** With the time of the fact since which it is so. The next try of a provider changes; since when it fails does not. */
+export const since = (before: Now | null, doing: Doing | undefined, at: string): Now | null => {
+  if (doing === undefined) return null;
+  const goesOn = before?.kind === doing.kind && (before.text === doing.text || doing.kind === "provider");
+  return { ...doing, since: goesOn ? before.since : at };
+};

@@ -1,0 +1,58 @@
+import type { CheckSpec } from "../../protocol/check.ts";
+import { aboutOf } from "../../protocol/check.ts";
+import { specsOf } from "../evidence/check.ts";
+import { type Doing, short, since, talkOf, waitOf } from "../session/now.ts";
+import { isActive, isIdle, type TaskState } from "../state/task.ts";
+
+/** What the Task does or waits for, in one sentence; it changes with facts only. */
+
+/** The fold with what the Task does now. */
+export const withNow = (state: TaskState, at: string): TaskState => ({
+  ...state,
+  now: since(state.now, doingOf(state), at),
+});
+
+const doingOf = (state: TaskState): Doing | undefined => {
+  if (!isActive(state)) return undefined;
+  if (state.landingStarted !== null)
+    return { kind: "landing", text: short(`Landing on ${branchName(state.landingStarted.ref)}`) };
+  if (state.cancel?.mode === "stop") return { kind: "stop", text: "Stopping" };
+  const wait = waitOf(state);
+  if (wait !== undefined) return wait;
+  if (state.attemptStartedAt === null || state.stopped) return { kind: "queue", text: "Waiting for a place" };
+  if (state.setup !== null && state.setup.finished === null)
+    return { kind: "setup", text: short(`Running \`${state.setup.run}\`, which sets the workspace up`) };
+  const checks = checksRunning(state);
+  if (checks !== undefined) return checks;
+  if (state.installing !== null) return { kind: "landing", text: "Installing the squad" };
+  const reviewed = state.sessions.some(({ purpose, end }) => purpose === "review" && end === null);
+  return isIdle(state) && state.open.length === 0 && !reviewed
+    ? { kind: "work", text: "Finishing: what comes next is decided" }
+    : talkOf(state);
+};
+
+/** Checks on the base are told where nothing else is done meanwhile. */
+const checksRunning = (state: TaskState): Doing | undefined => {
+  const alone = state.reply === null || isIdle(state);
+  const running = [
+    ...state.running.filter(({ on }) => on === "work"),
+    ...state.running.filter(({ on }) => on === "base" && alone),
+  ];
+  const [first] = running;
+  if (first === undefined) return undefined;
+  const spec = specsOf(state).find(({ id }) => id === first.checkID);
+  const more = running.length === 1 ? "" : ` and ${running.length - 1} more`;
+  const where = first.on === "base" ? " on what was there before" : "";
+  return { kind: "check", text: short(`Running ${named(spec, first.checkID)}${more}${where}`) };
+};
+
+const named = (spec: CheckSpec | undefined, checkID: string): string =>
+  `\`${spec === undefined ? checkID : aboutOf(spec)}\``;
+
+/** Where the result goes: the branch's short name; null in place, and before the workspace is made. */
+export const landingBranchOf = ({ workspace, landed }: TaskState): string | null => {
+  if (workspace?.kind !== "worktree") return null;
+  return branchName(landed?.ref ?? workspace.targetRef ?? workspace.branch ?? "") || null;
+};
+
+const branchName = (ref: string): string => ref.replace(/^refs\/heads\//, "");
