@@ -1,3 +1,4 @@
+import type { EventData } from "../../protocol/event/event.ts";
 import type { Recorded } from "../event.ts";
 import type { OpenCall, StreamState } from "../state/stream.ts";
 import { callHash } from "./repetition.ts";
@@ -71,7 +72,7 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
     case "tool.started": {
       const { callID, sessionID, tool, effect, input } = event.data;
       const hash = callHash(tool, input, callID);
-      const call: OpenCall = { callID, sessionID, tool, effect, hash };
+      const call: OpenCall = { callID, sessionID, tool, effect, hash, ...labelOf(tool, input) };
       return resumeClock({ ...state, open: [...state.open, call] }, event.at);
     }
     case "tool.finished": {
@@ -106,4 +107,12 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
       return decision === "allow" ? resumeClock({ ...state, asks: begun }, event.at) : state;
     }
   }
+};
+
+/** The first line of a call's command. */
+const labelOf = (tool: string, input: EventData["tool.started"]["input"]): { label?: string } => {
+  const command = typeof input === "object" && input !== null && "command" in input ? input.command : undefined;
+  if (tool !== "shell" || typeof command !== "string") return {};
+  const [line = ""] = command.trim().split("\n");
+  return { label: line.length > 100 ? `${line.slice(0, 100)}…` : line };
 };

@@ -132,6 +132,8 @@ export type OpenCall = {
   effect: "none" | "log" | "workspace" | "unknown";
   /** Hash of tool and arguments; see session/repetition.ts. */
   hash: number;
+  /** The command's beginning, to say what is being done. */
+  label?: string;
 };
 
 /** `begun`: the permitted action was started, and must not be started again. */
