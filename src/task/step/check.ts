@@ -1,7 +1,7 @@
 import type { CheckResult } from "../../check/check.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { specsOf, subjectOf } from "../../domain/evidence/check.ts";
-import { type CheckRun, hasSnapshot, type TaskState } from "../../domain/state/task.ts";
+import { type CheckRun, hasSnapshot } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";
 import { aboutOf, type RunCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
