@@ -32,7 +32,8 @@ describe("results that were cut", () => {
 });
 
 describe("polling", () => {
-  const thrice = (tool: string, input: object) => turns([1, 2, 3].map(() => ({ tool, input, output: "still running" })));
+  const thrice = (tool: string, input: object) =>
+    turns([1, 2, 3].map(() => ({ tool, input, output: "still running" })));
 
   test("is no repetition: a background command is read, a command sleeps first", () => {
     expect(thrice("process", { action: "read", id: "p1-1" })).toBeUndefined();

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, statSync, watch, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { protectedBy } from "../../src/domain/permission/rule.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { until } from "../harness/project.ts";
@@ -71,6 +72,23 @@ describe("snapshot", () => {
       "refs/heads/sortie/task_1\nrefs/sortie/base/task_1\n",
     );
     expect(fsck(scene)).toBe("");
+  });
+
+  test("untracked files that may hold secrets stay with the user, unless the operator allows to read them", async () => {
+    seed();
+    scene.sh(
+      "echo T=1 > .env; mkdir keys; echo k > keys/id_ed25519; echo p > keys/own.pem; echo e > .env.example; echo n > keys/n",
+    );
+    const { prepared, root } = await prepare(workspaces, scene.root);
+    const reason = "untracked, and its name suggests a secret";
+    expect(prepared.snapshot).toMatchObject({
+      untracked: [".env.example", "keys/n"],
+      omitted: [".env", "keys/id_ed25519", "keys/own.pem"].map((path) => ({ path, reason })),
+    });
+    expect(scene.sh("find . -name '*.pem' -o -name .env -o -name 'id_*'", root)).toBe("");
+    const allowed = scene.service({ isProtected: protectedBy({ deny: [], ask: [], allow: ["read(.env*)"] }) });
+    const other = await prepare(allowed, scene.root, "task_2");
+    expect(other.prepared.snapshot?.untracked).toEqual([".env", ".env.example", "keys/n"]);
   });
 
   test("an edit of the same second as the last `git add` is in it; touched files alone make none", async () => {

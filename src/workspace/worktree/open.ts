@@ -135,7 +135,7 @@ export const createWorktrees = (deps: {
   /** A snapshot of the project's directory at the commit `head`. */
   const snapshotOf = async (taskID: string, record: WorktreeRecord, head: string): Promise<SnapshotResult> => {
     const scratch = join(home, `${taskID}.index`);
-    return takeSnapshot({ git: gitOf(taskID, record), record, taskID, head, scratch, limits });
+    return takeSnapshot({ git: gitOf(taskID, record), record, taskID, head, scratch, limits, isProtected });
   };
 
   /**

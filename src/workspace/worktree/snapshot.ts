@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { createPace } from "../../pace.ts";
+import { isSecret } from "../../domain/permission/secret-path.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
 import { specialOf, statusOf } from "../tree/status.ts";
@@ -37,6 +38,8 @@ export type SnapshotRequest = {
   /** Our path for the copy of the index. */
   scratch: string;
   limits: Pick<Limits, "snapshotFileBytes" | "snapshotBytes" | "snapshotFiles">;
+  /** What agents may not read; default: names that usually hold secrets. */
+  isProtected: ((path: string) => boolean) | undefined;
 };
 
 /** A split index would share a part with the user's. */
@@ -119,7 +122,7 @@ const unhide = async ({ git, record, head, scratch }: SnapshotRequest): Promise<
  * entry.
  */
 const chosen = async (
-  { git, record, limits }: SnapshotRequest,
+  { git, record, limits, isProtected = isSecret }: SnapshotRequest,
   entries: readonly string[],
 ): Promise<{ paths: string[]; omitted: Omitted }> => {
   const omitted: Omitted = [];
@@ -155,6 +158,10 @@ const chosen = async (
     let bytes = 0;
     for (const path of group.paths) {
       await pace();
+      if (isProtected(path)) {
+        omitted.push({ path, reason: "untracked, and its name suggests a secret" });
+        continue;
+      }
       const size = lstatSync(osPath(`${record.toplevel}/${path}`), { throwIfNoEntry: false })?.size ?? 0;
       if (size > limits.snapshotFileBytes)
         omitted.push({ path, reason: `untracked, ${size} bytes; at most ${limits.snapshotFileBytes} a file` });
