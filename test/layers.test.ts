@@ -42,7 +42,7 @@ const exceptions: Record<string, readonly string[]> = {
  * any order, as long as their children form no cycle.
  */
 const orders: Record<string, string> = {
-  protocol: "text field limit check error issue attachment task squad mission event service webhook route",
+  protocol: "text field limit check error issue attachment task overview squad mission event service webhook route",
   "protocol/event": "mission slice conversation workspace event frame",
   domain: "event agent attachment state permission session evidence task mission conversation view",
   store:

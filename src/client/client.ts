@@ -246,6 +246,7 @@ export const createServiceClient = (options: ClientOptions) => {
       list: project.list.bind(project),
     },
     service: {
+      overview: service.overview.bind(service),
       health: service.health.bind(service),
       models: service.models.bind(service),
       testModel: service.testModel.bind(service),

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
@@ -18,6 +19,7 @@ import { createRunOnce, type RealPath, type RunOnce, createAnswerOnce } from "./
 import { createDocument } from "./openapi.ts";
 import { createLogins, createRates } from "./guard/rate-limit.ts";
 import {
+  empty,
   type HttpAnswer,
   answer,
   drain,
@@ -30,6 +32,7 @@ import {
   write,
   whenGone,
 } from "./response/response.ts";
+import { matchesTag } from "./response/etag.ts";
 import { createRouter } from "./router.ts";
 import { createServe, type Serve } from "./request/serve.ts";
 import { createSquadHandlers, type SquadDeps } from "./handler/squad.ts";
@@ -253,6 +256,8 @@ export const createApp = (deps: AppDeps): App => {
 };
 
 /** One handler for each route. */
+const dayMs = 24 * 3600_000;
+
 const createHandlers = (
   deps: AppDeps,
   streams: Streams,
@@ -276,6 +281,15 @@ const createHandlers = (
         ...known,
         ...offered.map((directory) => ({ directory, tasks: 0, active: 0, updated: 0 })),
       ]);
+    },
+    "service.overview": async ({ entry, query, directory, incoming, outgoing }) => {
+      const since = query.since === undefined ? new Date(Date.now() - dayMs) : new Date(query.since);
+      const project = directory === undefined ? undefined : await deps.project(directory);
+      const found = await store.overview({ since, project }, whenGone(outgoing));
+      // When it was asked for is no part of what has changed.
+      const etag = `W/"${hash("sha256", JSON.stringify({ ...found, since: query.since })).slice(0, 32)}"`;
+      if (matchesTag(incoming.headers["if-none-match"], etag)) return empty(entry, 304, { etag });
+      return json(entry, 200, found, { etag });
     },
     "event.stream": (call) => streams.ofAll(call),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),

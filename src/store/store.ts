@@ -3,6 +3,7 @@ import type { MissionRow } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import type { LiveFrame } from "../protocol/event/frame.ts";
+import type { Overview } from "../protocol/overview.ts";
 import type { Project } from "../protocol/task/board.ts";
 import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";
 import type { BlobRef } from "../protocol/text.ts";
@@ -108,6 +109,12 @@ export interface Store extends AsyncDisposable {
 
   /** Projects that have Tasks, last update first. `directory` is that of the project's newest Task. */
   projects(limit: number, signal?: AbortSignal): Promise<Project[]>;
+
+  /**
+   * What is going on, in all projects or in the one with this identity: how many Tasks failed since, and the rest as it is now.
+   * By index: what has ended does not count.
+   */
+  overview(query: { since: Date; project: string | undefined }, signal?: AbortSignal): Promise<Overview>;
 
   /**
    * One page of Missions, last update first, then by descending session id, each with the counts of its Tasks. Two

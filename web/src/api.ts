@@ -1,6 +1,7 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { createServiceClient } from "../../src/client/client.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";
+import type { Overview } from "../../src/protocol/overview.ts";
 import type { TaskBoard } from "../../src/protocol/task/board.ts";
 import type { TaskSummary } from "../../src/protocol/task/status.ts";
 
@@ -78,6 +79,12 @@ export const detailOf = (taskID: string) =>
     queryKey: ["detail", taskID],
     queryFn: ({ signal }) => ask(client.task.get({ path: { taskID }, signal })),
   });
+
+/** The numbers of all projects, and what waits for an answer. */
+export const overview = queryOptions({
+  queryKey: ["overview"],
+  queryFn: ({ signal }): Promise<Overview> => ask(client.service.overview({ signal })),
+});
 
 export const projects = queryOptions({
   queryKey: ["projects"],

@@ -1,4 +1,6 @@
-import { expectData, connect, type Target } from "../connection.ts";
+import { resolve } from "node:path";
+import type { Overview } from "../../protocol/overview.ts";
+import { expectData, connect, type Service, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import type { Screen } from "../terminal/screen.ts";
@@ -10,34 +12,40 @@ import { writable } from "./action.ts";
 
 type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };
 
-/** The asks of one Task, or of all Tasks of the project. */
+/** The asks of one Task, or of all Tasks and Missions, those of the project first. */
 export const pending = async (given: string | undefined, { target, screen, emit }: Context) => {
   const service = connect(target);
-  const tasks =
-    given === undefined
-      ? expectData(await service.task.list({ query: { status: "running", limit: 200 } }), target.url)
-      : [
-          expectData(
-            await service.task.status({ path: { taskID: await resolveID(service, target, given) } }),
-            target.url,
-          ),
-        ];
-  const asks = tasks.flatMap(({ taskID, pending: waiting }) => waiting.map((ask) => ({ taskID, ...ask })));
+  const asks = given === undefined ? await allAsks(target) : await asksOf(service, target, given);
   if (emit !== undefined) for (const ask of asks) emit(ask);
   else if (asks.length === 0) screen.say("Nothing waits for an answer.");
   else
     screen.say(
       table([
-        ["TASK", "ASK", "UNTIL (UTC)", "QUESTION"],
-        ...asks.map(({ taskID, id, expiresAt, prompt, options }) => [
-          taskID,
+        ["TASK OR MISSION", "ASK", "UNTIL (UTC)", "PROJECT", "QUESTION"],
+        ...asks.map(({ taskID, missionID, directory, id, expiresAt, prompt, options }) => [
+          taskID ?? missionID ?? "",
           id,
           expiresAt.slice(11, 19),
+          line(directory, 60),
           `${line(prompt, 300)} (${options.length === 0 ? "in your words" : line(options.join(", "), 200)})`,
         ]),
       ]),
     );
   return exit.completed;
+};
+
+type Asked = Overview["pending"][number];
+
+const allAsks = async (target: Target): Promise<Asked[]> => {
+  const { pending: asks } = expectData(await connect(target).service.overview(), target.url);
+  const here = resolve(target.directory);
+  return asks.toSorted((one, other) => Number(other.directory === here) - Number(one.directory === here));
+};
+
+const asksOf = async (service: Service, target: Target, given: string): Promise<Asked[]> => {
+  const taskID = await resolveID(service, target, given);
+  const { title, directory, pending: asks } = expectData(await service.task.status({ path: { taskID } }), target.url);
+  return asks.map((ask) => ({ ...ask, taskID, missionID: null, title, directory }));
 };
 
 export const answer = async (

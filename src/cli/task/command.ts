@@ -37,7 +37,7 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
   ).action(async (id: string, text: string, options: Shared & { follow?: true }) =>
     finish(await (await load()).message(id, text, options, await context(options))),
   );
-  speaking(task.command("pending [id]").description("what waits for an answer, in the project or of one Task")).action(
+  speaking(task.command("pending [id]").description("what waits for an answer, in all projects or of one Task")).action(
     async (id: string | undefined, options: Shared) =>
       finish(await (await import("./answer.ts")).pending(id, await context(options))),
   );

@@ -3659,6 +3659,79 @@ export type WebhookTested = {
     reason: string | null;
 };
 
+export type Overview = {
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    since: string;
+    total: {
+        /**
+         * Tasks and Missions that wait for an answer
+         */
+        needsYou: number;
+        /**
+         * Tasks at work, without those that wait for an answer
+         */
+        running: number;
+        queued: number;
+        /**
+         * Tasks that failed since `since`, without archived ones
+         */
+        failed: number;
+    };
+    /**
+     * Those with a number that is not 0
+     */
+    projects: Array<{
+        /**
+         * Of the project's newest Task or Mission
+         */
+        directory: string;
+        /**
+         * Tasks and Missions that wait for an answer
+         */
+        needsYou: number;
+        /**
+         * Tasks at work, without those that wait for an answer
+         */
+        running: number;
+        queued: number;
+        /**
+         * Tasks that failed since `since`, without archived ones
+         */
+        failed: number;
+    }>;
+    /**
+     * The open asks, the oldest Task's first; at most 200
+     */
+    pending: Array<OverviewAsk>;
+};
+
+export type OverviewAsk = {
+    id: string;
+    kind: 'permission' | 'question';
+    prompt: string;
+    /**
+     * permission: allow, deny; question: proposals, other words are welcome
+     */
+    options: Array<string>;
+    /**
+     * What stands when nobody answers; null = the agent decides
+     */
+    default: string | null;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    expiresAt: string;
+    taskID: string | null;
+    /**
+     * Of a Mission's own ask, whose taskID is null
+     */
+    missionID: string | null;
+    title: string;
+    directory: string;
+};
+
 export type Health = {
     healthy: boolean;
     version: string;
@@ -7483,6 +7556,70 @@ export type EventStreamResponses = {
 };
 
 export type EventStreamResponse = EventStreamResponses[keyof EventStreamResponses];
+
+export type ServiceOverviewData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Which failures count; default: those of the last 24 hours
+         */
+        since?: string;
+        /**
+         * Only this project's events: an absolute path; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/overview';
+};
+
+export type ServiceOverviewErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type ServiceOverviewError = ServiceOverviewErrors[keyof ServiceOverviewErrors];
+
+export type ServiceOverviewResponses = {
+    /**
+     * The overview, with an ETag
+     */
+    200: Overview;
+};
+
+export type ServiceOverviewResponse = ServiceOverviewResponses[keyof ServiceOverviewResponses];
 
 export type ServiceHealthData = {
     body?: never;

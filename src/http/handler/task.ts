@@ -10,6 +10,7 @@ import type { Tasks } from "../../task/tasks.ts";
 import { checkAttachments } from "../request/attachment.ts";
 import type { Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
+import { matchesTag } from "../response/etag.ts";
 import { attachmentNamed, servedType } from "../response/file.ts";
 import { answer, empty, json, jsonType, whenGone } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
@@ -84,7 +85,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       // The ETag is of the state before the board is read: a board may be newer than its tag, never older.
       const { lastEventID, queue } = await tasks.status(params.taskID);
       const etag = `W/"${lastEventID}-${queue?.position ?? ""}"`;
-      if (matches(incoming.headers["if-none-match"], etag)) return empty(entry, 304, { etag });
+      if (matchesTag(incoming.headers["if-none-match"], etag)) return empty(entry, 304, { etag });
       return json(entry, 200, await tasks.board(params.taskID), { etag });
     },
 
@@ -181,9 +182,3 @@ const nextLink = (target: string, last: { updated: number; taskID: string }): st
   url.searchParams.set("cursorTaskID", last.taskID);
   return `<${url.pathname}${url.search}>; rel="next"`;
 };
-
-/** Weak comparison, as If-None-Match requires. */
-const matches = (header: string | undefined, etag: string): boolean =>
-  header !== undefined && header.split(",").some((tag) => tag.trim() === "*" || weak(tag.trim()) === weak(etag));
-
-const weak = (tag: string): string => tag.replace(/^W\//, "");

@@ -1,5 +1,7 @@
 import { z } from "zod";
 import { eventPage, streamFrame } from "../event/frame.ts";
+import { time } from "../field.ts";
+import { overview } from "../overview.ts";
 import { eventQuery, json, type Route } from "./route.ts";
 import * as service from "../service.ts";
 
@@ -15,6 +17,14 @@ export const serviceRoutes = {
       { status: 200, description: "Frames", type: "text/event-stream", schema: streamFrame },
       json(eventPage, "With format=json"),
     ],
+  },
+  "service.overview": {
+    method: "GET",
+    path: "/overview",
+    summary: "How many Tasks need you, run, wait and failed, per project and in all, and the open asks",
+    directory: "filter",
+    query: z.object({ since: time.optional().describe("Which failures count; default: those of the last 24 hours") }),
+    answers: [json(overview, "The overview, with an ETag"), { status: 304, description: "As If-None-Match knows it" }],
   },
   "service.health": {
     method: "GET",

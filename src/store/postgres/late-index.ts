@@ -17,7 +17,7 @@ const againMs = 30_000;
 const large = 10_000;
 
 /** A part of a text is found by its trigrams. Without the extension that makes them, a search reads the texts. */
-const search: Index = { name: "texts_search", on: "texts", columns: "" };
+const search: Omit<Index, "by"> = { name: "texts_search", on: "texts", columns: "" };
 
 export const buildIndexes = ({ config, log }: { config: ClientConfig; log: Log }): AsyncDisposable => {
   const stop = new AbortController();
@@ -62,7 +62,7 @@ const build = async (client: Client, log: Log, signal: AbortSignal): Promise<boo
   const missing = async () => {
     const [valid, all] = [await names("and indisvalid"), await names()];
     const trigrams = valid.has(search.name) ? undefined : await trigramsOf(client, log);
-    const wanted = indexes.filter(({ name }) => !valid.has(name));
+    const wanted: Omit<Index, "by">[] = indexes.filter(({ name }) => !valid.has(name));
     if (trigrams !== undefined) wanted.push({ ...search, columns: `text ${trigrams}` });
     const replaced = indexes.flatMap(({ replaces }) => (replaces !== undefined && all.has(replaces) ? [replaces] : []));
     return { wanted, replaced, broken: all.difference(valid) };

@@ -16,7 +16,8 @@ import { createCache } from "../sql/fold-cache.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { keepLeases } from "./lease.ts";
-import { createLists } from "../sql/list.ts";
+import { createLists } from "../sql/list/list.ts";
+import { createOverview } from "../sql/list/overview.ts";
 import { createLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
 import { createCheck } from "./check.ts";
@@ -84,6 +85,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
         ...createReads(db),
         ...createEventReads(db, reader, "postgres"),
         ...createLists(db, reader, "postgres", { state, mission }),
+        overview: createOverview(db, reader, "postgres", { state, mission }),
         ...createQueue(db),
         state,
         mission,

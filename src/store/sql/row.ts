@@ -2,10 +2,12 @@ import { createHash } from "node:crypto";
 import type { DomainEvent, Recorded } from "../../domain/event.ts";
 import { missionRevision } from "../../domain/mission/evolve.ts";
 import { rowOf } from "../../domain/mission/status.ts";
+import { openAsks } from "../../domain/state/stream.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import { taskRevision } from "../../domain/task/evolve.ts";
 import { summarise } from "../../domain/view/summary.ts";
+import type { TaskSummary } from "../../protocol/task/status.ts";
 import type { Json } from "../store.ts";
 import { hashesIn } from "./blob-name.ts";
 import { evolveFold, type Fold, isMissionFold, revisionOf, streamOf } from "./fold.ts";
@@ -82,7 +84,26 @@ export const taskRow = (state: TaskState): Tables["tasks"] => {
     call: state.mission?.callID ?? null,
     production: state.production?.phase ?? null,
     position: state.position,
+    ...overviewOf(summary),
   };
+};
+
+/** What a Task counts as in the overview. */
+export const overviewOf = ({
+  lifecycleStatus,
+  phase,
+  pendingCount,
+  archived,
+  settledAt,
+}: Pick<TaskSummary, "lifecycleStatus" | "phase" | "pendingCount" | "archived" | "settledAt">): Pick<
+  Tables["tasks"],
+  "overview" | "settled"
+> => {
+  if (lifecycleStatus === "active")
+    return { overview: pendingCount > 0 ? "need" : phase === "queued" ? "queue" : "run", settled: null };
+  return lifecycleStatus === "failed" && !archived && settledAt !== null
+    ? { overview: "failed", settled: Date.parse(settledAt) }
+    : { overview: null, settled: null };
 };
 
 /** The unique name of a Mission: its id within its project. */
@@ -97,6 +118,7 @@ export const missionRow = (state: MissionState): Tables["missions"] => ({
   archived: state.archived ? 1 : 0,
   revision: missionRevision,
   summary: JSON.stringify(rowOf(state)),
+  asks: openAsks(state).length,
 });
 
 export const searchText = (state: Fold): string => {

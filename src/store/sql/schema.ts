@@ -37,6 +37,9 @@ export type Tables = {
     production: string | null;
     /** Of its newest event; null while that is at or before `log.old`. */
     position: number | null;
+    /** What it counts as in the overview, and since when it has failed; null: as nothing. */
+    overview: "need" | "run" | "queue" | "failed" | null;
+    settled: number | null;
   };
   /** List rows of Missions. `name` is the SHA-256 of project and Mission id: one Mission per pair. */
   missions: {
@@ -48,6 +51,8 @@ export type Tables = {
     archived: number;
     revision: number;
     summary: string;
+    /** How many of its own asks are open; null: not known, because it was written before this was kept. */
+    asks: number | null;
   };
   /** What `search` matches, in lower case; rewritten only when the title changes. */
   texts: { stream: string; text: string };

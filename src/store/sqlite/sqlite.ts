@@ -14,7 +14,8 @@ import { notStarted, openFile, starting } from "./file.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
-import { createLists } from "../sql/list.ts";
+import { createLists } from "../sql/list/list.ts";
+import { createOverview } from "../sql/list/overview.ts";
 import { createLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
 import { createOrphanBlobs } from "../sql/orphan-blob.ts";
@@ -152,6 +153,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     {
       ...createReads(db),
       ...createLists(db, reader, "sqlite", { state, mission }),
+      overview: createOverview(db, reader, "sqlite", { state, mission }),
       ...createQueue(db),
       ...events,
       // Prepared statements for the queries that followers, the engine and every POST repeat.

@@ -62,6 +62,8 @@ export const prepareStatements = (database: Database.Database) => {
     "call",
     "production",
     "position",
+    "overview",
+    "settled",
   ]);
   const putMission = put<Tables["missions"]>("missions", "stream", [
     "stream",
@@ -72,6 +74,7 @@ export const prepareStatements = (database: Database.Database) => {
     "archived",
     "revision",
     "summary",
+    "asks",
   ]);
   const putText = put<Tables["texts"]>("texts", "stream", ["stream", "text"]);
   const putMetadata = put<Tables["metadata"]>("metadata", undefined, ["stream", "key", "value"]);

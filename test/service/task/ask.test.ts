@@ -152,6 +152,18 @@ describe.each(stores)("on %s", (name, env) => {
       const { data: list } = await client.task.list();
       expect(list?.[0]).toMatchObject({ taskID, pendingCount: 1, pending: [ask] });
 
+      const about = { taskID, missionID: null, title: status.title, directory: status.directory };
+      const read = (tag = "") => fetch(`${service.url}/overview`, { headers: { "if-none-match": tag } });
+      const seen = await read();
+      const overview = (await seen.json()) as { projects: object[]; pending: object[] };
+      expect(overview.pending).toContainEqual({ ...ask, ...about });
+      const counts = { needsYou: 1, running: 0, queued: 0, failed: 0 };
+      expect(overview.projects).toContainEqual({ directory: status.directory, ...counts });
+      const { data: own } = await client.service.overview({ query: { directory: status.directory } });
+      expect(own).toMatchObject({ total: counts, pending: [{ id: ask.id }] });
+      const tag = seen.headers.get("etag") ?? "";
+      expect((await read(tag)).status).toBe(304);
+
       const { data, response } = await client.task.answer({
         path: { taskID, askID: ask.id },
         body: { answer: "green, please", source: "test" },
@@ -161,6 +173,7 @@ describe.each(stores)("on %s", (name, env) => {
       const end = await settled(client, taskID);
       expect(end).toMatchObject({ lifecycleStatus: "completed", pending: [] });
       expect(end.availableActions).not.toContain("answer");
+      expect((await read(tag)).status).toBe(200);
       const { data: messages } = await client.task.messages({ path: { taskID } });
       expect(messages?.messages.at(-1)?.text).toBe("After: The user answered: green, please");
       const events = await eventsOf(taskID);

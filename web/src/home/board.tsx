@@ -1,15 +1,30 @@
 import { Link } from "@tanstack/react-router";
 import type { CSSProperties } from "react";
+import type { Overview } from "../../../src/protocol/overview.ts";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { NowLine } from "../component/text/now.tsx";
 import { StateBadge, StateIcon } from "../component/text/state.tsx";
-import { groupOf, groups, groupWords } from "../format.ts";
+import { type Group, groupOf, groups, groupWords } from "../format.ts";
 import { Facts } from "./list.tsx";
 
 const widthOf = (cards: number): string => (cards === 0 ? "minmax(9.5rem, 1fr)" : "minmax(0, 2.4fr)");
 
+/** A column's number: the service's, which knows the Tasks that are not loaded; else of those shown. */
+const numberOf = (group: Group, cards: number, counts: Counts): number => {
+  const known = {
+    need: counts?.needsYou,
+    run: counts?.running,
+    queue: counts?.queued,
+    done: undefined,
+    fail: undefined,
+  };
+  return Math.max(known[group] ?? 0, cards);
+};
+
+type Counts = Pick<Overview["total"], "needsYou" | "running" | "queued"> | undefined;
+
 /** The Tasks in columns, the one that needs the user most first. */
-export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
+export const Board = ({ tasks, counts }: { tasks: readonly TaskSummary[]; counts: Counts }) => {
   const columns = Map.groupBy(tasks, groupOf);
   return (
     // An empty column is only as wide as its name.
@@ -30,7 +45,7 @@ export const Board = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
             <h2 className="flex items-center gap-2 px-2 pt-1 pb-3 text-sm font-semibold whitespace-nowrap">
               <StateIcon state={group} size={15} />
               {groupWords[group]}
-              <span className="tabular font-normal text-faint">{cards.length}</span>
+              <span className="tabular font-normal text-faint">{numberOf(group, cards.length, counts)}</span>
             </h2>
             <ul className="flex flex-col gap-2">
               {cards.map((task) => (

@@ -2,17 +2,18 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { FolderX } from "lucide-react";
 import { useEffect, useMemo, useRef, useState } from "react";
-import { type Filters, projects, tasksOf, wordsOf } from "../api.ts";
+import { type Filters, overview, projects, tasksOf, wordsOf } from "../api.ts";
 import { useFollow } from "../live.ts";
 import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
 import { useKeys } from "../component/keyboard.ts";
 import { useRows } from "../component/row-keys.ts";
 import { recentProjects, rememberProject } from "../settings.ts";
-import { nameOf, stateOf } from "../format.ts";
+import { nameOf } from "../format.ts";
 import { Board } from "./board.tsx";
 import { Composer } from "./composer.tsx";
 import { FilterBar } from "./filters.tsx";
 import { TaskList } from "./list.tsx";
+import { NeedsYou } from "./needs-you.tsx";
 import { NothingFound, Welcome } from "./welcome.tsx";
 
 /** The Tasks of one project, and the form for new ones. */
@@ -43,7 +44,8 @@ export const Home = () => {
   });
   const tasks = useMemo(() => data?.pages.flat() ?? [], [data]);
   const works = data !== undefined;
-  const waiting = tasks.filter((task) => stateOf(task) === "need").length;
+  const { data: all } = useQuery(overview);
+  const waiting = all?.total.needsYou ?? 0;
   useEffect(() => {
     const title = project === undefined ? "Sortie" : `${nameOf(project)} · Sortie`;
     document.title = waiting === 0 ? title : `(${waiting}) ${title}`;
@@ -57,11 +59,13 @@ export const Home = () => {
     due.current ??= setTimeout(() => {
       due.current = undefined;
       void queries.invalidateQueries({ queryKey: ["tasks"] });
+      void queries.invalidateQueries({ queryKey: ["overview"] });
     }, refreshMs);
   };
   useEffect(() => () => clearTimeout(due.current), []);
   useFollow({
-    url: `/events?directory=${encodeURIComponent(project ?? "")}`,
+    // Of all projects: what asks in another one is told here, too.
+    url: "/events",
     ready: project !== undefined,
     after: undefined,
     onFrames: (frames) => {
@@ -93,6 +97,7 @@ export const Home = () => {
         onDraftTaken={() => setDraft(undefined)}
         projectError={unreachable ? wordsOf(error) : undefined}
       />
+      {all !== undefined && <NeedsYou asks={all.pending} />}
       {project === undefined || (works && tasks.length === 0 && !narrowed) ? (
         <Welcome project={project} onTry={setDraft} />
       ) : unreachable ? (
@@ -117,7 +122,7 @@ export const Home = () => {
             ) : tasks.length === 0 ? (
               <NothingFound onClear={() => void navigate({ search: project === undefined ? {} : { project } })} />
             ) : search.view === "board" ? (
-              <Board tasks={tasks} />
+              <Board tasks={tasks} counts={all?.projects.find(({ directory }) => directory === project)} />
             ) : (
               <TaskList tasks={tasks} />
             )}

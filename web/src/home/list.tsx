@@ -3,7 +3,7 @@ import { Milestone } from "lucide-react";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { Inline } from "../component/text/inline.tsx";
 import { NowLine } from "../component/text/now.tsx";
-import { CheckIcon, StateBadge, StateIcon } from "../component/text/state.tsx";
+import { CheckIcon, StateBadge } from "../component/text/state.tsx";
 import { Ago, Elapsed } from "../component/text/time.tsx";
 import { costWords, count, stateOf } from "../format.ts";
 
@@ -94,15 +94,7 @@ export const TaskList = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
   const rest = tasks.filter((task) => stateOf(task) !== "need");
   return (
     <div className="flex flex-col gap-4">
-      {waiting.length > 0 && (
-        <section aria-label="Needs you" className="flex flex-col gap-2">
-          <h2 className="flex items-center gap-2 text-sm font-semibold text-need">
-            <StateIcon state="need" size={15} />
-            {waiting.length === 1 ? "One Task waits for you" : `${waiting.length} Tasks wait for you`}
-          </h2>
-          <Rows tasks={waiting} tone="border-need/40" />
-        </section>
-      )}
+      {waiting.length > 0 && <Rows tasks={waiting} tone="border-need/40" />}
       {rest.length > 0 && <Rows tasks={rest} tone="" />}
     </div>
   );

@@ -1,5 +1,7 @@
 import { type Kysely, sql, type SqlBool } from "kysely";
-import { createIndex, indexes } from "./index-set.ts";
+import type { TaskSummary } from "../../../protocol/task/status.ts";
+import { overviewOf } from "../row.ts";
+import { createIndex, type Index, indexes } from "./index-set.ts";
 import type { Kind, Tables } from "../schema.ts";
 
 /** The migrations, oldest first. Append only: a migration that has been released is never changed. */
@@ -280,10 +282,49 @@ export const migrations: readonly Migration[] = [
       const { position } = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
       // A large table of PostgreSQL gets its indexes later, without a lock that others wait for (postgres/late-index.ts).
       if (kind === "postgres" && position > 0) return;
-      for (const index of indexes) {
-        await sql.raw(createIndex(index)).execute(db);
-        if (index.replaces !== undefined) await sql.raw(`drop index if exists ${index.replaces}`).execute(db);
+      await addIndexes(db, "0005-large");
+    },
+  },
+  {
+    name: "0006-overview",
+    async up(db, kind) {
+      await db.schema.alterTable("tasks").addColumn("overview", "text").execute();
+      await db.schema.alterTable("tasks").addColumn("settled", "bigint").execute();
+      await db.schema.alterTable("missions").addColumn("asks", "integer").execute();
+      for (let after = ""; ; ) {
+        const rows = await db
+          .selectFrom("tasks")
+          .select(["stream", "summary"])
+          .where("lifecycle", "=", "active")
+          .where("stream", ">", after)
+          .orderBy("stream")
+          .limit(500)
+          .execute();
+        for (const { stream, summary } of rows)
+          await db
+            .updateTable("tasks")
+            .set(overviewOf(JSON.parse(summary) as TaskSummary))
+            .where("stream", "=", stream)
+            .execute();
+        after = rows.at(-1)?.stream ?? "";
+        if (rows.length < 500) break;
       }
+      // Who asks for failures asks for the newest; a row's last update is at or after its end.
+      const month = Date.now() - 30 * 24 * 3600_000;
+      await sql`update tasks set overview = 'failed', settled = updated
+                 where lifecycle = 'failed' and archived = 0 and updated > ${month}`.execute(db);
+      // A Mission that asks is not asleep.
+      await sql`update missions set asks = 0 where exists (
+        select 1 from streams where streams.stream = missions.stream and lifecycle <> 'active')`.execute(db);
+      const { position } = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
+      if (kind === "sqlite" || position === 0) await addIndexes(db, "0006-overview");
     },
   },
 ];
+
+const addIndexes = async (db: Kysely<Tables>, by: Index["by"]): Promise<void> => {
+  for (const index of indexes.filter((one) => one.by === by)) {
+    await sql.raw(createIndex(index)).execute(db);
+    if (index.replaces !== undefined) await sql.raw(`drop index if exists ${index.replaces}`).execute(db);
+  }
+};

@@ -1,5 +1,5 @@
 /**
- * Indexes of migration 0005: an aid, not the schema, as every query gives the same answer without them. SQLite makes them
+ * Indexes of migrations 0005 and 0006: an aid, not the schema, as every query gives the same answer without them. SQLite makes them
  * in the migration. PostgreSQL makes those of a log that is in use after the start, without locking out writes
  * (`postgres/late-index.ts`).
  */
@@ -10,6 +10,8 @@ export type Index = {
   /** Columns and expressions, as SQL that both databases read. */
   columns: string;
   where?: string;
+  /** The migration that adds it. */
+  by: "0005-large" | "0006-overview";
   /** An older index that this one makes superfluous. */
   replaces?: string;
 };
@@ -27,24 +29,47 @@ export const indexes: readonly Index[] = [
   {
     // Everything that filters of a list ask for, in the list's order: what does not match costs an entry, not a row.
     name: "tasks_page",
+    by: "0005-large",
     on: "tasks",
     columns: "project, updated, stream, lifecycle, pillar, squad, priority, archived, position",
     replaces: "tasks_list",
   },
-  { name: "tasks_mission_id", on: "tasks", columns: "mission_id, project", where: "mission_id is not null" },
+  {
+    name: "tasks_mission_id",
+    by: "0005-large",
+    on: "tasks",
+    columns: "mission_id, project",
+    where: "mission_id is not null",
+  },
   {
     name: "metadata_value",
+    by: "0005-large",
     on: "metadata",
     columns: `${indexedPart("key")}, ${indexedPart("value")}, stream`,
   },
   {
     name: "streams_waiting",
+    by: "0005-large",
     on: "streams",
     columns: "rank, due_at, stream",
     where: "due_at is not null and holder is null",
     replaces: "streams_rank",
   },
+  {
+    name: "tasks_overview",
+    by: "0006-overview",
+    on: "tasks",
+    columns: "overview, settled, project, stream",
+    where: "overview is not null",
+  },
+  {
+    name: "missions_asks",
+    by: "0006-overview",
+    on: "missions",
+    columns: "stream, asks",
+    where: "asks is null or asks > 0",
+  },
 ];
 
-export const createIndex = ({ name, on, columns, where }: Index, how = ""): string =>
+export const createIndex = ({ name, on, columns, where }: Omit<Index, "by">, how = ""): string =>
   `create index ${how} ${name} on ${on} (${columns})${where === undefined ? "" : ` where ${where}`}`;

@@ -1,16 +1,16 @@
 import { setImmediate } from "node:timers/promises";
 import { type Expression, type Kysely, type SqlBool, sql } from "kysely";
-import type { StreamID } from "../../domain/event.ts";
-import { taskRevision } from "../../domain/task/evolve.ts";
-import { missionRevision } from "../../domain/mission/evolve.ts";
-import { type MissionRow, rowOf } from "../../domain/mission/status.ts";
-import { summarise } from "../../domain/view/summary.ts";
-import type { TaskSummary } from "../../protocol/task/status.ts";
+import type { StreamID } from "../../../domain/event.ts";
+import { taskRevision } from "../../../domain/task/evolve.ts";
+import { missionRevision } from "../../../domain/mission/evolve.ts";
+import { type MissionRow, rowOf } from "../../../domain/mission/status.ts";
+import { summarise } from "../../../domain/view/summary.ts";
+import type { TaskSummary } from "../../../protocol/task/status.ts";
 import { before, createKeys, matches } from "./list-key.ts";
-import type { Reader } from "./reader.ts";
-import { hash, nameOf } from "./row.ts";
-import type { Kind, Tables } from "./schema.ts";
-import type { Store } from "../store.ts";
+import type { Reader } from "../reader.ts";
+import { hash, nameOf } from "../row.ts";
+import type { Kind, Tables } from "../schema.ts";
+import type { Store } from "../../store.ts";
 
 /** Lists of Tasks, Missions and projects, with the same SQL for both databases. */
 

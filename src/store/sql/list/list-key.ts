@@ -1,10 +1,10 @@
 import { type Expression, type Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
-import type { StreamID } from "../../domain/event.ts";
-import type { ListQuery } from "../store.ts";
-import { indexedPart, indexedText } from "./migration/index-set.ts";
-import type { Reader } from "./reader.ts";
-import { hash, plain } from "./row.ts";
-import type { Kind, Tables } from "./schema.ts";
+import type { StreamID } from "../../../domain/event.ts";
+import type { ListQuery } from "../../store.ts";
+import { indexedPart, indexedText } from "../migration/index-set.ts";
+import type { Reader } from "../reader.ts";
+import { hash, plain } from "../row.ts";
+import type { Kind, Tables } from "../schema.ts";
 
 /**
  * Which Tasks a list shows. Columns are asked of an index that has them in the list's order. Texts and metadata are not

@@ -1,0 +1,34 @@
+import { z } from "zod";
+import { time } from "./field.ts";
+import { pendingAsk } from "./task/status.ts";
+
+/** What is going on in all projects, by number, and what waits for an answer. */
+
+const counts = {
+  needsYou: z.number().int().describe("Tasks and Missions that wait for an answer"),
+  running: z.number().int().describe("Tasks at work, without those that wait for an answer"),
+  queued: z.number().int(),
+  failed: z.number().int().describe("Tasks that failed since `since`, without archived ones"),
+};
+
+export const overviewAsk = pendingAsk
+  .extend({
+    taskID: z.string().nullable(),
+    missionID: z.string().nullable().describe("Of a Mission's own ask, whose taskID is null"),
+    title: z.string(),
+    directory: z.string(),
+  })
+  .meta({ id: "OverviewAsk" });
+
+export const overview = z
+  .object({
+    since: time,
+    total: z.object(counts),
+    projects: z
+      .array(z.object({ directory: z.string().describe("Of the project's newest Task or Mission"), ...counts }))
+      .describe("Those with a number that is not 0"),
+    pending: z.array(overviewAsk).describe("The open asks, the oldest Task's first; at most 200"),
+  })
+  .meta({ id: "Overview" });
+
+export type Overview = z.infer<typeof overview>;
