@@ -166,6 +166,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .option("--max-cost <usd>", "what its model calls may cost", parseAmount)
       .option("--max-tokens <n>", "what its model calls may take", parseCount)
       .option("--max-steps <n>", "how many model calls it may make", parseCount)
+      .option("--in-place", "change the project's files themselves: no copy, no commit, edits are final at once")
       .option("--detach", "print the Task's id and return"),
   ).action(async (request: string, options: RunOptions & Shared) => {
     const { runTask } = await import("./task/run.ts");

@@ -243,6 +243,7 @@ export const createServiceClient = (options: ClientOptions) => {
       redeliverDead: webhook.redeliverDead.bind(webhook),
     },
     project: {
+      get: inProject(project.get.bind(project)),
       list: project.list.bind(project),
     },
     service: {

@@ -5,6 +5,7 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Route } from "../protocol/route/route.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
+import type { ProjectPlace } from "../protocol/task/board.ts";
 import type { ModelTrial } from "../protocol/service.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
@@ -77,6 +78,8 @@ export type AppDeps = {
    * `directory_not_allowed`.
    */
   project(directory: string): Promise<string>;
+  /** Where a Task in this directory would work; rejects likewise. */
+  place(directory: string): Promise<ProjectPlace>;
   realPath: RealPath;
   log: Log;
   version: string;
@@ -271,6 +274,7 @@ const createHandlers = (
     ...createMissionHandlers({ missions: deps.missions, runOnce, streams, limits, log }),
     ...createWebhookHandlers({ webhooks: deps.webhooks, answered }),
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
+    "project.get": async ({ entry, directory }) => json(entry, 200, await deps.place(directory)),
     "project.list": async ({ entry, query, outgoing }) => {
       const [known, here] = await Promise.all([
         store.projects(query.limit ?? 50, whenGone(outgoing)),

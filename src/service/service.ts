@@ -24,6 +24,7 @@ import { secretsOf } from "./secret.ts";
 import { createTrials } from "../model/test-call.ts";
 import { createProcesses } from "../process/service.ts";
 import type { Sandbox } from "../process/sandbox/sandbox.ts";
+import type { ProjectPlace } from "../protocol/task/board.ts";
 import { createRoutes } from "../protocol/route/table.ts";
 import { createSecrets } from "../redact.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
@@ -41,6 +42,7 @@ import type { Tasks } from "../task/tasks.ts";
 import { parseAllowed } from "../webhook/target.ts";
 import { callbackTo, createWebhooks, onCommit, type Webhooks } from "../webhook/service.ts";
 import { createWorkspaces } from "../workspace/service.ts";
+import type { Project } from "../workspace/workspace.ts";
 
 /**
  * A running service. `createService` is the one place that composes the rooms; resources are closed in the reverse
@@ -305,6 +307,7 @@ export const createService = async (
       metrics: metrics.text,
       draining: () => draining,
       project: async (directory) => (await workspaces.inspect(directory)).project,
+      place: async (directory) => placeOf(await workspaces.inspect(directory)),
       realPath: (directory) => realpath(directory).catch(() => resolve(directory)),
       version,
       log,
@@ -347,4 +350,11 @@ export const createService = async (
     await scope.disposeAsync();
     throw error;
   }
+};
+
+/** Where a Task works whose request does not say it. */
+const placeOf = ({ directory, git }: Project): ProjectPlace => {
+  const because = git === undefined ? "no_git" : git.head === null ? "no_commit" : null;
+  const branch = git?.branch?.replace(/^refs\/heads\//, "") ?? null;
+  return { directory, isolation: because === null ? "worktree" : "directory", because, branch };
 };

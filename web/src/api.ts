@@ -86,6 +86,14 @@ export const overview = queryOptions({
   queryFn: ({ signal }): Promise<Overview> => ask(client.service.overview({ signal })),
 });
 
+/** Where a Task in this directory would work. */
+export const placeOf = (directory: string) =>
+  queryOptions({
+    queryKey: ["place", directory],
+    queryFn: ({ signal }) => ask(client.project.get({ query: { directory }, signal })),
+    retry: false,
+  });
+
 export const projects = queryOptions({
   queryKey: ["projects"],
   queryFn: ({ signal }) => ask(client.project.list({ query: { limit: 20 }, signal })),

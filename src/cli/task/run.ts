@@ -4,6 +4,7 @@ import { messageOf } from "../../error.ts";
 import { connect, expectData, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { follow } from "./follow.ts";
+import { checkPlace } from "./place.ts";
 import type { Screen } from "../terminal/screen.ts";
 
 export type RunOptions = {
@@ -18,6 +19,7 @@ export type RunOptions = {
   callback?: string;
   json?: true;
   detach?: true;
+  inPlace?: true;
   maxMinutes?: number;
   maxCost?: number;
   maxTokens?: number;
@@ -53,8 +55,10 @@ export const runTask = async (
     ...(title === undefined ? {} : { title }),
     ...(landing === undefined ? {} : { landing }),
     ...(callback === undefined ? {} : { callbackURL: callback }),
+    ...(options.inPlace ? { isolation: "directory" as const } : {}),
     ...(Object.keys(budget).length === 0 ? {} : { budget }),
   };
+  await checkPlace(target, options, screen);
   const created = expectData(await service.task.create({ body }), target.url);
   const { taskID, directory } = created;
   if (options.detach) {
@@ -62,7 +66,7 @@ export const runTask = async (
     else process.stdout.write(`${taskID}\n`);
     return exit.completed;
   }
-  screen.say(`${taskID} in ${directory}`);
+  screen.say(`${taskID} in ${directory}${created.isolation === "directory" ? ", in its files themselves" : ""}`);
   return follow({ service, target, taskID, screen, emit: options.json ? emit : undefined });
 };
 

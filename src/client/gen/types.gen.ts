@@ -3246,6 +3246,25 @@ export type InterruptAccepted = {
     eventID: number;
 };
 
+export type ProjectPlace = {
+    /**
+     * Real path
+     */
+    directory: string;
+    /**
+     * directory: in the files themselves; edits are final at once
+     */
+    isolation: 'worktree' | 'directory';
+    /**
+     * Why there can be no copy to work in
+     */
+    because: 'no_git' | 'no_commit' | null;
+    /**
+     * The branch that a result would land on; null: none is checked out
+     */
+    branch: string | null;
+};
+
 export type Project = {
     /**
      * Of its newest Task
@@ -5351,6 +5370,66 @@ export type TaskProjectArchiveResponses = {
 };
 
 export type TaskProjectArchiveResponse = TaskProjectArchiveResponses[keyof TaskProjectArchiveResponses];
+
+export type ProjectGetData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+    };
+    url: '/project';
+};
+
+export type ProjectGetErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed
+     */
+    403: Error;
+    /**
+     * Cannot be done with this project or configuration
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After
+     */
+    429: Error;
+    /**
+     * A fault of the service
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After
+     */
+    503: Error;
+};
+
+export type ProjectGetError = ProjectGetErrors[keyof ProjectGetErrors];
+
+export type ProjectGetResponses = {
+    /**
+     * The place
+     */
+    200: ProjectPlace;
+};
+
+export type ProjectGetResponse = ProjectGetResponses[keyof ProjectGetResponses];
 
 export type ProjectListData = {
     body?: never;

@@ -215,6 +215,13 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       answers: [{ status: 200, description: "The archive", type: "application/zip" }],
     },
+    "project.get": {
+      method: "GET",
+      path: "/project",
+      summary: "Where a Task in this directory would work: on a copy, or in the files themselves",
+      directory: "required",
+      answers: [json(board.projectPlace, "The place")],
+    },
     "project.list": {
       method: "GET",
       path: "/projects",

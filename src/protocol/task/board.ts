@@ -87,4 +87,18 @@ export type Message = z.infer<typeof message>;
 export type MessagePage = z.infer<typeof messagePage>;
 export type TimelineEntry = z.infer<typeof timelineEntry>;
 export type Preview = z.infer<typeof preview>;
+/** Where a Task in a directory would work. */
+export const projectPlace = z
+  .object({
+    directory: z.string().describe("Real path"),
+    isolation: z
+      .enum(["worktree", "directory"])
+      .describe("directory: in the files themselves; edits are final at once"),
+    because: z.enum(["no_git", "no_commit"]).nullable().describe("Why there can be no copy to work in"),
+    branch: z.string().nullable().describe("The branch that a result would land on; null: none is checked out"),
+  })
+  .meta({ id: "ProjectPlace" });
+
 export type Project = z.infer<typeof project>;
+
+export type ProjectPlace = z.infer<typeof projectPlace>;

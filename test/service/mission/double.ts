@@ -222,6 +222,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     metrics: async () => "# none\n",
     draining: () => false,
     project: async (directory) => directory,
+    place: async (directory) => ({ directory, isolation: "worktree", because: null, branch: "main" }),
     realPath: async (directory) => resolve(directory),
     log: silent,
     version: "0.0.0",

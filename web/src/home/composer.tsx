@@ -1,11 +1,12 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useLocation, useNavigate } from "@tanstack/react-router";
 import { SlidersHorizontal } from "lucide-react";
 import { type FormEvent, useEffect, useRef, useState } from "react";
-import { ask, client, wordsOf } from "../api.ts";
+import { ask, client, placeOf, wordsOf } from "../api.ts";
 import type { Attached } from "../component/form/attachment.ts";
 import { addFiles, AttachButton, AttachedList, sentFiles } from "../component/form/attachments.tsx";
 import { keepDraft, readDraft } from "../settings.ts";
+import { InPlace } from "./in-place.tsx";
 import { choiceWords, chosenOf, Options, unchosen } from "./options.tsx";
 import { ProjectField } from "./project-field.tsx";
 
@@ -48,12 +49,27 @@ export const Composer = ({
     void navigate({ to: "/", search: (now) => now, hash: "", replace: true });
   }, [hash, navigate]);
 
+  const { data: place } = useQuery({
+    ...placeOf(project ?? ""),
+    enabled: project !== undefined && projectError === undefined,
+  });
+  const because = place?.because ?? null;
+  /** The project whose files themselves the user lets it change. */
+  const [agreed, setAgreed] = useState<string | undefined>();
+  const inPlace = because !== null && agreed === project;
+
   const create = useMutation({
     mutationFn: (directory: string) =>
       ask(
         client.task.create({
           query: { directory },
-          body: { request, source: "web", ...chosenOf(choices), ...sentFiles(files) },
+          body: {
+            request,
+            source: "web",
+            ...chosenOf(choices),
+            ...sentFiles(files),
+            ...(inPlace ? { isolation: "directory" } : {}),
+          },
         }),
       ),
     onSuccess: ({ taskID }) => {
@@ -73,6 +89,8 @@ export const Composer = ({
     } else if (request.trim() === "") {
       setWants("Write what should be done.");
       area.current?.focus();
+    } else if (because !== null && !inPlace) {
+      setWants("Make it a Git repository with a commit first, or choose to work in place.");
     } else {
       setWants(undefined);
       create.mutate(project);
@@ -119,6 +137,16 @@ export const Composer = ({
           project={projectError === undefined ? project : undefined}
           choices={choices}
           onChoose={(change) => setChoices((now) => ({ ...now, ...change }))}
+        />
+      )}
+      {because !== null && (
+        <InPlace
+          because={because}
+          agreed={inPlace}
+          onAgree={(yes) => {
+            setAgreed(yes ? project : undefined);
+            setWants(undefined);
+          }}
         />
       )}
       {trouble !== undefined && (

@@ -1,0 +1,43 @@
+import { createInterface } from "node:readline/promises";
+import type { ProjectPlace } from "../../protocol/task/board.ts";
+import { connect, expectData, type Target } from "../connection.ts";
+import { clean } from "../terminal/format.ts";
+import { Exit, exit } from "../terminal/exit.ts";
+import type { Screen } from "../terminal/screen.ts";
+
+/** What to type so that there is a commit to make copies of. */
+const remedies: Record<NonNullable<ProjectPlace["because"]>, string> = {
+  no_git: 'git init\n  git add --all && git commit -m "Start"',
+  no_commit: 'git add --all\n  git commit -m "Start"',
+};
+
+const reasons: Record<NonNullable<ProjectPlace["because"]>, string> = {
+  no_git: "is not a Git repository",
+  no_commit: "has no commit yet",
+};
+
+/**
+ * Throws unless the Task may work where it would: on a copy, or in the files themselves because the caller says so. Asks
+ * where somebody can answer, which is not enough for repository work.
+ */
+export const checkPlace = async (
+  target: Target,
+  { pillar, inPlace }: { pillar: "code" | "work"; inPlace?: true },
+  screen: Screen,
+): Promise<void> => {
+  if (inPlace) return;
+  const place = expectData(await connect(target).project.get(), target.url);
+  if (place.because === null) return;
+  const why = `${clean(place.directory)} ${reasons[place.because]}: there is no copy to work in, and every edit would be final at once.`;
+  if (pillar === "code")
+    throw new Exit(
+      exit.usage,
+      `${why} So that the Task works on a copy, run there:\n\n  ${remedies[place.because]}\n\nTo have it work in the files themselves, give --in-place.`,
+    );
+  screen.say(why);
+  if (!screen.rich || !process.stdin.isTTY) return;
+  const asking = createInterface({ input: process.stdin, output: process.stderr });
+  const said = await asking.question("Work there? [y/N] ");
+  asking.close();
+  if (!/^y(?:es)?$/i.test(said.trim())) throw new Exit(exit.usage, "Nothing was created.");
+};
