@@ -39,6 +39,8 @@ export type Config = {
   failover: string[];
   squad: string;
   landing: "commit" | "branch";
+  /** Who the commits of Tasks are by; undefined: the service. */
+  author: { name: string; email: string } | undefined;
   providers: Record<string, ProviderConfig>;
   /** Environment variables whose values are redacted from everything that is written. */
   secrets: string[];
@@ -212,7 +214,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     model,
     failover: file.failover ?? [],
     squad: file.squad ?? "base",
-    landing: file.landing ?? "commit",
+    landing: (typeof file.landing === "object" ? file.landing.as : file.landing) ?? "commit",
+    author: typeof file.landing === "object" ? file.landing.author : undefined,
     providers: file.providers ?? {},
     secrets: file.secrets ?? [],
     agents: agentsOf(file.agents ?? {}, env),

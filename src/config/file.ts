@@ -41,6 +41,17 @@ const agentConfig = z.strictObject({
   mode: z.string().min(1).max(64).optional(),
 });
 
+const landingMode = z.enum(["commit", "branch"]);
+
+/** A person as Git writes one. */
+const author = z
+  .string()
+  .regex(/^[^<>\p{Cc}]{1,100} <[^<>\s\p{Cc}]{1,200}>$/u, "expected a person as Git writes one: Ada <ada@example.org>")
+  .transform((text) => {
+    const at = text.lastIndexOf(" <");
+    return { name: text.slice(0, at).trim(), email: text.slice(at + 2, -1) };
+  });
+
 export const configFile = z.strictObject({
   $schema: z.string().optional(),
   model: z.string().min(3).or(z.literal("none")).optional(),
@@ -49,7 +60,7 @@ export const configFile = z.strictObject({
     .array(z.string().regex(/^[^/\s]+\/\S+$/, "expected provider/model"))
     .max(16)
     .optional(),
-  landing: z.enum(["commit", "branch"]).optional(),
+  landing: z.union([landingMode, z.strictObject({ as: landingMode.optional(), author: author.optional() })]).optional(),
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
   /** Names of environment variables. */
   secrets: z.array(z.string().min(1)).optional(),

@@ -129,12 +129,7 @@ const reviewCheck = z.strictObject({
   name: common.name,
   required: common.required,
   kind: z.literal("review"),
-  criteria: z
-    .string()
-    .trim()
-    .min(1)
-    .max(4000)
-    .describe("What the result is to be; judged by the squad's reviewer from diff, evidence and the files"),
+  criteria: z.string().trim().min(1).max(4000).describe("What the result is to be; judged by the squad's reviewer"),
 });
 
 export const checkRequest = z

@@ -118,6 +118,7 @@ export const createService = async (
       isProtected: protectedBy(permissions),
       processes,
       dependencies: { names: config.dependencies, tier: sandbox.tier },
+      ...(config.author === undefined ? {} : { author: config.author }),
       limits,
       log,
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),

@@ -1,6 +1,6 @@
 import { cleanChecking, redacting } from "../redact.ts";
 import { serveJobs } from "../thread.ts";
-import { diffReading } from "../task/step/read-diff.ts";
+import { diffReading } from "../task/workspace/read-diff.ts";
 import { fitting } from "../tool/edit/patch-fit.ts";
 import { editing } from "../tool/edit/replace.ts";
 import { naming, rendering } from "../tool/file/matches.ts";

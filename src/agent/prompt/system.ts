@@ -16,13 +16,7 @@ export const systemOf = (
   facts: Facts,
   teammates: readonly Teammate[] = [],
 ): string =>
-  [
-    agent.instructions,
-    squadPart(teammates),
-    taskPart(state, facts, changesNothing(agent, state)),
-    skillPart(facts),
-    guidePart(facts),
-  ]
+  [agent.instructions, squadPart(teammates), taskPart(agent, state, facts), skillPart(facts), guidePart(facts)]
     .filter((part) => part !== "")
     .join("\n\n");
 
@@ -38,7 +32,8 @@ const changesNothing = ({ name, tools, delegates }: AgentSpec, { production }: T
   production !== null ||
   (name !== "orchestrator" && delegates.length === 0 && !tools.some((tool) => changing.has(tool)));
 
-const taskPart = (state: TaskState, { about = [], detected, project, own = [] }: Facts, reads: boolean): string => {
+const taskPart = (agent: AgentSpec, state: TaskState, { about = [], detected, project, own = [] }: Facts): string => {
+  const reads = changesNothing(agent, state);
   const lines = [
     (reads ? pillarsToRead : pillars)[state.productPillar],
     "",
@@ -48,6 +43,10 @@ const taskPart = (state: TaskState, { about = [], detected, project, own = [] }:
       : "- You work directly in the user's directory: every edit is final at once.",
   ];
   lines.push(...about.map((line) => `- ${line}`));
+  if (state.isolation === "worktree" && agent.name === "orchestrator" && !reads)
+    lines.push(
+      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it what changed and why in a few lines: of the whole change for the whole request, not of this conversation or your last step.",
+    );
   if (project !== undefined && project.languages.length > 0)
     lines.push(
       `- Languages: ${project.languages.join(", ")}.${project.managers.length > 0 ? ` Built with ${project.managers.join(", ")}.` : ""}`,

@@ -143,6 +143,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return dim(`Older turns summarised: about ${event.data.before} tokens became ${event.data.after}`);
       case "budget.warned":
         return yellow(`Budget: ${event.data.used} of ${event.data.cap} used (${event.data.name})`);
+      case "commit.described":
+        return dim(
+          event.data.said === null ? "No message for the commit" : `Commit: ${line(event.data.said.title, 80)}`,
+        );
       case "tree.committed": {
         const { files, insertions, deletions } = event.data;
         if (files === 0) return "Nothing changed in the project";

@@ -152,7 +152,7 @@ export type Check = {
     required?: boolean;
     kind: 'review';
     /**
-     * What the result is to be; judged by the squad's reviewer from diff, evidence and the files
+     * What the result is to be; judged by the squad's reviewer
      */
     criteria: string;
 };
@@ -2013,6 +2013,37 @@ export type TaskEvent = {
         log: BlobRef;
         tail: string;
         reason: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'commit.described';
+    data: {
+        /**
+         * null: no answer that could be used
+         */
+        said: {
+            title: string;
+            body: string;
+        } | null;
+        model: string;
+        usage: {
+            inputTokens: number;
+            outputTokens: number;
+            cacheReadTokens: number;
+            cacheWriteTokens: number;
+            costUSD: number | null;
+        };
+        durationMs: number;
     };
 } | {
     id: number;

@@ -79,6 +79,8 @@ export type TaskState = StreamState & {
   writes: number;
   /** The commit of the Task's tree on its base; null before the first one, or while it equals the base. */
   tree: EventData["tree.committed"] | null;
+  /** What the model said of the change, asked for at this value of `edits`; null: it was not asked in this attempt. */
+  described: { said: { title: string; body: string } | null; edits: number } | null;
   /** Why the newest commit of the Task's tree must not land. */
   denied: EventData["change.denied"] | null;
   /** Results by check id: on the base tree, and on the work. */

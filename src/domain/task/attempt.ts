@@ -50,6 +50,7 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
         round: 0,
         landingRound: 0,
         moves: 0,
+        described: null,
         // The cause of a failed check may be fixed outside the tree; a new attempt runs all checks again.
         results: {},
         ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...newAttempt, workspace: null }),

@@ -65,6 +65,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     edits: 0,
     writes: 0,
     tree: null,
+    described: null,
     denied: null,
     baseline: {},
     results: {},

@@ -5,18 +5,18 @@ import { timeUntil } from "../session/work-time.ts";
 import { hasDied } from "./crash.ts";
 import { createdState } from "./created.ts";
 import { addEvidence, artifactEvidence, checkEvidence, commandEvidence, seenOnTree } from "../evidence/evidence.ts";
-import { inSession, startedSession } from "../session/session.ts";
+import { addUsage, inSession, startedSession } from "../session/session.ts";
 import { withNow } from "./now.ts";
 import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { evolveSession } from "../session/evolve.ts";
 import { staysOnBranch, type TaskState } from "../state/task.ts";
-import { isRead, noRepetition } from "../state/stream.ts";
+import { isRead, noRepetition, rootOf } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 17;
+export const taskRevision = 18;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -179,6 +179,14 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return (joined?.files ?? 0) === 0
         ? after
         : { ...after, touched: true, edits: state.edits + 1, writes: state.writes + 1, ...reopenSlices(after) };
+    }
+    case "commit.described": {
+      const { said, usage } = event.data;
+      return {
+        ...state,
+        ...addUsage(state, rootOf(state), usage, { model: 1, tool: 0 }),
+        described: { said: said ?? state.described?.said ?? null, edits: state.edits },
+      };
     }
     case "tree.committed": {
       const { commit, tree, files, insertions, deletions } = event.data;

@@ -95,6 +95,10 @@ export const describeEvent = (event: Recorded): string => {
       return `${event.data.kind === "permission" ? "Asks for permission" : "Asks"}: ${event.data.prompt}`;
     case "ask.answered":
       return answerWords(event.data);
+    case "commit.described":
+      return event.data.said === null
+        ? "No message for the commit came from the model"
+        : `The commit is described: ${event.data.said.title}`;
     case "tree.committed":
       if (event.data.files === 0) return "Nothing changed";
       return `${event.data.files} ${event.data.files === 1 ? "file" : "files"} changed, +${event.data.insertions} −${event.data.deletions}`;

@@ -19,13 +19,14 @@ export const createBuiltinModel = (codemods: World["codemods"] = {}): Model => (
     const { messages, facts, tools, signal } = request;
     return new Promise((resolve) => {
       signal.throwIfAborted();
-      if (tools.some(({ name }) => name === "verdict")) {
+      const names = tools.map(({ name }) => name);
+      // Whoever judges has nothing to change files with.
+      if (names.includes("verdict") && !names.includes("write")) {
         const brief = messages.find(({ role }) => role === "user");
         const calls = [review(brief?.role === "user" ? brief.text : "")];
         resolve({ ok: true, text: "", calls, finish: "calls", usage: noUsage });
         return;
       }
-      const names = tools.map(({ name }) => name);
       const next = names.includes("dispatch")
         ? planMission(messages)
         : names.includes("author_squad")

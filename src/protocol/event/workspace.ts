@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { checkSpec } from "../check.ts";
 import { blobRef, gitID, sha256 } from "../text.ts";
+import { modelUsage } from "./conversation.ts";
 
 /** Events of a Task's files: its workspace, commits, checks and landing. */
 
@@ -68,6 +69,13 @@ export const workEvents = {
     log: blobRef,
     tail: z.string(),
     reason: z.string().nullable(),
+  }),
+  /** The model was asked for the commit's message, because its agent's end had none. */
+  "commit.described": z.object({
+    said: z.object({ title: z.string(), body: z.string() }).nullable().describe("null: no answer that could be used"),
+    model: z.string(),
+    usage: modelUsage,
+    durationMs: z.number(),
   }),
   "tree.committed": z.object({
     commit: gitID,

@@ -45,9 +45,7 @@ const aboutOf = ({ state, limits, sandbox }: Run, head: string | null): string[]
   return [
     `Begun on ${createdAt.slice(0, 10)}, on ${platform()} (${arch()}). A command is run by bash, ${sandbox.network ? "with" : "without"} a network, and may take ${commandSeconds} s; \`timeoutSeconds\` gives it up to ${commandMaxSeconds} s.`,
     ...(isolation === "worktree" && head !== null
-      ? [
-          `It begins at commit ${head.slice(0, 12)}, with what the user had not committed. Commits are the service's: do not commit, stash or switch branches.`,
-        ]
+      ? [`It begins at commit ${head.slice(0, 12)}, with what the user had not committed.`]
       : []),
     "Of several calls in one reply, those that only read run side by side, the others one after another in your order.",
   ];

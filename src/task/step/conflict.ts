@@ -34,7 +34,7 @@ export const returnConflict = async (run: Run, workspace: Workspace, conflict: C
     return [];
   }
   const dirty = conflict.kind === "edited" ? conflict.paths : [];
-  const renewed = await run.workspaces.rebaseWithMarkers(workspace, tree, messageFor(run), dirty);
+  const renewed = await run.workspaces.rebaseWithMarkers(workspace, tree, await messageFor(run), dirty);
   if (!renewed.ok) return renewed.paths;
   const { paths, baseCommit, baseTree, commit, tree: treeID, snapshot } = renewed;
   const base = { baseCommit, baseTree, commit, tree: treeID };

@@ -61,7 +61,7 @@ const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<
 
 const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boolean): Promise<void> => {
   if (run.state().moves >= run.limits.landingMoves) return outrun(run, workspace);
-  const rebased = await run.workspaces.rebase(workspace, tree, messageFor(run));
+  const rebased = await run.workspaces.rebase(workspace, tree, await messageFor(run));
   if (rebased.ok) {
     const { baseCommit, baseTree, commit, tree: treeID, left } = rebased;
     const more = left.length === 0 ? {} : { left };

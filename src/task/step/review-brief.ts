@@ -2,12 +2,13 @@ import { isService, messagesOf } from "../../domain/conversation/message.ts";
 import { showDiff } from "../../domain/evidence/diff.ts";
 import { type BriefTexts, briefOf } from "../../domain/evidence/review-brief.ts";
 import { goalsOf } from "../../domain/evidence/slice.ts";
+import { readEnd } from "../../domain/task/commit-text.ts";
 import type { ReviewCheck } from "../../protocol/check.ts";
 import type { LongText } from "../../protocol/text.ts";
 import { loadText } from "../../store/blob/text.ts";
 import { markForeign, truncateMiddle } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
-import { filesIn } from "./read-diff.ts";
+import { filesIn } from "../workspace/read-diff.ts";
 
 /** What a reviewer is given: the request and all that was said since, the contracts with their evidence, the diff. */
 
@@ -46,11 +47,18 @@ const saidSince = async (run: Run): Promise<Pick<BriefTexts, "later" | "rounds">
     const answer = messages.slice(at, end === -1 ? undefined : end).findLast(({ role }) => role === "assistant");
     rounds.push({
       findings: await whole("what an earlier review found", message.text),
-      answer: await whole("what the author answered", answer?.role === "assistant" ? answer.text : ""),
+      answer: await whole(
+        "what the author answered",
+        answer?.role === "assistant" ? await wordsOf(run, answer.text) : "",
+      ),
     });
   }
   return { later: later.slice(-mostLater), rounds };
 };
+
+/** Without what it says of the commit. */
+const wordsOf = async (run: Run, text: LongText): Promise<string> =>
+  readEnd(await loadText(run.store.blobs, text)).report;
 
 const questionOf = (input: unknown): string => {
   const question = typeof input === "object" && input !== null && "question" in input ? input.question : "";

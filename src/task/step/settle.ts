@@ -3,8 +3,11 @@ import { endAsks } from "../../domain/session/ask.ts";
 import { openAsks } from "../../domain/state/stream.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import { type End, settledEvent } from "../../domain/task/end.ts";
+import { readEnd } from "../../domain/task/commit-text.ts";
 import { messageOf } from "../../error.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import type { LongText } from "../../protocol/text.ts";
+import { keepText, loadText } from "../../store/blob/text.ts";
 import type { Run } from "../run.ts";
 import { commitTree } from "../workspace/commit.ts";
 import { withdraw } from "../workspace/landing.ts";
@@ -30,8 +33,16 @@ export const settle = async (run: Run, end: End): Promise<void> => {
   }
   // Whoever hears of the end finds nothing of the Task running.
   await run.closeSandboxes();
-  const events = [...ended(decided), settledEvent(end, lastWordOf(run.chat), run.now().toISOString())];
+  const events = [...ended(decided), settledEvent(end, await reportOf(run), run.now().toISOString())];
   await run.record(events, { decidedAt: decided.version, due: null });
+};
+
+/** The agent's last words, without what it says of the commit. */
+const reportOf = async (run: Run): Promise<LongText> => {
+  const words = lastWordOf(run.chat);
+  const { report, commit } = readEnd(await loadText(run.store.blobs, words));
+  if (commit === undefined) return words;
+  return keepText(run.store.blobs, report === "" ? `${commit.title}\n\n${commit.body}`.trim() : report);
 };
 
 const ended = (state: TaskState) => endAsks(openAsks(state), "end");
@@ -50,7 +61,7 @@ export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => 
   const withdrawn = landing ? await withdraw(run, failure.message) : undefined;
   if (landing && withdrawn === undefined) return;
   const decided = run.state();
-  const event = settledEvent({ lifecycleStatus: "failed", failure }, lastWordOf(run.chat), run.now().toISOString());
+  const event = settledEvent({ lifecycleStatus: "failed", failure }, await reportOf(run), run.now().toISOString());
   const events = [...(withdrawn === undefined ? [] : [withdrawn]), ...ended(decided), event];
   await run.record(events, { decidedAt: decided.version, due: null });
 };

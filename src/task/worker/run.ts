@@ -21,6 +21,7 @@ import { refuse } from "../step/refuse.ts";
 import { reopenWorkspace } from "../workspace/open.ts";
 import { accept, review, revise } from "../step/review.ts";
 import { failNow, settle } from "../step/settle.ts";
+import { describe } from "../workspace/describe.ts";
 import { commitTree } from "../workspace/commit.ts";
 import { withoutSetID } from "../workspace/set-id.ts";
 import { wait as waitForAnswer } from "../step/wait.ts";
@@ -80,7 +81,9 @@ const move = async (run: Run): Promise<void> => {
       case "wait":
         return;
       case "commit": {
-        const failure = (await run.bound.failure()) ?? (await commitTree(run));
+        const over = await run.bound.failure();
+        if (over === undefined) await describe(run);
+        const failure = over ?? (await commitTree(run));
         if (failure !== undefined) await settle(run, { lifecycleStatus: "failed", failure });
         break;
       }

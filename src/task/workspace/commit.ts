@@ -1,10 +1,9 @@
-import { lastWordOf } from "../../domain/conversation/message.ts";
-import { titleOf } from "../../domain/task/title.ts";
+import { commitMessage } from "../../domain/task/commit-text.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import type { LongText } from "../../protocol/text.ts";
 import { isTooLarge } from "../../workspace/tree/commit.ts";
 import type { Run } from "../run.ts";
 import { deniedIn } from "./denied.ts";
+import { descriptionOf } from "./describe.ts";
 
 /**
  * Commits the tree on disk to the Task's branch and records it, with what of it a rule forbids to change. When it equals
@@ -18,7 +17,7 @@ export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => 
   using _slot = await run.slot();
   // Who cancels waits for the end: what git cannot get at is not waited for.
   const idleMs = run.state().cancel === null ? undefined : 2000;
-  const commit = await workspace.commit(messageFor(run), idleMs);
+  const commit = await workspace.commit(await messageFor(run), idleMs);
   const failure = commit?.omitted.some(isTooLarge) === true ? await run.bound.failure(true) : undefined;
   if (failure !== undefined) return failure;
   const unchanged = {
@@ -35,16 +34,12 @@ export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => 
   return undefined;
 };
 
-/**
- * The commit message: the title of the request (after a restart, of the new message), the agent's last reply, and
- * trailers that identify Task and squad.
- */
-export const messageFor = (run: Run): string => {
-  const { taskID, squad } = run.state();
-  const again = run.chat.said.findLast((message) => message.role === "user" && message.restarted === true);
-  const title = again?.role === "user" ? titleOf(headOf(again.text)) : run.state().title;
-  const body = headOf(lastWordOf(run.chat)).trim().slice(0, 2000);
-  return `${title}\n${body === "" ? "" : `\n${body}\n`}\nTask: ${taskID}\nSquad: ${squad.id}@${squad.version}\n`;
+/** The commit message: what is known of the change, and trailers that identify Task, Mission, phase and squad. */
+export const messageFor = async (run: Run): Promise<string> => {
+  const { taskID, mission, squad } = run.state();
+  return commitMessage(await descriptionOf(run), [
+    ["Task", taskID],
+    ...(mission === null ? [] : [["Mission", mission.missionID] as const, ["Phase", mission.phase] as const]),
+    ["Squad", `${squad.id}@${squad.version}`],
+  ]);
 };
-
-const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);

@@ -72,16 +72,19 @@ export const startMockProvider = async (
   const answer = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const request = await readRequest(incoming);
     const review = options.reviews !== "script" && isReview(request);
-    if (!review) {
+    const describes = options.reviews !== "script" && isDescription(request);
+    if (!review && !describes) {
       count += 1;
       requests.push(request);
     }
     if (requests.length > (options.keep ?? 200)) requests.shift();
-    const turn = review
-      ? acceptance(request)
-      : typeof script === "function"
-        ? await script(request)
-        : scripted(script, request);
+    const turn = describes
+      ? description
+      : review
+        ? acceptance(request)
+        : typeof script === "function"
+          ? await script(request)
+          : scripted(script, request);
     if (turn.hold === true && !released) await held(waiting, response);
     const latencyMs = turn.latencyMs ?? options.latencyMs ?? 0;
     if (latencyMs > 0) await new Promise((resolve) => setTimeout(resolve, latencyMs));
@@ -149,6 +152,13 @@ export const textOf = (content: unknown): string => {
 /** A reviewer's request: nobody else has a verdict to give. */
 const isReview = ({ body }: MockRequest): boolean =>
   body.tools?.some(({ function: { name } }) => name === "verdict") === true;
+
+/** The question for a commit's message, where an agent's end had none. */
+export const isDescription = ({ body }: MockRequest): boolean => body.tools?.[0]?.function.name === "commit_message";
+
+const description: MockTurn = {
+  calls: [{ tool: "commit_message", input: { title: "Change what was asked for", body: "It was asked for." } }],
+};
 
 /** The numbers of the parts in a reviewer's brief. */
 export const partsOf = (brief: string): number[] =>

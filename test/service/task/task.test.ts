@@ -214,7 +214,7 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(sent.data).toMatchObject({ disposition: "restarted", status: "running", lifecycleStatus: "active" });
       const second = await settled(client, taskID);
       expect(second).toMatchObject({ lifecycleStatus: "completed", attempt: 2, squad: first.squad });
-      expect(git(directory, "log", "--format=%s")).toMatch(/^now two\nbetween\ndo it.*\nfirst$/);
+      expect(git(directory, "log", "--format=%s")).toMatch(/^Change what was asked for\nbetween\ndo it.*\nfirst$/);
       const { data } = await client.task.messages({ path: { taskID } });
       const read = data?.messages.flatMap(({ calls }) => calls).find(({ tool }) => tool === "read");
       expect(read?.output).toContain("by the user");

@@ -1,0 +1,114 @@
+/** The message of the commit that a Task lands: what its agent said of the whole change, and who made it. */
+
+export type Description = { title: string; body: string };
+
+/** Characters of a title, and of a line of the body. */
+export const longestTitle = 72;
+const lineWidth = 72;
+
+/** Characters of a body. */
+const longestBody = 4000;
+
+const mark = "commit:";
+
+/**
+ * What an agent's end says of the commit: behind the last line that begins with `Commit:` the title, below it the body.
+ * `report`: the words before it, which are for people.
+ */
+export const readEnd = (text: string): { report: string; commit: Description | undefined } => {
+  const lines = text.split("\n");
+  const at = lines.findLastIndex((line) => plainOf(line).toLowerCase().startsWith(mark));
+  if (at < 0) return { report: text, commit: undefined };
+  const behind = lines.slice(at + 1);
+  const first = plainOf(plainOf(lines[at] ?? "").slice(mark.length));
+  // Some put the title into the next line, or all of it into a block.
+  const from = first === "" ? behind.findIndex((line) => plainOf(line) !== "" && !isFence(line)) : -1;
+  const title = oneLine(first === "" ? plainOf(behind[from] ?? "") : first);
+  const body = behind
+    .slice(from + 1)
+    .filter((line) => !isFence(line))
+    .join("\n")
+    .trim();
+  const report = lines
+    .slice(0, at)
+    .join("\n")
+    .trim()
+    .replace(/\n```$/, "")
+    .trim();
+  return { report, commit: title === "" ? undefined : { title, body } };
+};
+
+const isFence = (line: string): boolean => line.trim().startsWith("```");
+
+/** A line without the decoration that models put around it. */
+const plainOf = (line: string): string => withoutEnd(line.replace(/^[\s#>*_]+/, "").trimEnd(), "*_ ");
+
+/** A text without these characters at its end. */
+const withoutEnd = (text: string, characters: string): string => {
+  let end = text.length;
+  while (end > 0 && characters.includes(text[end - 1] ?? "")) end -= 1;
+  return text.slice(0, end);
+};
+
+const oneLine = (text: string): string => text.replaceAll(/\s+/g, " ").trim();
+
+/** A title in whole words, at most 72 characters. */
+export const fitTitle = (text: string): string => {
+  const title = withoutEnd(oneLine(text), ".…");
+  if (title.length <= longestTitle) return title;
+  const end = title.lastIndexOf(" ", longestTitle);
+  const cut = end > 0 ? title.slice(0, end) : Array.from(title.slice(0, longestTitle - 1)).join("");
+  return withoutEnd(cut, " ,;:(–-");
+};
+
+/** The message, with the trailers that identify who made the commit. */
+export const commitMessage = (
+  { title, body }: Description,
+  trailers: readonly (readonly [name: string, value: string])[],
+): string =>
+  [
+    fitTitle(title) || "Change files",
+    wrap(body.slice(0, longestBody)),
+    trailers.map(([name, value]) => `${name}: ${oneLine(value)}`).join("\n"),
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n")
+    .concat("\n");
+
+/** Paragraphs and list items in lines of 72 characters; what is indented stays as it is. */
+export const wrap = (text: string): string =>
+  text
+    .replaceAll("\r", "")
+    .split(/\n[ \t]*\n/)
+    .map((paragraph) => itemsIn(paragraph).map(wrapItem).join("\n").trimEnd())
+    .filter((paragraph) => paragraph.trim() !== "")
+    .join("\n\n");
+
+const itemMark = /^(?:[-*+]|\d{1,3}[.)]) /;
+const isVerbatim = (line: string): boolean => /^(?: {4}|\t)/.test(line);
+
+/** The lines of a paragraph that belong together. */
+const itemsIn = (paragraph: string): string[] => {
+  const items: string[] = [];
+  for (const line of paragraph.split("\n")) {
+    const last = items.at(-1);
+    const own = last === undefined || isVerbatim(line) || isVerbatim(last) || itemMark.test(line.trim());
+    if (own) items.push(isVerbatim(line) ? line.trimEnd() : line.trim());
+    else items[items.length - 1] = `${last} ${line.trim()}`;
+  }
+  return items;
+};
+
+const wrapItem = (item: string): string => {
+  if (isVerbatim(item)) return item;
+  const indent = itemMark.test(item) ? "  " : "";
+  const lines: string[] = [];
+  let line = "";
+  for (const word of item.split(/\s+/)) {
+    if (line.trim() !== "" && line.length + 1 + word.length > lineWidth) {
+      lines.push(line);
+      line = `${indent}${word}`;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line].join("\n");
+};
