@@ -47,9 +47,9 @@ export const briefOf = (
     headings.request,
     request,
     ...(later.length === 0 ? [] : [headings.later, ...later]),
-    ...(rounds.length === 0 ? [] : [headings.rounds, ...rounds.flatMap(({ findings, answer }) => [findings, answer])]),
     ...(phase === null ? [] : [phaseOf(phase)]),
     ...goals.map(partOf),
+    ...(rounds.length === 0 ? [] : [headings.rounds, ...rounds.flatMap(({ findings, answer }) => [findings, answer])]),
     ...(files === "" ? [] : [headings.files, files]),
     headings.diff,
     diff,
@@ -97,10 +97,11 @@ const partOf = (
 export const readBrief = (text: string): Brief => {
   const from = text.indexOf(`\n\n${headings.part}`);
   const phase = text.lastIndexOf(`\n\n${headings.phase}\n`, from);
-  const files = text.indexOf(`\n\n${headings.files}\n\n`, from);
-  const diff = text.indexOf(`\n\n${headings.diff}\n\n`, from);
+  // No line of a diff, and none of the list of files, looks like a heading; what people and authors said may.
+  const diff = text.lastIndexOf(`\n\n${headings.diff}\n\n`);
+  const ends = [headings.rounds, headings.files].map((heading) => text.indexOf(`\n\n${heading}\n\n`, from));
   if (!text.startsWith(headings.request) || from < 0 || diff < from) return { request: "", diff: "", parts: [] };
-  const to = files < 0 ? diff : Math.min(files, diff);
+  const to = Math.min(diff, ...ends.filter((end) => end >= 0));
   const items = (lines: readonly string[]) => lines.flatMap((line) => (line.startsWith("- ") ? [line.slice(2)] : []));
   return {
     request: text.slice(headings.request.length, phase < 0 ? from : phase).trim(),

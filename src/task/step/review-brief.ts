@@ -80,7 +80,7 @@ const changeOf = async (run: Run, model: string): Promise<Pick<BriefTexts, "file
   const { list, text } = showDiff(files, await workspace.generated(before), longestDiff);
   return {
     files: markForeign("the changed files", list),
-    diff: text === "" ? "Nothing of it is text that people write: see the list of files." : told(text),
+    diff: text === "" ? "Nothing of it is text that people write: see the list of files." : told(text.trimEnd()),
   };
 };
 
@@ -94,10 +94,10 @@ export const reviewBrief = async (
   const state = run.state();
   const request = await loadText(run.store.blobs, state.request);
   const since = await saidSince(run);
-  const told = [request, ...since.later].join("\n");
   // A slice that nobody contracted has the words of the request or of a message: they are there already.
+  const whole = new Set(state.slices.flatMap((slice) => (slice.whole ? [slice.sliceID] : [])));
   const goals = goalsOf(state).map((goal) =>
-    goal.contract.acceptance.length === 0 && told.includes(goal.contract.objective)
+    whole.has(goal.sliceID)
       ? { ...goal, contract: { ...goal.contract, title: "All that was asked for", objective: "" } }
       : goal,
   );

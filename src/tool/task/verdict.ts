@@ -22,8 +22,8 @@ const input = z.strictObject({
 export const verdict: Tool<z.infer<typeof input>> = {
   name: "verdict",
   description:
-    "Your judgement of each part, all of them in one call. `accepted` only when the diff and the evidence show every criterion met; " +
-    "`rejected` when one is not, or something else broke; `inconclusive` when what you were given cannot tell.",
+    "Your judgement of each part, all of them in one call. `accepted` only when what you saw shows every criterion met; " +
+    "`rejected` when one is not, or something else broke; `inconclusive` when neither what you were given nor the files can tell.",
   input,
   effect: "log",
   run: ({ parts: given }, context) => {

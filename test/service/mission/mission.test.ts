@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../../harness/entries.ts";
 import { git, readText, until, writeFiles } from "../../harness/project.ts";
-import { at, post, send } from "../../harness/double/hostile-text.ts";
+import { at, logOf, post, send } from "../../harness/double/hostile-text.ts";
 import { countSkipped, freshSchema, postgresURL } from "../../harness/postgres.ts";
 import {
   dispatch,
@@ -37,7 +37,23 @@ describe("the road", () => {
   test("a wake becomes a plan, a Task, its landing, a word on the whole", async () => {
     stage.play("road", {
       mission: turns(
-        { calls: [plan("one")] },
+        {
+          calls: [
+            {
+              tool: "plan",
+              input: {
+                phases: [
+                  {
+                    id: "one",
+                    title: "Phase one",
+                    objective: "It is kept.",
+                    acceptance: ["It is made", "No torn lines"],
+                  },
+                ],
+              },
+            },
+          ],
+        },
         { calls: [dispatch("one", "Write one.txt. [road]")] },
         { text: "One Task runs." },
         { calls: [finish()] },
@@ -61,6 +77,18 @@ describe("the road", () => {
     expect(mission.usage.modelCalls).toBe(4 + (mission.tasks[0]?.usage.modelCalls ?? 0));
     expect(readText(directory, "one.txt")).toBe("made\n");
     expect(git(directory, "log", "--format=%s").split("\n")).toHaveLength(2);
+    const taskID = mission.tasks[0]?.taskID ?? "";
+    expect(git(directory, "log", "-1", "--format=%(trailers)").trim()).toBe(
+      `Task: ${taskID}\nMission: ${woken.missionID}\nPhase: one\nSquad: base@0.3.0`,
+    );
+    // Whoever reviewed it had the phase as the plan has it.
+    const [review] = (await logOf(url, taskID)).flatMap((frame) =>
+      frame.type === "session.started" ? [frame.data] : [],
+    );
+    expect(review?.purpose).toBe("review");
+    expect(JSON.stringify(review?.brief)).toMatch(
+      /Phase one: It is kept\.\\n[^\\]*criterion of its own[^\\]*\\n- It is made\\n- No torn lines\\n/,
+    );
     const own = await facts(directory, woken.missionID);
     expect(own.filter(({ type }) => type === "task.ended")).toHaveLength(1);
     expect(own.every(({ missionID }) => missionID === woken.missionID)).toBe(true);
