@@ -112,12 +112,16 @@ export type Readable = Pick<Workspace, "root" | "rootInSandbox" | "files" | "git
 /** A file that replaces the commit's; `path` is relative to the root. */
 export type FileOverride = { path: string; bytes: Buffer; executable: boolean };
 
+type FileKind = "file" | "none" | "other";
+
 /** Compares the files of a checkout with those of an earlier commit; paths are relative to the root. */
 export interface BaseFiles {
   /** A file's text in the earlier commit; undefined: it did not exist. */
   text(path: string): Promise<string | undefined>;
   /** A file's text in the checkout, at most 1 MiB; undefined: it does not exist or cannot be read. */
   now(path: string): Promise<string | undefined>;
+  /** Every path that differs, and what is there on both sides; `other`: a link or a submodule. */
+  readonly paths: readonly { path: string; was: FileKind; is: FileKind }[];
   /** A file that was changed or deleted since, as it was in the earlier commit; undefined: unchanged, or new. */
   changed(path: string): Promise<{ bytes: Buffer; executable: boolean } | undefined>;
 }

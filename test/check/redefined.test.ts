@@ -9,6 +9,7 @@ import { cpuMs, slowness } from "../harness/pace.ts";
 type Tree = Record<string, string>;
 
 const beforeOf = (old: Tree, now: Tree): BaseFiles => ({
+  paths: [],
   text: (path) => Promise.resolve(old[path]),
   now: (path) => Promise.resolve(now[path]),
   changed: (path) =>

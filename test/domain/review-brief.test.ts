@@ -18,6 +18,7 @@ const goal = (acceptance: string[], evidence: string[]): Goal => ({
       kind: kind as "check",
       summary: rest.join(" "),
       lastLines: null,
+      contrast: null,
       sessionID: null,
       commit: null,
       stale: line.startsWith("OLD "),

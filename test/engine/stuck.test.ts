@@ -44,6 +44,8 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   turn: true,
   commit: true,
   check: true,
+  contrast: true,
+  "contrast-same": true,
   propose: true,
   compare: true,
   feedback: true,

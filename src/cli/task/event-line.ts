@@ -50,7 +50,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "message.received":
         return event.data.source === "checks"
           ? yellow("The failing checks go back to the agent")
-          : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
+          : event.data.source === "contrast"
+            ? yellow("The agent is told that its tests show no difference")
+            : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {
         const { agent, text, failure } = event.data;
         if (failure !== null) return red(line(failure.message));
@@ -171,6 +173,16 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const again = on === "work" && round > 1 ? `, round ${round}` : "";
         const why = passed || reason === null ? "" : ` (${line(reason)})`;
         return `Check ${bold(nameOf(checkID))} ${when(on)}: ${colour(state)}${why}, ${duration(durationMs)}${again}`;
+      }
+      case "contrast.finished": {
+        const { result, command, reason, durationMs } = event.data;
+        const words = {
+          proves: green("red before, green after"),
+          same: yellow("green on the base, too"),
+          "cannot-run": dim("cannot tell"),
+        };
+        const why = reason === null ? "" : ` (${line(reason, 120)})`;
+        return `Proof by contrast ${bold(line(command ?? "", 120))}: ${words[result]}${why}, ${duration(durationMs)}`;
       }
       case "workspace.rebased":
         return `Same change on the project's commit ${event.data.baseCommit.slice(0, 10)}`;

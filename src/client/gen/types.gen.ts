@@ -34,6 +34,10 @@ export type TaskCreate = {
     isolation?: 'worktree' | 'directory';
     landing?: 'commit' | 'branch';
     /**
+     * false: the changed tests do not also run on the base
+     */
+    contrast?: boolean;
+    /**
      * Is told the Task's ends and asks, signed
      */
     callbackURL?: string;
@@ -845,12 +849,16 @@ export type Goal = {
          * Of the call, check, commit or artifact
          */
         id: string;
-        kind: 'change' | 'command' | 'check' | 'artifact';
+        kind: 'change' | 'command' | 'check' | 'artifact' | 'contrast';
         summary: string;
         /**
          * Of the output of a command or a check
          */
         lastLines: string | null;
+        /**
+         * Of the kind contrast; null for others
+         */
+        contrast: Contrast | null;
         sessionID: string | null;
         commit: string | null;
         /**
@@ -876,6 +884,22 @@ export type Goal = {
         commit: string | null;
         at: string | null;
     };
+};
+
+export type Contrast = {
+    /**
+     * proves: red on the base, green with the change. same: green on both
+     */
+    result: 'proves' | 'same' | 'cannot-run';
+    command: string | null;
+    /**
+     * Of the failure: on the base, or why it cannot run
+     */
+    firstLines: string | null;
+    /**
+     * Why it cannot run
+     */
+    reason: string | null;
 };
 
 export type SessionInvocationTopology = {
@@ -1378,6 +1402,10 @@ export type TaskEvent = {
          */
         callbackURL?: string;
         production?: Production;
+        /**
+         * No proof by contrast is wanted
+         */
+        contrast?: false;
     };
 } | {
     id: number;
@@ -2069,6 +2097,10 @@ export type TaskEvent = {
             path: string;
             reason: string;
         }>;
+        /**
+         * It changes code and tests
+         */
+        tested?: true;
     };
 } | {
     id: number;
@@ -2182,6 +2214,39 @@ export type TaskEvent = {
          * The Task whose run on the same tree has this result
          */
         ranFor?: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'contrast.finished';
+    data: {
+        /**
+         * proves: red on the base, green with the change. same: green on both
+         */
+        result: 'proves' | 'same' | 'cannot-run';
+        command: string | null;
+        /**
+         * Of the failure: on the base, or why it cannot run
+         */
+        firstLines: string | null;
+        /**
+         * Why it cannot run
+         */
+        reason: string | null;
+        commit: string;
+        tree: string;
+        baseCommit: string;
+        durationMs: number;
+        log: BlobRef;
     };
 } | {
     id: number;

@@ -8,7 +8,7 @@ import { lastWords } from "./named-command.ts";
  */
 
 /** How many of each kind the fold keeps, newest first; the log and the ledger have all of them. */
-const kept = { change: 3, command: 12, check: 24, artifact: 12 } as const;
+const kept = { change: 3, command: 12, check: 24, artifact: 12, contrast: 1 } as const;
 
 /** Observed under the present contract, on the present files. */
 export const isCurrentEvidence = (state: TaskState, slice: Slice, proof: Evidence): boolean =>
@@ -25,7 +25,7 @@ const slicesOf = (state: TaskState, sessionID: string | null): Slice[] => {
   return state.slices.filter((slice) => isOpenSlice(slice) && (own.length === 0 || own.includes(slice.sliceID)));
 };
 
-type Observed = Omit<Evidence, "edits" | "writes" | "of">;
+type Observed = Omit<Evidence, "edits" | "writes" | "of" | "contrast"> & Partial<Pick<Evidence, "contrast">>;
 
 /** Adds evidence, for one slice, or for all open slices that its session works on. */
 export const addEvidence = (state: TaskState, seen: Observed, sliceID?: string): Pick<TaskState, "evidence"> => {
@@ -38,7 +38,7 @@ export const addEvidence = (state: TaskState, seen: Observed, sliceID?: string):
   const session = state.sessions.find((each) => each.sessionID === seen.sessionID);
   // What was seen in the files of a fork is no observation of the Task's own: only its tree can tell.
   const when = session?.fork == null ? { edits: state.edits, writes: state.writes } : { edits: -1, writes: -1 };
-  const proofs = [...state.evidence.filter(({ id }) => id !== seen.id), { ...seen, ...when, of }];
+  const proofs = [...state.evidence.filter(({ id }) => id !== seen.id), { contrast: null, ...seen, ...when, of }];
   const same = proofs.filter(({ kind }) => kind === seen.kind);
   const gone = same.slice(0, Math.max(0, same.length - kept[seen.kind]));
   return { evidence: proofs.filter((proof) => !gone.includes(proof)) };
@@ -87,4 +87,24 @@ export const checkEvidence = (state: TaskState, event: Recorded & { type: "check
     lastLines,
     at: event.at,
   });
+};
+
+export const contrastEvidence = (state: TaskState, { data, at }: Recorded & { type: "contrast.finished" }) => {
+  const { result, command, firstLines, reason, commit, tree } = data;
+  const seen = { id: "contrast", kind: "contrast" as const, sessionID: null, commit, tree, lastLines: null, at };
+  const contrast = { result, command, firstLines, reason };
+  return addEvidence(state, { ...seen, summary: contrastWords(data), contrast });
+};
+
+/** A proof by contrast in one sentence. */
+export const contrastWords = ({ result, command, reason }: NonNullable<Evidence["contrast"]>): string => {
+  const run = command === null ? "the tests that it changes" : `\`${command}\``;
+  switch (result) {
+    case "proves":
+      return `proves the change: ${run} was red on the base, and is green with it`;
+    case "same":
+      return `shows no difference: ${run} is green on the base, too`;
+    case "cannot-run":
+      return `cannot tell: ${run} on the base: ${reason ?? "not run"}`;
+  }
 };

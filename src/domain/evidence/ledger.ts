@@ -63,6 +63,10 @@ const evidenceOf = (frame: Frame, sha256: Sha256) => {
       const ran = { checkID, on, round, state, flaky, exitCode, commit, tree, log: log.sha256 };
       return { kind: "check", ...ran } as const;
     }
+    case "contrast.finished": {
+      const { result, reason, command, commit, tree, baseCommit, log } = frame.data;
+      return { kind: "contrast", result, reason, command, commit, tree, baseCommit, log: log.sha256 } as const;
+    }
     case "review.finished": {
       const { reviewID, sliceID, revision, verdict, reviewer, sessionID, commit, tree } = frame.data;
       return { kind: "review", reviewID, sliceID, revision, verdict, reviewer, sessionID, commit, tree } as const;
@@ -105,7 +109,7 @@ const textHash = (text: LongText, sha256: Sha256): string =>
 
 /** The full output of a call or a check, if it is not in the event itself. */
 export const logOf = ({ type, data }: Frame): BlobRef | undefined => {
-  if (type === "check.finished") return data.log;
+  if (type === "check.finished" || type === "contrast.finished") return data.log;
   if (type !== "tool.finished") return undefined;
   return data.full ?? (typeof data.output === "string" ? undefined : data.output.blob);
 };

@@ -87,9 +87,12 @@ const partOf = (
     ...(acceptance.length === 0 ? ["Its criterion is the request itself."] : acceptance.map((one) => `- ${one}`)),
     headings.evidence,
     ...(evidence.length === 0 ? ["- none"] : []),
-    ...evidence.flatMap(({ kind, summary, lastLines, stale }) => [
+    ...evidence.flatMap(({ kind, summary, lastLines, contrast, stale }) => [
       `- ${kind}: ${summary}${stale ? old : ""}`,
-      ...(lastLines === null || lastLines === "" ? [] : lastLines.split("\n").map((line) => `  | ${line}`)),
+      ...(lastLines || contrast?.firstLines || "")
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => `  | ${line}`),
     ]),
   ].join("\n");
 

@@ -190,11 +190,11 @@ export const goalsOf = (state: TaskState): Goal[] =>
     execution: executionOf(state, slice),
     evidence: state.evidence.flatMap((proof) => {
       if (proof.of[slice.sliceID] === undefined) return [];
-      const { id, kind, summary, sessionID, commit, lastLines, at } = proof;
+      const { id, kind, summary, sessionID, commit, lastLines, contrast, at } = proof;
       // What an accepted slice was accepted on stays valid, whatever happens later; what was stale then stays stale.
       const current =
         slice.settlement.state === "accepted" ? slice.proofs.includes(id) : isCurrentEvidence(state, slice, proof);
-      return [{ id, kind, summary, sessionID, commit, lastLines, stale: !current, at }];
+      return [{ id, kind, summary, sessionID, commit, lastLines, contrast, stale: !current, at }];
     }),
     review: reviewOf(state, slice),
     settlement: slice.settlement,

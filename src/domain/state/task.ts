@@ -86,6 +86,12 @@ export type TaskState = StreamState & {
   /** Results by check id: on the base tree, and on the work. */
   baseline: Record<string, CheckRun>;
   results: Record<string, CheckRun & Seen>;
+  /** Whether the changed tests are to run on the base, too. */
+  wantsContrast: boolean;
+  /** The newest proof by contrast; `tree` follows the change to another base. */
+  contrast: EventData["contrast.finished"] | null;
+  /** Whether the agent was told in this attempt that its tests show no difference. */
+  contrastTold: boolean;
   /** Checks that are running now. */
   running: { checkID: string; on: "base" | "work" }[];
   /** How often failed checks or reviews went back to the agents in this attempt. */
@@ -176,6 +182,8 @@ export type Evidence = Seen & {
   commit: string | null;
   /** The last lines of its output; null where there is none. */
   lastLines: string | null;
+  /** Of the kind contrast. */
+  contrast: Goal["evidence"][number]["contrast"];
   /** Contract revision by slice id. */
   of: Record<string, number>;
   at: string;

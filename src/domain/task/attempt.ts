@@ -8,6 +8,9 @@ import { answersService } from "./report.ts";
 
 /** Attempts at a Task: what a message resets, and which warnings remain. */
 
+/** Tells the agent that its tests show no difference: once, and no refusal. */
+const contrastSource = "contrast";
+
 /** Whose messages count as a round: what stands against the work as it is. */
 const refusals: ReadonlySet<string> = new Set(["checks", "review", "permissions"]);
 
@@ -26,6 +29,7 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
       ? { queued: true }
       : {
           input: event.version,
+          contrastTold: state.contrastTold || event.data.source === contrastSource,
           round: refusals.has(event.data.source) ? state.round + 1 : state.round,
         }
     : {
@@ -47,6 +51,7 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
         installing: null,
         // The cause of a failed setup may be fixed by now; it runs again, as after a crash.
         setup: state.setup?.finished?.state === "failed" ? { ...state.setup, finished: null } : state.setup,
+        contrastTold: false,
         round: 0,
         landingRound: 0,
         moves: 0,

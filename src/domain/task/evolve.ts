@@ -4,7 +4,14 @@ import { newAttempt, keptWarnings, afterMessage } from "./attempt.ts";
 import { timeUntil } from "../session/work-time.ts";
 import { hasDied } from "./crash.ts";
 import { createdState } from "./created.ts";
-import { addEvidence, artifactEvidence, checkEvidence, commandEvidence, seenOnTree } from "../evidence/evidence.ts";
+import {
+  addEvidence,
+  artifactEvidence,
+  checkEvidence,
+  commandEvidence,
+  contrastEvidence,
+  seenOnTree,
+} from "../evidence/evidence.ts";
 import { addUsage, inSession, startedSession } from "../session/session.ts";
 import { withNow } from "./now.ts";
 import { reported } from "./report.ts";
@@ -16,7 +23,7 @@ import { isRead, noRepetition, rootOf } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 18;
+export const taskRevision = 19;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -222,6 +229,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
             ...checkEvidence(state, event),
           };
     }
+    case "contrast.finished":
+      return { ...state, contrast: event.data, ...contrastEvidence(state, event) };
     case "workspace.rebased":
       return {
         ...state,
@@ -232,6 +241,10 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
           tree: event.data.tree,
           parent: event.data.baseCommit,
         },
+        contrast:
+          state.contrast !== null && state.contrast.tree === state.tree?.tree
+            ? { ...state.contrast, tree: event.data.tree }
+            : state.contrast,
         unlandable: event.data.left ?? state.unlandable,
         moves: state.moves + 1,
       };

@@ -62,7 +62,9 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
 
   const run = state.checks.filter(isRun);
   const due = run.filter((check) => isDue(state, check));
-  if (due.length > 0) return { kind: "check", checks: due };
+  const contrast = rules.contrast && needsContrast(state);
+  const beside = contrast ? { contrast: true as const } : {};
+  if (due.length > 0) return { kind: "check", checks: due, ...beside };
 
   const failed = failedOf(state, run);
   if (failed.length > 0)
@@ -71,10 +73,13 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
       : { kind: "settle", end: { lifecycleStatus: "failed", failure: checksFailed(state, failed) } };
 
   const own = nextOwnCheckStep(state, rules);
-  if (own !== undefined) return own;
+  if (own !== undefined) return own.kind === "check" ? { ...own, ...beside } : own;
 
   // No agent has worked on the conflict that came back: the landing reports that, and there is nothing to review.
   if (state.conflictedAt === state.edits && isChanged(state)) return { kind: "land" };
+
+  if (contrast) return { kind: "contrast" };
+  if (rules.retries && isToldSame(state)) return { kind: "contrast-same" };
 
   const judged = nextReviewStep(state, rules);
   if (judged !== undefined) return judged;
@@ -82,6 +87,18 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (isChanged(state)) return { kind: "land" };
   return { kind: "settle", end: { lifecycleStatus: "completed" } };
 };
+
+/** The change has code and tests, and nobody has looked yet what these tests say on the base. */
+const needsContrast = (state: TaskState): boolean =>
+  state.wantsContrast && isChanged(state) && state.tree?.tested === true && state.contrast?.tree !== state.tree.tree;
+
+/** A check was red before the work, and the tests of the change were not: they do not show what it mends. */
+const isToldSame = (state: TaskState): boolean =>
+  isChanged(state) &&
+  !state.contrastTold &&
+  state.contrast?.result === "same" &&
+  state.contrast.tree === state.tree?.tree &&
+  Object.values(state.baseline).some(({ state: result }) => result === "failed");
 
 /** A Task that produces a squad installs a package and never lands files. */
 const produce = ({ staged, installed, production }: TaskState): Step => {

@@ -26,7 +26,12 @@ export type Step =
   | { kind: "commit" }
   /** Return a change of files that a rule forbids to change to the agent. */
   | { kind: "refuse" }
-  | { kind: "check"; checks: RunCheck[] }
+  /** `contrast`: the changed tests run on the base beside them. */
+  | { kind: "check"; checks: RunCheck[]; contrast?: true }
+  /** Run the tests that the change adds or changes on the base. */
+  | { kind: "contrast" }
+  /** Tell the agent that its tests are green on the base, where a check was red. */
+  | { kind: "contrast-same" }
   /** The request names no checks: take those detected in the project. */
   | { kind: "propose"; checks: CheckSpec[] }
   /** Wait for what the project's checks say of the base. */
@@ -47,6 +52,8 @@ export type StepPolicy = {
   checkRounds: number;
   /** The project's own checks; empty where they may not run. */
   own: readonly CheckSpec[];
+  /** Whether changed tests may run on the base. */
+  contrast: boolean;
   /** Whether this Task's model may try again after failed checks. */
   retries: boolean;
   /** Whether the squad has a reviewer. */

@@ -1,6 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TimelineEntry } from "../../protocol/task/board.ts";
 import type { Recorded } from "../event.ts";
+import { contrastWords } from "../evidence/evidence.ts";
 import { missionSentence } from "../mission/wording.ts";
 import { answerWords, permissionWords } from "../session/ask.ts";
 
@@ -39,7 +40,9 @@ export const describeEvent = (event: Recorded): string => {
     case "message.received":
       return event.data.source === "checks"
         ? "Failed checks went back to the agent"
-        : `Message from ${event.data.source}`;
+        : event.data.source === "contrast"
+          ? "The agent was told that its tests show no difference"
+          : `Message from ${event.data.source}`;
     case "reply.finished":
       return event.data.calls.length === 0
         ? `${event.data.agent} answered`
@@ -113,6 +116,8 @@ export const describeEvent = (event: Recorded): string => {
       return `Check ${event.data.checkID} started${event.data.on === "base" ? " on the base" : ""}`;
     case "check.finished":
       return `Check ${event.data.checkID} ${event.data.state}${event.data.on === "base" ? " on the base" : ""}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
+    case "contrast.finished":
+      return `Proof by contrast ${contrastWords(event.data)}`;
     case "workspace.rebased":
       return `Moved onto ${event.data.baseCommit.slice(0, 10)}`;
     case "landing.conflicted":

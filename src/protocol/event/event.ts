@@ -47,6 +47,7 @@ export const eventData = {
       .describe("The phase of the Mission's plan that it delivers, as the plan had it"),
     callbackURL: z.string().exactOptional().describe("Without its query, which may be a secret"),
     production: production.exactOptional(),
+    contrast: z.literal(false).exactOptional().describe("No proof by contrast is wanted"),
   }),
   "task.updated": z.object({
     title: z.string().exactOptional(),

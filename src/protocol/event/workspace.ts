@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { checkSpec } from "../check.ts";
+import { contrast } from "../task/status.ts";
 import { blobRef, gitID, sha256 } from "../text.ts";
 import { modelUsage } from "./conversation.ts";
 
@@ -86,6 +87,7 @@ export const workEvents = {
     deletions: z.number(),
     /** Entries left out because they cannot be committed, with the reason. */
     omitted: z.array(omission),
+    tested: z.literal(true).exactOptional().describe("It changes code and tests"),
   }),
   /** The commit changes files that a `deny write(…)` rule forbids to change: it does not land. */
   "change.denied": z.object({
@@ -128,6 +130,14 @@ export const workEvents = {
     flaky: z.literal(true).exactOptional().describe("It failed, and passed when it was run once more on the same tree"),
     unfinished: z.literal(true).exactOptional().describe("It was ended before it had a result, as by its time-out"),
     ranFor: z.string().exactOptional().describe("The Task whose run on the same tree has this result"),
+  }),
+  /** The tests that the change adds or changes ran on the base: red there, and green with the change, they prove it. */
+  "contrast.finished": contrast.extend({
+    commit: gitID,
+    tree: gitID,
+    baseCommit: gitID,
+    durationMs: z.number(),
+    log: blobRef,
   }),
   /**
    * The change was rebased onto the head of the project's branch, without anything uncommitted. The checks run again.

@@ -42,6 +42,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         budget: budget.optional(),
         isolation: z.enum(["worktree", "directory"]).optional(),
         landing: z.enum(["commit", "branch"]).optional(),
+        contrast: z.boolean().optional().describe("false: the changed tests do not also run on the base"),
         callbackURL: z.string().min(1).max(2000).optional().describe("Is told the Task's ends and asks, signed"),
       })
       .meta({ id: "TaskCreate" }),

@@ -82,6 +82,17 @@ export const topology = z
   })
   .meta({ id: "SessionInvocationTopology" });
 
+export const contrast = z
+  .object({
+    result: z
+      .enum(["proves", "same", "cannot-run"])
+      .describe("proves: red on the base, green with the change. same: green on both"),
+    command: z.string().nullable(),
+    firstLines: z.string().nullable().describe("Of the failure: on the base, or why it cannot run"),
+    reason: z.string().nullable().describe("Why it cannot run"),
+  })
+  .meta({ id: "Contrast" });
+
 const goal = z
   .object({
     sliceID: z.string(),
@@ -104,9 +115,10 @@ const goal = z
       .array(
         z.object({
           id: z.string().describe("Of the call, check, commit or artifact"),
-          kind: z.enum(["change", "command", "check", "artifact"]),
+          kind: z.enum(["change", "command", "check", "artifact", "contrast"]),
           summary: z.string(),
           lastLines: z.string().nullable().describe("Of the output of a command or a check"),
+          contrast: contrast.nullable().describe("Of the kind contrast; null for others"),
           sessionID: z.string().nullable(),
           commit: z.string().nullable(),
           stale: z.boolean().describe("The tree or the contract is another one by now: kept, and not counted"),

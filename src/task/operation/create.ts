@@ -78,6 +78,7 @@ export const createTask =
         ...(origin === undefined ? {} : { mission: origin.mission }),
         ...(origin?.phase == null ? {} : { phase: origin.phase }),
         ...(callback === undefined ? {} : { callbackURL: callback.shown }),
+        ...(body.contrast === false ? { contrast: false as const } : {}),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },
     };

@@ -34,6 +34,8 @@ export type SessionRunner = {
   squad: Squad;
   /** What the Task does next, given its squad and model. */
   nextStep(): Step;
+  /** The project's own test command, if one was detected. */
+  testCommand: string | undefined;
   /** Whether this Task's model may be asked to try again. */
   retries(): boolean;
   /**
@@ -67,6 +69,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     next(run.state(), {
       checkRounds: run.limits.checkRounds,
       own: run.own(),
+      contrast: run.limits.projectCheckSeconds > 0,
       retries: retries(),
       reviews,
       stop: stop(rootOf(run.state())),
@@ -100,6 +103,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const interruptions = createInterruptions(run);
   const runner: SessionRunner = {
     squad,
+    testCommand: facts.detected.test,
     nextStep,
     retries,
     async orchestrate(last) {

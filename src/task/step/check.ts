@@ -6,6 +6,7 @@ import { newID } from "../../id.ts";
 import { aboutOf, type RunCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Artifact } from "../../protocol/task/status.ts";
+import type { Checkout } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { type Result, resultOf } from "./check-result.ts";
 import { resultKey } from "./check-key.ts";
@@ -15,28 +16,42 @@ import { messageFromService } from "./message.ts";
 
 export const baseline = (run: Run, checks: readonly RunCheck[]): Promise<void> => runAll(run, checks, "base");
 
-export const check = (run: Run, checks: readonly RunCheck[]): Promise<void> => runAll(run, checks, "work");
+/** `beside`: runs at the same time where each has its own files, else after them; it is ended when a check fails. */
+export const check = (run: Run, checks: readonly RunCheck[], beside?: Beside): Promise<void> =>
+  runAll(run, checks, "work", beside);
+
+type Beside = (checkout: Checkout, signal: AbortSignal) => Promise<void>;
 
 /** Checks of one Task that run concurrently when each has its own files. */
 const atOnce = 4;
 
-const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work"): Promise<void> => {
+const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work", beside?: Beside): Promise<void> => {
   await run.workspace();
   const subject = subjectOf(run.state(), on);
   const checkout = await run.checkout.at(subject.commit);
   const queue = [...checks];
+  const stop = new AbortController();
   const work = async () => {
     for (let spec = queue.shift(); spec !== undefined; spec = queue.shift()) {
       using _slot = await run.slot();
       const about = { checkID: spec.id, on, round: run.state().round, ...subject };
       await run.record([{ type: "check.started", data: about }]);
-      await finish(run, spec, about, await resultOf(run, spec, checkout, on));
+      const result = await resultOf(run, spec, checkout, on);
+      await finish(run, spec, about, result);
+      if (spec.required && result.state !== "passed") stop.abort();
       // A message came in: the agent reads it first, and the remaining checks run on the result.
       if (on === "work" && run.state().input > (run.state().reply?.read ?? 0)) queue.length = 0;
     }
   };
-  const ends = await Promise.allSettled(Array.from({ length: checkout?.isolated === true ? atOnce : 1 }, work));
+  const also = async () => {
+    if (checkout !== undefined && !stop.signal.aborted)
+      await beside?.(checkout, AbortSignal.any([run.signal, stop.signal]));
+  };
+  const apart = checkout?.isolated === true;
+  const workers = Array.from({ length: apart ? atOnce : 1 }, work);
+  const ends = await Promise.allSettled(apart ? [...workers, also()] : workers);
   for (const end of ends) if (end.status === "rejected") throw end.reason;
+  if (!apart) await also();
 };
 
 type About = EventData["check.started"];

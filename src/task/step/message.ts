@@ -9,7 +9,7 @@ import type { Run } from "../run.ts";
  */
 export const messageFromService = async (
   run: Run,
-  source: "checks" | "review" | "permissions" | "landing",
+  source: "checks" | "contrast" | "review" | "permissions" | "landing",
   text: string,
 ): Promise<DomainEvent> => ({
   type: "message.received",

@@ -19,7 +19,7 @@ const longestDiff = 48_000;
 const longestForRules = 60_000;
 
 /** Sources of messages that the service itself wrote. */
-const ofService: ReadonlySet<string> = new Set(["checks", "review", "landing"]);
+const ofService: ReadonlySet<string> = new Set(["checks", "contrast", "review", "permissions", "landing"]);
 
 /** Later messages beyond this number are left out, the oldest first. */
 const mostLater = 30;

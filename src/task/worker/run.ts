@@ -10,8 +10,10 @@ import { isFull } from "../../store/disk/full.ts";
 import { unavailable } from "../../store/unavailable.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { LandingUnfinished, WorkspaceLost } from "../../workspace/error.ts";
+import type { Checkout } from "../../workspace/workspace.ts";
 import { withoutAttachments } from "../workspace/attachment.ts";
 import { baseline, check, feedback } from "../step/check.ts";
+import { runContrast, tellSame } from "../step/contrast.ts";
 import { createSessionRunner } from "../session/runner.ts";
 import { install } from "../step/install.ts";
 import { land } from "../step/land.ts";
@@ -46,6 +48,8 @@ export const createRunTask =
 
 const move = async (run: Run): Promise<void> => {
   const runner = await createSessionRunner(run);
+  const beside = (checkout: Checkout, signal: AbortSignal) =>
+    runContrast(run, { test: runner.testCommand }, checkout, signal);
   const notStuck = createStuckGuard({
     version: () => run.state().version,
     record: run.record,
@@ -91,7 +95,13 @@ const move = async (run: Run): Promise<void> => {
         await refuse(run);
         break;
       case "check":
-        await check(run, step.checks);
+        await check(run, step.checks, step.contrast === true ? beside : undefined);
+        break;
+      case "contrast":
+        await check(run, [], beside);
+        break;
+      case "contrast-same":
+        await tellSame(run);
         break;
       case "propose":
         await run.record([{ type: "checks.found", data: { checks: step.checks } }], { decidedAt: run.state().version });

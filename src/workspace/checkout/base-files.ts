@@ -17,11 +17,13 @@ export const readBaseFiles = async ({ git, base, commit, prefix, root }: Request
   const parts = splitNul(stdout);
   /** By path relative to the root: the file in the base; null: new, or not a regular file in the base. */
   const changed = new Map<string, { oid: string; executable: boolean } | null>();
+  const paths: BaseFiles["paths"][number][] = [];
   for (let at = 0; at + 1 < parts.length; at += 2) {
-    const [mode = "", , oid = ""] = (parts[at] ?? "").slice(1).split(" ");
+    const [mode = "", next = "", oid = ""] = (parts[at] ?? "").slice(1).split(" ");
     const path = parts[at + 1] ?? "";
     const own = prefix === "" ? path : path.startsWith(`${prefix}/`) ? path.slice(prefix.length + 1) : undefined;
     if (own === undefined) continue;
+    paths.push({ path: own, was: kindOf(mode), is: kindOf(next) });
     changed.set(own, mode.startsWith("100") ? { oid, executable: mode === "100755" } : null);
   }
   const files = createTreeFiles(root, () => false);
@@ -40,8 +42,11 @@ export const readBaseFiles = async ({ git, base, commit, prefix, root }: Request
     return { bytes, executable: known.executable };
   };
   return {
+    paths,
     now,
     changed: was,
     text: async (path) => (changed.has(path) ? (await was(path))?.bytes.toString("utf8") : now(path)),
   };
 };
+
+const kindOf = (mode: string) => (mode === "000000" ? "none" : mode.startsWith("100") ? "file" : "other");

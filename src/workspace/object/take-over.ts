@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readSync, writeFileSync } from "node:fs";
 import { link, mkdir, readdir, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
+import { isTested } from "../../domain/contrast/selection.ts";
 import { messageOf } from "../../error.ts";
 import { createPace } from "../../pace.ts";
 import { openRegular } from "../file/bounded-read.ts";
@@ -134,8 +135,9 @@ const expectTree = async (git: Git, id: string, within: GitOptions): Promise<voi
 const fileModes = new Set(["100644", "100755", "120000"]);
 
 /** Counts what changed. Throws where an entry is none that the service lands, such as a repository within. */
-const judged = async (bytes: Buffer): Promise<{ files: number; insertions: number; deletions: number }> => {
+const judged = async (bytes: Buffer): Promise<Pick<Commit, "files" | "insertions" | "deletions" | "tested">> => {
   const counts = { files: 0, insertions: 0, deletions: 0 };
+  const [present, gone]: [string[], string[]] = [[], []];
   const pace = createPace();
   const parts = partsIn(bytes);
   const next = (): string => parts.next().value ?? "";
@@ -158,6 +160,7 @@ const judged = async (bytes: Buffer): Promise<{ files: number; insertions: numbe
       const own = paths.find(isOwn);
       if (own !== undefined) throw new GitError(`Expected no change below .sortie, got one at "${own}"`, null, "");
       counts.files += 1;
+      if (counts.files <= mostSorted) (after === "000000" ? gone : present).push(path);
       continue;
     }
     const [added = "", deleted = "", name = ""] = part.split("\t");
@@ -169,8 +172,11 @@ const judged = async (bytes: Buffer): Promise<{ files: number; insertions: numbe
     counts.insertions += Number(added) || 0;
     counts.deletions += Number(deleted) || 0;
   }
-  return counts;
+  return { ...counts, ...(isTested(present, gone) ? { tested: true as const } : {}) };
 };
+
+/** Files beyond this number are not looked at for tests. */
+const mostSorted = 5000;
 
 /** Whether a path is below `.sortie`, where the service's settings for the project lie; also where case does not count. */
 export const isOwn = (path: string): boolean => /(?:^|\/)\.sortie(?:\/|$)/i.test(path);

@@ -9,7 +9,7 @@ import type { Step } from "../../../src/domain/task/step.ts";
 
 /** Which steps a sweep has met: the decisions themselves say it of each state that a log went through. */
 
-const rules = { checkRounds: 3, own: [], retries: true, reviews: true, stop: undefined } as const;
+const rules = { checkRounds: 3, own: [], contrast: true, retries: true, reviews: true, stop: undefined } as const;
 
 export const metByTask = (events: readonly Recorded[]): Step["kind"][] => {
   let state: TaskState | undefined;

@@ -13,6 +13,7 @@ const never = (because: string, test: string): Gap => ({ because, test, killed: 
 const elsewhere = (because: string, test: string): Gap => ({ because, test, killed: true });
 const caller = "one commit for a caller, with no step of its own";
 const model = "needs a provider that fails or a long conversation";
+const tests = "the change has no tests";
 const kept = "needs another Task than one that comes to a good end at once";
 
 /** By name of each step there is, so that a new one does not compile before it stands here. */
@@ -27,6 +28,8 @@ export const taskSteps: Readonly<Record<Step["kind"], "met" | Gap>> = {
   commit: "met",
   refuse: "met",
   check: "met",
+  contrast: never(tests, "test/service/check/contrast.test.ts"),
+  "contrast-same": never(tests, "test/service/check/contrast.test.ts"),
   propose: never("the Task has checks of its own", "test/service/check/check.test.ts"),
   compare: never("the Task has checks of its own", "test/service/check/check.test.ts"),
   feedback: "met",
@@ -51,6 +54,7 @@ export const missionSteps: Readonly<Record<MissionStep["kind"], "met" | Gap>> = 
 };
 
 export const events: Readonly<Partial<Record<EventType, Gap>>> = {
+  "contrast.finished": never(tests, "test/service/check/contrast.test.ts"),
   "run.stopped": elsewhere("an orderly stop is no kill", "test/crash/landing.test.ts"),
   "run.stuck": never("a step that records nothing is a fault", "test/engine/stuck.test.ts"),
   "run.paused": never("needs a full disk", "test/task/pause.test.ts"),

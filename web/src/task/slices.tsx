@@ -26,6 +26,12 @@ const stands: Record<Stand, { icon: LucideIcon; tone: string; words: string }> =
 
 const Stale = () => <span className="rounded bg-need-tint px-1.5 text-xs text-need">stale</span>;
 
+/** A proof by contrast says at a glance what it came to. */
+const toneOf = ({ contrast }: Goal["evidence"][number]): string =>
+  contrast === null
+    ? "text-faint"
+    : { proves: "text-done", same: "text-need", "cannot-run": "text-faint" }[contrast.result];
+
 const Part = ({ label, children }: { label: string; children: React.ReactNode }) => (
   <div className="flex flex-col gap-1">
     <h3 className="label">{label}</h3>
@@ -89,8 +95,8 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
               <ul className="flex flex-col gap-1.5">
                 {evidence.map((piece) => (
                   <li key={piece.id} className={piece.stale ? "text-faint" : "text-soft"}>
-                    <span className="mr-1.5 text-xs text-faint capitalize">{piece.kind}</span>
-                    <span dir="auto">
+                    <span className={`mr-1.5 text-xs capitalize ${toneOf(piece)}`}>{piece.kind}</span>
+                    <span dir="auto" title={piece.contrast?.firstLines ?? piece.lastLines ?? undefined}>
                       <Inline text={piece.summary} />
                     </span>{" "}
                     {piece.stale && <Stale />}

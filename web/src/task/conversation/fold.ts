@@ -135,6 +135,8 @@ const toneOf = (frame: Frame): Tone | undefined => {
     case "conversation.compacted":
     case "ask.answered":
       return "plain";
+    case "contrast.finished":
+      return { proves: "good", same: "warn", "cannot-run": "plain" }[frame.data.result] as Tone;
     case "task.settled":
       return { completed: "good", failed: "bad", cancelled: "warn" }[frame.data.lifecycleStatus] as Tone;
     default:

@@ -1,0 +1,149 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { EventData } from "../../../src/protocol/event/event.ts";
+import { makeProject, temporary, writeFiles } from "../../harness/project.ts";
+import { createTask, logOf, settledTask } from "../../harness/double/hostile-text.ts";
+import {
+  acceptance,
+  type MockProvider,
+  type MockTurn,
+  startMockProvider,
+  textOf,
+} from "../../harness/double/mock-provider.ts";
+import { startService, type TestService } from "../../harness/service.ts";
+import { teamOf } from "../../harness/double/squads.ts";
+import { unpack } from "../../harness/zip-reader.ts";
+
+/** Proof by contrast in whole Tasks: the tests of a change on its base, in the sandbox, beside the checks. */
+
+const root = temporary("sortie-contrast-");
+let provider: MockProvider;
+let service: TestService;
+const turns = new Map<string, MockTurn[]>();
+const briefs = new Map<string, string>();
+const told = new Map<string, string>();
+
+beforeAll(async () => {
+  provider = await startMockProvider(
+    (request) => {
+      const all = request.body.messages.map(({ content }) => textOf(content));
+      const name = /\[(\w+)\]/.exec(all.join("\n"))?.[1] ?? "";
+      if (request.first.startsWith("# What was asked for")) {
+        briefs.set(name, request.first);
+        return acceptance(request);
+      }
+      const message = all.find((text) => text.includes("on the code as it was before your work"));
+      if (message !== undefined) told.set(name, message);
+      return turns.get(name)?.[request.turn] ?? { text: "Done." };
+    },
+    { reviews: "script" },
+  );
+  const data = join(root.path, "data");
+  writeFiles(join(data, "squads"), teamOf("team", { orchestrator: ["read, write, shell"], reviewer: ["verdict"] }));
+  const config = join(root.path, "config.jsonc");
+  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
+  writeFileSync(config, JSON.stringify({ model: "mock/large", squad: "team", providers }));
+  service = await startService(data, { SERVICE_CONFIG: config });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await provider.close();
+  root[Symbol.dispose]();
+});
+
+const testOf = (name: string, body: string, from = "./math.mjs") =>
+  `import test from "node:test";\nimport assert from "node:assert";\nimport { add${name === "new" ? ", multiply" : ""} } from "${from}";\n${body}\n`;
+const old = {
+  "package.json": JSON.stringify({ scripts: { test: "node --test" } }),
+  "math.mjs": "export const add = (a, b) => a - b;\n",
+  "math.test.mjs": testOf("old", 'test("zero", () => assert.equal(add(0, 0), 0));'),
+};
+const mended = "export const add = (a, b) => a + b;\n";
+
+const play = async (name: string, files: Record<string, string>, body: Record<string, unknown> = {}) => {
+  const directory = makeProject(join(root.path, name), old);
+  turns.set(name, [
+    { calls: Object.entries(files).map(([path, content]) => ({ tool: "write", input: { path, content } })) },
+  ]);
+  const taskID = await createTask(service.url, directory, { request: `Mend it [${name}]`, ...body });
+  const status = await settledTask(service.url, taskID, 60_000);
+  const events = await logOf(service.url, taskID);
+  const found = events.filter(({ type }) => type === "contrast.finished");
+  const evidence = status.goals[0]?.evidence.find(({ kind }) => kind === "contrast");
+  return {
+    taskID,
+    directory,
+    status,
+    events,
+    found: found.map(({ data }) => data as EventData["contrast.finished"]),
+    evidence,
+  };
+};
+const command = "node --test math.test.mjs";
+const sum = testOf("old", 'test("sum", () => assert.equal(add(1, 2), 3));');
+
+test("red on the base and green with the change proves it; what is new there is not taken along", async () => {
+  const { taskID, directory, status, events, found, evidence } = await play("proves", {
+    // What the change has beside: a helper of the tests goes along, code that is new does not.
+    "math.mjs": 'import "./more.mjs";\nexport const add = (a, b) => a + b;\n',
+    "more.mjs": "export {};\n",
+    "test/helper.mjs": "export const three = 3;\n",
+    "math.test.mjs": `import { existsSync } from "node:fs";\nimport { three } from "./test/helper.mjs";\n${testOf("old", 'test("sum", () => assert.equal(add(1, 2), three, existsSync("more.mjs") ? "new code" : "old code"));')}`,
+  });
+  expect(status.lifecycleStatus).toBe("completed");
+  expect(found).toMatchObject([{ result: "proves", command, reason: null, tree: status.git.landedTree }]);
+  expect(evidence).toMatchObject({
+    summary: `proves the change: \`${command}\` was red on the base, and is green with it`,
+    stale: false,
+    contrast: { result: "proves", command, firstLines: "sum\nAssertionError: old code", reason: null },
+  });
+  expect(briefs.get("proves")).toContain(`- contrast: ${evidence?.summary}\n  | sum\n  | AssertionError: old code\n`);
+  // Never before the first request to the model, and before the review.
+  const order = events.map(({ type }) => type);
+  const at = order.indexOf("contrast.finished");
+  expect([at > order.indexOf("reply.finished"), at < order.indexOf("review.finished")]).toEqual([true, true]);
+  const zip = await fetch(`${service.url}/task/${taskID}/project-archive?directory=${encodeURIComponent(directory)}`);
+  const files = unpack(Buffer.from(await zip.arrayBuffer()));
+  expect(String(files.get("execution-flow/ledger.jsonl"))).toContain('"kind":"contrast","result":"proves"');
+  expect(String(files.get(`execution-flow/logs/${events[at]?.id}.txt`))).toContain(`--- contrast~base: ${command}`);
+  expect([...files.keys()].some((name) => name.startsWith("project/") && name.includes("contrast"))).toBe(false);
+});
+
+test("green on both is `same`: told once, and only where a check was red before the work", async () => {
+  const weak = testOf("old", 'test("more zero", () => assert.equal(add(0, 0), 0));');
+  const check = { kind: "command", run: "node -e 'import(\"./math.mjs\").then((m) => process.exit(m.add(1, 2) - 3))'" };
+  const files = { "math.mjs": mended, "math.test.mjs": weak };
+  const [red, plain] = await Promise.all([
+    play("same", files, { checks: [{ ...check, baseline: true }] }),
+    play("plain", files, { checks: [check] }),
+  ]);
+  for (const { status, found } of [red, plain]) {
+    expect(status.lifecycleStatus).toBe("completed");
+    expect(found).toMatchObject([{ result: "same", command, firstLines: null }]);
+  }
+  expect(told.get("same")).toContain(`\`${command}\` is green on the base, too`);
+  expect(told.has("plain")).toBe(false);
+  const asked = red.events.filter(
+    ({ type, data }) => type === "message.received" && (data as { source: string }).source === "contrast",
+  );
+  expect(asked).toHaveLength(1);
+});
+
+test("a missing export needs the new code; `contrast: false` and a change without tests run nothing", async () => {
+  const files = {
+    "math.mjs": `${mended}export const multiply = (a, b) => a * b;\n`,
+    "math.test.mjs": testOf(
+      "new",
+      'test("sum", () => assert.equal(add(1, 2), 3));\ntest("product", () => assert.equal(multiply(2, 3), 6));',
+    ),
+  };
+  const [missing, off, untested] = await Promise.all([
+    play("missing", files),
+    play("off", { "math.mjs": mended, "math.test.mjs": sum }, { contrast: false }),
+    play("untested", { "math.mjs": mended }),
+  ]);
+  expect(missing.found).toMatchObject([{ result: "cannot-run", reason: "needs the new code", command }]);
+  expect([off.found, untested.found]).toEqual([[], []]);
+  expect([missing, off, untested].map(({ status }) => status.lifecycleStatus)).toEqual(Array(3).fill("completed"));
+});
