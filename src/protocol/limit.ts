@@ -71,7 +71,7 @@ export const defaultLimits = {
   /** Model calls of one review, and the tokens that they may take together: with the last of them it has to judge. */
   reviewTurns: 6,
   reviewTokens: 40_000,
-  /** For each of the project's own checks, which run if a request names none; 0 = they do not run. */
+  /** For each of the project's own checks, which run if a request names none, and for a proof by contrast; 0 = neither. */
   projectCheckSeconds: 120,
   /** Rounds in which conflicts with the project go back to the agents. */
   landingRounds: 3,

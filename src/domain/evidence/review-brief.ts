@@ -89,12 +89,15 @@ const partOf = (
     ...(evidence.length === 0 ? ["- none"] : []),
     ...evidence.flatMap(({ kind, summary, lastLines, contrast, stale }) => [
       `- ${kind}: ${summary}${stale ? old : ""}`,
-      ...(lastLines || contrast?.firstLines || "")
-        .split("\n")
-        .filter((line) => line !== "")
-        .map((line) => `  | ${line}`),
+      ...saidLines(lastLines ?? ""),
+      ...saidLines(
+        contrast?.result === "proves" ? `on the base: ${contrast.firstLines}` : (contrast?.firstLines ?? ""),
+      ),
     ]),
   ].join("\n");
+
+/** What was printed, marked as such, so that no line of it looks like evidence. */
+const saidLines = (text: string): string[] => (text === "" ? [] : text.split("\n").map((line) => `  | ${line}`));
 
 /** Reads a brief back. A text that is not a brief has no parts. */
 export const readBrief = (text: string): Brief => {

@@ -92,11 +92,12 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
           const { lifecycleStatus, error, errorInfo, git, goals, usage } = await run.tasks.status(taskID);
           const { messages } = await run.tasks.messages(taskID, { after: 0, limit: Number.MAX_SAFE_INTEGER });
           const last = messages.findLast(({ role }) => role === "assistant")?.text ?? "";
-          const slices = goals.map(({ contract, settlement, review }) => ({
+          const slices = goals.map(({ contract, settlement, review, evidence }) => ({
             title: contract.title,
             settled: settlement.state,
             review: review.verdict,
             notes: review.notes,
+            contrast: evidence.find(({ kind, stale }) => kind === "contrast" && !stale)?.summary,
           }));
           return data(
             JSON.stringify({ lifecycleStatus, error, errorInfo, git, slices, usage, lastWords: last }, null, 1),

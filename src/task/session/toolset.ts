@@ -19,14 +19,10 @@ export type Toolset = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSp
 
 export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts) => {
   const rules = compileRules(run.permissions, run.state().projectRules);
+  const checks = facts.checks.filter(isCommand).map(({ run: command }) => command.trim());
   let known: ReadonlySet<string> | undefined;
   /** Of the commands that are evidence. */
-  const keys = () =>
-    (known ??= new Set(
-      [...(facts.named ?? []), ...facts.checks.filter(isCommand).map(({ run: command }) => command)].flatMap(
-        commandKeys,
-      ),
-    ));
+  const keys = () => (known ??= new Set([...(facts.named ?? []), ...checks].flatMap(commandKeys)));
 
   const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Toolset => {
     const own = names.filter((name) => name !== verdict.name);
@@ -55,7 +51,8 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
       await run.record(events, decidedAt === undefined ? {} : { decidedAt });
     },
     workspace: () => withAttachments(run),
-    isNamed: (command) => isNamed(command, keys()),
+    // A check may consist of tools that everybody has: then its words tell.
+    isNamed: (command) => checks.some((check) => command.includes(check)) || isNamed(command, keys()),
     background: run.background,
     web: run.web,
     async space() {

@@ -98,7 +98,9 @@ test("red on the base and green with the change proves it; what is new there is 
     stale: false,
     contrast: { result: "proves", command, firstLines: "sum\nAssertionError: old code", reason: null },
   });
-  expect(briefs.get("proves")).toContain(`- contrast: ${evidence?.summary}\n  | sum\n  | AssertionError: old code\n`);
+  expect(briefs.get("proves")).toContain(
+    `- contrast: ${evidence?.summary}\n  | on the base: sum\n  | AssertionError: old code\n`,
+  );
   // Never before the first request to the model, and before the review.
   const order = events.map(({ type }) => type);
   const at = order.indexOf("contrast.finished");
