@@ -132,7 +132,7 @@ test("green on both is `same`: told once, and only where a check was red before 
   expect(asked).toHaveLength(1);
 });
 
-test("a missing export needs the new code; `contrast: false` and a change without tests run nothing", async () => {
+test("a missing export needs the new code, unlike results are flaky; `contrast: false` and a change without tests run nothing", async () => {
   const files = {
     "math.mjs": `${mended}export const multiply = (a, b) => a * b;\n`,
     "math.test.mjs": testOf(
@@ -140,12 +140,28 @@ test("a missing export needs the new code; `contrast: false` and a change withou
       'test("sum", () => assert.equal(add(1, 2), 3));\ntest("product", () => assert.equal(multiply(2, 3), 6));',
     ),
   };
-  const [missing, off, untested] = await Promise.all([
+  const once = testOf(
+    "old",
+    'import fs from "node:fs";\ntest("sum", () => {\n  if (fs.existsSync("ran")) return;\n  fs.writeFileSync("ran", "");\n  assert.equal(add(1, 2), 3);\n});',
+  );
+  const [missing, flaky, off, untested] = await Promise.all([
     play("missing", files),
+    play("flaky", { "math.mjs": mended, "math.test.mjs": once }),
     play("off", { "math.mjs": mended, "math.test.mjs": sum }, { contrast: false }),
     play("untested", { "math.mjs": mended }),
   ]);
   expect(missing.found).toMatchObject([{ result: "cannot-run", reason: "needs the new code", command }]);
+  expect(flaky.found).toMatchObject([{ result: "cannot-run", reason: "flaky", command }]);
   expect([off.found, untested.found]).toEqual([[], []]);
-  expect([missing, off, untested].map(({ status }) => status.lifecycleStatus)).toEqual(Array(3).fill("completed"));
+  expect([missing, flaky, off, untested].map(({ status }) => status.lifecycleStatus)).toEqual(
+    Array(4).fill("completed"),
+  );
+});
+
+test("the built-in model's work is proven, too", async () => {
+  const request = `\`\`\`js file=math.mjs\n${mended}\`\`\`\n\n\`\`\`js file=math.test.mjs\n${sum}\`\`\``;
+  const { status, found } = await play("rules", {}, { request, model: "builtin/rules-1" });
+
+  expect(status.lifecycleStatus).toBe("completed");
+  expect(found).toMatchObject([{ result: "proves", command }]);
 });
