@@ -154,7 +154,8 @@ export const revise = async (run: Run, slices: readonly Slice[], checks: readonl
 };
 
 const saidOf = {
-  accepted: "accepted, but nothing of it was seen on the files as they are now: run the project's tests, or what shows it with `proves`",
+  accepted:
+    "accepted, but nothing of it was seen on the files as they are now: run the project's tests, or what shows it with `proves`",
   rejected: "rejected",
   inconclusive: "could not be told; this is missing",
 };
