@@ -234,3 +234,18 @@ describe("what a provider wants back", () => {
     expect(body).toContain('"reasoning_content":"Let me see."');
   });
 });
+
+test.each([
+  ["Anthropic", /"tool_choice":\{"type":"tool","name":"read"/],
+  ["OpenAI Responses", /"tool_choice":\{"type":"function","name":"read"\}/],
+  ["OpenAI chat", /"tool_choice":\{"type":"function","function":\{"name":"read"\}\}/],
+  ["OpenAI-compatible", /"tool_choice":\{"type":"function","function":\{"name":"read"\}\}/],
+  ["OpenRouter", /"tool_choice":\{"type":"function","function":\{"name":"read"\}\}/],
+  ["Google", /"functionCallingConfig":\{"mode":"ANY","allowedFunctionNames":\["read"\]\}/],
+])("%s: the tool that a reply has to call is named, and only where there is one", async (name, chosen) => {
+  const wire = wires.find((each) => each.name === name) as Wire;
+  await open(wire).reply(requestOf([user("say hello")], { toolChoice: "read" }));
+  expect(arrived()).toMatch(chosen);
+  await open(wire).reply(requestOf([user("say hello")]));
+  expect(arrived()).not.toMatch(chosen);
+});

@@ -4,6 +4,7 @@ import { runAgent } from "../../agent/loop/loop.ts";
 import type { DelegatedWork, Demand, SessionContext, AgentSession } from "../../agent/session.ts";
 import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
+import type { PermissionRules } from "../../domain/permission/rule.ts";
 import { subjectOf } from "../../domain/evidence/check.ts";
 import { stopReason } from "../../domain/session/budget.ts";
 import { nextReviewTurn, type ReviewTurn } from "../../domain/session/review-turn.ts";
@@ -58,7 +59,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     external === undefined ? run.models.load(run.state().model).catch((error: unknown) => error as Error) : undefined;
   let model = await loadModel();
   const facts = { ...(await factsOf(run)), skills: squad.skills };
-  const { equip, turn: base } = createToolset(run, squad, facts);
+  const { equip, turn: base, rules } = createToolset(run, squad, facts);
 
   run.offerOwn(facts.own.filter(isRun));
   const retries = () => !(model instanceof Error) && model?.retries !== false;
@@ -145,7 +146,12 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
         }),
         ...(forked === undefined ? {} : { workspace: () => Promise.resolve(forked) }),
         ...(isReview
-          ? { system: agent.instructions, workspace: judgedFiles(run), demand: () => demandOf(reviewTurn()) }
+          ? {
+              system: agent.instructions,
+              rules: withoutAsks(rules),
+              workspace: judgedFiles(run),
+              demand: () => demandOf(reviewTurn()),
+            }
           : {}),
       };
       const isOpen = () => run.state().open.some((call) => call.sessionID === sessionID);
@@ -165,6 +171,10 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   };
   return runner;
 };
+
+/** Nobody is asked whether a reviewer may look: what would need an answer is denied. */
+const withoutAsks = (rules: PermissionRules): PermissionRules =>
+  rules.map((ranked) => (ranked.decision === "ask" ? { ...ranked, decision: "deny" } : ranked));
 
 /**
  * The files that a review looks at: those of the commit that will land, checked out when the first tool needs them. In

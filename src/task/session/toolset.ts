@@ -75,7 +75,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     now: run.now,
   });
 
-  return { equip, turn };
+  return { equip, turn, rules };
 };
 
 const toolsetOf = (tools: readonly Tool[], told = tools): Toolset => ({

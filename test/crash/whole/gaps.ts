@@ -63,6 +63,7 @@ export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "task.deferred": never(model, "test/service/model/model.test.ts"),
   "model.switched": never(model, "test/service/model/model.test.ts"),
   "conversation.compacted": never(model, "test/service/task/compaction.test.ts"),
+  "commit.described": never("its agent says what the commit is", "test/service/task/commit.test.ts"),
   "permissions.read": never("the rules are the operator's", "test/service/task/ask.test.ts"),
   "agent.attached": never("needs an external agent", "test/service/squad/external-agent.test.ts"),
   "dependencies.given": never("needs a folder of dependencies", "test/service/task/dependency.test.ts"),

@@ -75,7 +75,7 @@ const script = ({ body, first, turn }: MockRequest): MockTurn => {
   const next = orders.find(
     ({ when, call }) => !done.has(JSON.stringify(call.input)) && said.some((text) => text.includes(when)),
   );
-  return next === undefined ? { text: "It is there." } : { calls: [next.call] };
+  return next === undefined ? { text: "It is there.\n\nCommit: Make one.txt" } : { calls: [next.call] };
 };
 
 const review = (brief: string): MockTurn => {

@@ -69,7 +69,8 @@ const script = (marker: string, turns: readonly Turn[]): void => {
             index,
       },
       calls.length === 0
-        ? { content: text }
+        ? // As agents are told to end; who does not is asked once more.
+          { content: `${text}\n\nCommit: Do the job` }
         : { content: text, toolCalls: calls.map(([name, input]) => ({ name, arguments: JSON.stringify(input) })) },
     );
 };

@@ -60,6 +60,20 @@ const ask = async (
   return { asked, system: textOf(asked[0]?.body.messages[0]?.content), first: asked[0]?.body };
 };
 
+test("an agent that changes nothing is not told that the result is a change; who does is", async () => {
+  const calls = [
+    { tool: "delegate", input: { agent: "explorer", brief: "Look [explorer]" } },
+    { tool: "delegate", input: { agent: "builder", brief: "Build [builder]" } },
+  ];
+  const { system } = await ask({ "a.txt": "one\n" }, { turns: [{ calls }] });
+  const told = (marker: string) => textOf(requests[marker]?.[0]?.body.messages[0]?.content);
+  expect(system).toContain("the result is a change to the project");
+  expect(system).toContain("End your last message with `Commit: `");
+  expect(told("builder")).toContain("the result is a change to the project");
+  expect(told("explorer")).toContain("you find out and report, and change no file of the project");
+  expect(told("explorer")).not.toMatch(/the result is a change|Commit: /);
+});
+
 describe("the first request", () => {
   const plain = {
     "package.json": JSON.stringify({ name: "sums", type: "module", scripts: { test: "node --test", lint: "oxlint" } }),

@@ -54,7 +54,7 @@ beforeAll(async () => {
   writeFiles(join(data, "squads"), documented());
   const config = join(root.path, "config.jsonc");
   const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-  writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
+  writeFileSync(config, JSON.stringify({ model: "mock/large", providers, permissions: { ask: ["read(asked.txt)"] } }));
   service = await startService(data, { SERVICE_CONFIG: config });
 });
 afterAll(async () => {
@@ -164,6 +164,7 @@ describe("a reviewer looks", () => {
                 { tool: "git", input: { action: "log" } },
                 { tool: "git", input: { action: "rm", paths: ["lib.js"] } },
                 { tool: "write", input: { path: "lib.js", content: "" } },
+                { tool: "read", input: { path: "asked.txt" } },
               ],
             };
           looked.push(
@@ -177,12 +178,13 @@ describe("a reviewer looks", () => {
           "lib.js": "exports.add = (a, b) => a + b;\n",
           "app.js": 'require("./lib").add(1, 2);\n',
           ".gitignore": "*.log\n",
+          "asked.txt": "only with permission\n",
         },
       },
     );
     expect(status, status.error).toMatchObject({ lifecycleStatus: "completed" });
     expect(asked).toHaveLength(2);
-    const [found, listed, diff, log, removed, written] = looked;
+    const [found, listed, diff, log, removed, written, denied] = looked;
     expect(found).toContain("app.js");
     expect(found).not.toContain("left.log");
     expect(listed).toContain("lib.js");
@@ -191,6 +193,7 @@ describe("a reviewer looks", () => {
     expect(log?.split("\n")).toHaveLength(2);
     expect(removed).toContain("The arguments of git are wrong");
     expect(written).toContain('There is no tool "write"');
+    expect(denied).toContain("Denied: read asked.txt");
     expect(asked[0]?.first).toContain("`read`, `list`, `search` and `git` show it, in 5 turns at most");
   });
 
