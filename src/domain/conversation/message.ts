@@ -71,6 +71,9 @@ export const emptyConversation = (): Conversation => ({
 export const serviceMessage = "service-";
 export const isService = ({ messageID }: { messageID: string }): boolean => messageID.startsWith(serviceMessage);
 
+/** Sources of messages in which the service tells an agent what stands against its work: no words of a user's. */
+export const ofService: ReadonlySet<string> = new Set(["checks", "contrast", "review", "permissions", "landing"]);
+
 /** The agent's last text; empty if there is none yet. */
 export const lastWordOf = ({ said }: Conversation): LongText =>
   said.findLast((message) => message.role === "assistant")?.text ?? "";

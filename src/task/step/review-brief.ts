@@ -1,4 +1,4 @@
-import { isService, messagesOf } from "../../domain/conversation/message.ts";
+import { isService, messagesOf, ofService } from "../../domain/conversation/message.ts";
 import { showDiff } from "../../domain/evidence/diff.ts";
 import { type BriefTexts, briefOf } from "../../domain/evidence/review-brief.ts";
 import { goalsOf } from "../../domain/evidence/slice.ts";
@@ -17,9 +17,6 @@ const longestRequest = 16_000;
 const longestDiff = 48_000;
 /** For the rules, which read a diff line by line and have no window. */
 const longestForRules = 60_000;
-
-/** Sources of messages that the service itself wrote. */
-const ofService: ReadonlySet<string> = new Set(["checks", "contrast", "review", "permissions", "landing"]);
 
 /** Later messages beyond this number are left out, the oldest first. */
 const mostLater = 30;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isService } from "../../domain/conversation/message.ts";
+import { isService, ofService } from "../../domain/conversation/message.ts";
 import { showDiff } from "../../domain/evidence/diff.ts";
 import { stopReason } from "../../domain/session/budget.ts";
 import { type Description, fitTitle, longestTitle, readEnd } from "../../domain/task/commit-text.ts";
@@ -91,18 +91,22 @@ export const describe = async (run: Run): Promise<void> => {
     markForeign("the diff", shown.text),
     `Call \`${tool.name}\`.`,
   ].join("\n\n");
-  const reply = await model
-    .reply({
+  const signal = AbortSignal.any([run.signal, AbortSignal.timeout(patienceMs)]);
+  const ask = (choice: { toolChoice?: string }) =>
+    model.reply({
       system: instructions,
       messages: [{ role: "user", messageID: "describe", source: "service", text, files: [] }],
       tools: [tool],
-      toolChoice: tool.name,
+      ...choice,
       facts: { checks: [], detected: {} },
       task: run.stream,
-      signal: AbortSignal.any([run.signal, AbortSignal.timeout(patienceMs)]),
+      signal,
       onText() {},
       onReasoning() {},
-    })
+    });
+  const reply = await ask({ toolChoice: tool.name })
+    // Not every provider takes a choice of a tool.
+    .then((first) => (!first.ok && first.failure.code === "provider_refused" ? ask({}) : first))
     .catch((error: unknown) => {
       run.signal.throwIfAborted();
       run.log.warn({ task: run.stream, error: messageOf(error) }, "no message for the commit came from the model");
@@ -140,9 +144,6 @@ const saidSince = async (run: Run): Promise<string[]> => {
   );
   return Promise.all(later.slice(-10).map((text) => loadText(run.store.blobs, text)));
 };
-
-/** Sources of messages that the service itself wrote. */
-const ofService: ReadonlySet<string> = new Set(["checks", "review", "landing", "permissions"]);
 
 const requestChars = 4_000;
 const diffChars = 12_000;

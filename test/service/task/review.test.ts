@@ -151,6 +151,9 @@ describe("a reviewer looks", () => {
                 calls: [
                   { tool: "write", input: { path: "lib.js", content: "exports.add = (a, b, c) => a + b + c;\n" } },
                   { tool: "write", input: { path: "left.log", content: "add, not committed\n" } },
+                  { tool: "write", input: { path: "api/gen/a.js", content: "two\n" } },
+                  { tool: "write", input: { path: "made.js", content: "// @generated\ntwo\n" } },
+                  { tool: "write", input: { path: "package-lock.json", content: "{}\n" } },
                 ],
               }
             : { text: "Done." },
@@ -179,6 +182,9 @@ describe("a reviewer looks", () => {
           "app.js": 'require("./lib").add(1, 2);\n',
           ".gitignore": "*.log\n",
           "asked.txt": "only with permission\n",
+          "api/.gitattributes": "gen/** linguist-generated\n",
+          "api/gen/a.js": "one\n",
+          "made.js": "// @generated\none\n",
         },
       },
     );
@@ -194,6 +200,10 @@ describe("a reviewer looks", () => {
     expect(removed).toContain("The arguments of git are wrong");
     expect(written).toContain('There is no tool "write"');
     expect(denied).toContain("Denied: read asked.txt");
+    expect(asked[0]?.first).toContain(
+      " lib.js | +1 -1\n api/gen/a.js | +1 -1, generated, not shown\n made.js | +1 -1, generated, not shown\n package-lock.json | new, +1 -0, lock file, not shown\n",
+    );
+    expect(asked[0]?.first).not.toContain("+two");
     expect(asked[0]?.first).toContain("`read`, `list`, `search` and `git` show it, in 5 turns at most");
   });
 
