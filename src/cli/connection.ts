@@ -51,12 +51,12 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
   return new Exit(isValue(response.status, code) ? exit.usage : exit.failed, text);
 };
 
-/** A value of the request is wrong, whatever stands in the service's way otherwise. */
+/** 422 that is no matter of a value: what a page, or a package's files, are worth. */
+const notValues = new Set<string | undefined>(["preview_failed", "preview_not_available", "squad_invalid"]);
+
+/** A value of the request is wrong. */
 const isValue = (status: number, code: string | undefined): boolean =>
-  (status >= 400 && status < 409) ||
-  status === 413 ||
-  status === 415 ||
-  (status === 422 && code !== "preview_failed" && code !== "preview_not_available");
+  (status >= 400 && status < 409) || status === 413 || status === 415 || (status === 422 && !notValues.has(code));
 
 /** fetch hides the reason (such as ECONNREFUSED) in the cause of "fetch failed". */
 const reasonOf = (error: unknown): string => {

@@ -250,7 +250,7 @@ describe("run", () => {
     ["an unknown priority", 2, ["run", "run the tests", "--priority", "asap"], {}, "critical"],
     ["an attachment that is not there", 2, ["run", "x", "--attach", "gone.txt"], {}, "gone.txt"],
     ["a project that is not there", 2, ["run", "x", "-C", "/nowhere/at/all"], {}, "directory"],
-    ["an unknown squad", 1, ["run", "x", "--squad", "nobody"], {}, "nobody"],
+    ["an unknown squad", 2, ["run", "x", "--squad", "nobody"], {}, "nobody"],
     ["no request", 2, ["run"], {}, "request"],
     ["an unknown command", 2, ["fly"], {}, "unknown command"],
     ["an unknown option", 2, ["task", "ls", "--wings"], {}, "--wings"],

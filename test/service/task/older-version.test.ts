@@ -79,18 +79,26 @@ const ask = async (folder: string): Promise<Answers> => {
   };
 };
 
+/** Fields are only ever added: without those that the older version did not answer with. */
+const asBefore = (now: unknown, before: unknown): unknown => {
+  if (Array.isArray(now) && Array.isArray(before)) return now.map((each, index) => asBefore(each, before[index]));
+  if (typeof now !== "object" || typeof before !== "object" || now === null || before === null) return now;
+  const entries = Object.entries(now).filter(([key]) => key in before);
+  return Object.fromEntries(entries.map(([key, value]) => [key, asBefore(value, (before as never)[key])]));
+};
+
 test("a data folder of 71a76f3 opens, and every answer is what it was", async () => {
-  expect(await ask(dataFolder("whole"))).toMatchObject(answers);
+  expect(asBefore(await ask(dataFolder("whole")), answers)).toEqual(answers);
 });
 
 test("the same without its snapshots: the folds of today make the same of its events", async () => {
-  expect(await ask(dataFolder("folded", "DELETE FROM snapshots"))).toMatchObject(answers);
+  expect(asBefore(await ask(dataFolder("folded", "DELETE FROM snapshots")), answers)).toEqual(answers);
 });
 
 test("control: an event that was changed is seen in the answers", async () => {
   const change = `DELETE FROM snapshots; UPDATE events SET data = replace(data, 'Add amounts', 'Sub amounts')
     WHERE type = 'task.created'`;
-  expect(await ask(dataFolder("changed", change))).not.toEqual(answers);
+  expect(asBefore(await ask(dataFolder("changed", change)), answers)).not.toEqual(answers);
 });
 
 test("an archive of 71a76f3 is verified; control: not with another byte in it", async () => {
