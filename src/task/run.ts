@@ -151,7 +151,7 @@ export interface Baseline extends AsyncDisposable {
   begin(): void;
   /** Resolves when the results on the base, as it is now, are on record. */
   settled(): Promise<void>;
-  /** Ends what runs, and begins nothing any more: the Task is about to end. */
+  /** Ends what runs, and begins nothing before `settled` is called: the Task is about to end. */
   stop(): Promise<void>;
 }
 

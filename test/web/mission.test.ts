@@ -74,7 +74,10 @@ describe.skipIf(browserHere === undefined)("a Mission", () => {
       .getByRole("link", { name: /Completed/ })
       .first()
       .click();
-    await page.getByRole("region", { name: "The Task" }).getByText("Completed, not verified", { exact: true }).waitFor();
+    await page
+      .getByRole("region", { name: "The Task" })
+      .getByText("Completed, not verified", { exact: true })
+      .waitFor();
     await page.getByRole("link", { name: "Its Mission" }).click();
     await state("Done").or(state("Asleep")).first().waitFor();
     expect(complaints).toEqual([]);

@@ -5,10 +5,10 @@ import { nextStep } from "./next.ts";
 /** What the Mission does or waits for, in one sentence; null once it has ended, or stands still. */
 
 /** The fold with what the Mission does now. */
-export const withNow = (state: MissionState, at: string): MissionState => ({
-  ...state,
-  now: since(state.now, doingOf(state), at),
-});
+export const withNow = (state: MissionState, at: string): MissionState => {
+  const now = since(state.now, doingOf(state), at);
+  return now === state.now ? state : { ...state, now };
+};
 
 const doingOf = (state: MissionState): Doing | undefined => {
   if (state.aborted !== null) return undefined;

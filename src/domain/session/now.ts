@@ -63,6 +63,7 @@ const providerOf = (model: string): string => model.slice(0, model.indexOf("/"))
 /** With the time of the fact since which it is so. The next try of a provider changes; since when it fails does not. */
 export const since = (before: Now | null, doing: Doing | undefined, at: string): Now | null => {
   if (doing === undefined) return null;
-  const goesOn = before?.kind === doing.kind && (before.text === doing.text || doing.kind === "provider");
-  return { ...doing, since: goesOn ? before.since : at };
+  if (before?.kind !== doing.kind) return { ...doing, since: at };
+  if (before.text === doing.text) return before;
+  return { ...doing, since: doing.kind === "provider" ? before.since : at };
 };

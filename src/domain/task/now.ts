@@ -7,10 +7,10 @@ import { isActive, isIdle, type TaskState } from "../state/task.ts";
 /** What the Task does or waits for, in one sentence; it changes with facts only. */
 
 /** The fold with what the Task does now. */
-export const withNow = (state: TaskState, at: string): TaskState => ({
-  ...state,
-  now: since(state.now, doingOf(state), at),
-});
+export const withNow = (state: TaskState, at: string): TaskState => {
+  const now = since(state.now, doingOf(state), at);
+  return now === state.now ? state : { ...state, now };
+};
 
 const doingOf = (state: TaskState): Doing | undefined => {
   if (!isActive(state)) return undefined;

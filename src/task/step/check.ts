@@ -73,7 +73,7 @@ export const finish = async (run: Run, spec: RunCheck, about: About, result: Res
   ]);
   const own = run.state().ownChecks.some(({ id }) => id === checkID);
   // One that only passes, or fails, by what the Task made of its definition says nothing of the tree for others.
-  if (!own || about.tree === null || state === "error" || result.redefined.length > 0) return;
+  if (!own || about.tree === null || state === "error" || result.redefined.length > 0 || run.bound.isOver()) return;
   const key = resultKey(run, await run.workspace(), spec, about.tree);
   const ranFor = run.stream;
   const told = { tail: run.store.redact(tail), reason: reason === null ? null : run.store.redact(reason) };

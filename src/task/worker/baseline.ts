@@ -38,6 +38,8 @@ export const createBaseline = (run: () => Run): Baseline => {
       begun = { tree, stop, over: work().catch((error: unknown) => (stop.signal.aborted ? undefined : error)) };
     },
     async settled() {
+      // It was to end, and a message came in.
+      stopped = false;
       this.begin();
       const now = begun;
       const failure = await now?.over;
