@@ -39,6 +39,8 @@ export const createWorktreeRecords = (home: string) => {
       renameSync(temp, fileOf(taskID));
       known.set(taskID, record);
     },
+    /** It stays on the disk, and is read again when it is wanted. */
+    unload: (taskID: string): boolean => known.delete(taskID),
     forget(taskID: string): void {
       rmSync(fileOf(taskID), { force: true });
       known.delete(taskID);

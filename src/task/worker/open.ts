@@ -141,9 +141,12 @@ export const openRun = async (
     background: createBackground(claim.fence.epoch),
   };
 
+  // Whoever is cancelled may be waiting for a git that waits for ever. Node keeps a signal that is made of others, and all
+  // that its listeners know, for as long as it has one.
+  const interrupt = () => deps.processes.interrupt(stream);
+  signal.addEventListener("abort", interrupt, { once: true });
+  scope.defer(() => signal.removeEventListener("abort", interrupt));
   scope.defer(closeSandboxes);
-  // Whoever is cancelled may be waiting for a git that waits for ever.
-  signal.addEventListener("abort", () => deps.processes.interrupt(stream), { once: true });
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());

@@ -71,6 +71,7 @@ export const createRetention = (deps: {
     await take(removeTree(`${tree}${gone}`));
     if (left.length > 0) throw left[0];
     kept.forget(taskID);
+    records.unload(taskID);
   };
 
   /**
