@@ -104,9 +104,9 @@ export const invariants = async (watched: Watched): Promise<void> => {
   const places = new Set([...tasks.values(), dataDir]);
   for (const place of places) {
     const names = readdirSync(place, { recursive: true, encoding: "utf8" });
-    expect(
-      names.filter((name) => /\.sortie-tmp-|sortie-diff-|\.lock$|(^|\/)tmp\/./.test(name) && name !== "service.lock"),
-      "R22",
-    ).toEqual([]);
+    const left = names.filter(
+      (name) => /\.sortie-tmp-|sortie-diff-|\.lock$|(^|\/)tmp\/./.test(name) && name !== "service.lock",
+    );
+    expect(left, `R22 ${left.join(", ")}`).toEqual([]);
   }
 };

@@ -10,7 +10,7 @@ import { at, logOf, post, send } from "../../harness/double/hostile-text.ts";
 import { eventsOf, missionOf } from "../../harness/double/missions.ts";
 import { git, makeProject, readText, until } from "../../harness/project.ts";
 import type { Receiver } from "../../harness/receiver.ts";
-import { type Follower, judge, recorded } from "./place.ts";
+import { ended, type Follower, judge, recorded } from "./place.ts";
 import type { Scenario } from "./sweep.ts";
 
 /**
@@ -65,7 +65,11 @@ export const missionScenario = (receiver: Receiver): Scenario<MissionSeen> => ({
         const deleted = follower === "delete";
         if (deleted) {
           expect((await send(url, at("/mission/m/status", project))).status).toBe(404);
-          await judge(service, { dataDir, project }, [], { status: statusOf(project) });
+          // Its Tasks stay, and go on.
+          const listed = (await send(url, at("/tasks", project))).body as unknown as { taskID: string }[];
+          const ids = listed.map(({ taskID }) => taskID);
+          for (const taskID of ids) await ended(url, project, taskID);
+          await judge(service, { dataDir, project }, ids, { status: statusOf(project) });
           return { mission: [], tasks: [] };
         }
         const mission = await atRest(url, project);
