@@ -11,6 +11,7 @@ import {
   startMockProvider,
   textOf,
 } from "../../harness/double/mock-provider.ts";
+import { sampleByDay } from "../../harness/night.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 import { teamOf } from "../../harness/double/squads.ts";
 import { unpack } from "../../harness/zip-reader.ts";
@@ -132,36 +133,32 @@ test("green on both is `same`: told once, and only where a check was red before 
   expect(asked).toHaveLength(1);
 });
 
-test("a missing export needs the new code, unlike results are flaky; `contrast: false` and a change without tests run nothing", async () => {
-  const files = {
-    "math.mjs": `${mended}export const multiply = (a, b) => a * b;\n`,
-    "math.test.mjs": testOf(
-      "new",
-      'test("sum", () => assert.equal(add(1, 2), 3));\ntest("product", () => assert.equal(multiply(2, 3), 6));',
-    ),
-  };
-  const once = testOf(
-    "old",
-    'import fs from "node:fs";\ntest("sum", () => {\n  if (fs.existsSync("ran")) return;\n  fs.writeFileSync("ran", "");\n  assert.equal(add(1, 2), 3);\n});',
-  );
-  const [missing, flaky, off, untested] = await Promise.all([
-    play("missing", files),
-    play("flaky", { "math.mjs": mended, "math.test.mjs": once }),
-    play("off", { "math.mjs": mended, "math.test.mjs": sum }, { contrast: false }),
-    play("untested", { "math.mjs": mended }),
-  ]);
-  expect(missing.found).toMatchObject([{ result: "cannot-run", reason: "needs the new code", command }]);
-  expect(flaky.found).toMatchObject([{ result: "cannot-run", reason: "flaky", command }]);
-  expect([off.found, untested.found]).toEqual([[], []]);
-  expect([missing, flaky, off, untested].map(({ status }) => status.lifecycleStatus)).toEqual(
-    Array(4).fill("completed"),
-  );
-});
+const made = {
+  "math.mjs": `${mended}export const multiply = (a, b) => a * b;\n`,
+  "math.test.mjs": testOf(
+    "new",
+    'test("sum", () => assert.equal(add(1, 2), 3));\ntest("product", () => assert.equal(multiply(2, 3), 6));',
+  ),
+};
+const once = testOf(
+  "old",
+  'import fs from "node:fs";\ntest("sum", () => {\n  if (fs.existsSync("ran")) return;\n  fs.writeFileSync("ran", "");\n  assert.equal(add(1, 2), 3);\n});',
+);
+const rules = {
+  request: `\`\`\`js file=math.mjs\n${mended}\`\`\`\n\n\`\`\`js file=math.test.mjs\n${sum}\`\`\``,
+  model: "builtin/rules-1",
+};
 
-test("the built-in model's work is proven, too", async () => {
-  const request = `\`\`\`js file=math.mjs\n${mended}\`\`\`\n\n\`\`\`js file=math.test.mjs\n${sum}\`\`\``;
-  const { status, found } = await play("rules", {}, { request, model: "builtin/rules-1" });
-
+type Case = [string, Record<string, string>, Record<string, unknown>, object[]];
+const cases: Case[] = [
+  ["missing", made, {}, [{ result: "cannot-run", reason: "needs the new code", command }]],
+  ["flaky", { "math.mjs": mended, "math.test.mjs": once }, {}, [{ result: "cannot-run", reason: "flaky", command }]],
+  ["off", { "math.mjs": mended, "math.test.mjs": sum }, { contrast: false }, []],
+  ["untested", { "math.mjs": mended }, {}, []],
+  ["rules", {}, rules, [{ result: "proves", command }]],
+];
+test.each(sampleByDay("contrast", cases, 2))("%s", async (name, files, body, expected) => {
+  const { status, found } = await play(name, files, body);
   expect(status.lifecycleStatus).toBe("completed");
-  expect(found).toMatchObject([{ result: "proves", command }]);
+  expect(found).toMatchObject(expected);
 });
