@@ -1,5 +1,6 @@
 import type { Recorded } from "../event.ts";
 import { type Evidence, isOfPresentFiles, isOpenSlice, type Slice, type TaskState } from "../state/task.ts";
+import { contrastWords } from "../contrast/wording.ts";
 import { specsOf } from "./check.ts";
 import { lastWords } from "./named-command.ts";
 
@@ -94,17 +95,4 @@ export const contrastEvidence = (state: TaskState, { data, at }: Recorded & { ty
   const seen = { id: "contrast", kind: "contrast" as const, sessionID: null, commit, tree, lastLines: null, at };
   const contrast = { result, command, firstLines, reason };
   return addEvidence(state, { ...seen, summary: contrastWords(data), contrast });
-};
-
-/** A proof by contrast in one sentence. */
-export const contrastWords = ({ result, command, reason }: NonNullable<Evidence["contrast"]>): string => {
-  const run = command === null ? "the tests that it changes" : `\`${command}\``;
-  switch (result) {
-    case "proves":
-      return `proves the change: ${run} was red on the base, and is green with it`;
-    case "same":
-      return `shows no difference: ${run} is green on the base, too`;
-    case "cannot-run":
-      return `cannot tell: ${run} on the base: ${reason ?? "not run"}`;
-  }
 };

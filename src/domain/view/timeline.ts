@@ -1,7 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TimelineEntry } from "../../protocol/task/board.ts";
 import type { Recorded } from "../event.ts";
-import { contrastWords } from "../evidence/evidence.ts";
+import { contrastWords } from "../contrast/wording.ts";
 import { missionSentence } from "../mission/wording.ts";
 import { answerWords, permissionWords } from "../session/ask.ts";
 

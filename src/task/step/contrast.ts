@@ -5,7 +5,7 @@ import type { Report } from "../../domain/contrast/report.ts";
 import { manifestsFor, type TestRun, testRunsOf } from "../../domain/contrast/runner.ts";
 import { selectFiles } from "../../domain/contrast/selection.ts";
 import { type Contrast, judgeBase, judgeContrast, linesOf } from "../../domain/contrast/verdict.ts";
-import { contrastWords } from "../../domain/evidence/evidence.ts";
+import { contrastWords } from "../../domain/contrast/wording.ts";
 import { messageOf } from "../../error.ts";
 import { plainText } from "../../process/plain-text.ts";
 import { shellQuote } from "../../shell-quote.ts";

@@ -221,6 +221,7 @@ const goodBodies: Record<string, Record<string, unknown>> = {
     budget,
     isolation: "worktree",
     landing: "branch",
+    contrast: false,
     callbackURL: "https://nowhere.invalid/hook",
   },
   "task.update": { title: "New", priority: "low", archived: false, budget },
