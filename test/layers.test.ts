@@ -43,7 +43,7 @@ const exceptions: Record<string, readonly string[]> = {
  */
 const orders: Record<string, string> = {
   protocol: "text field limit check error issue attachment task overview squad mission event service webhook route",
-  "protocol/event": "mission slice conversation workspace event frame",
+  "protocol/event": "source mission slice conversation workspace event frame",
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
     "webhook-queue store disk unavailable outage lock claimed-stream redacted-store check-result blob feed sql batch sqlite postgres open",

@@ -3,8 +3,8 @@ import { answer, askIDOf, asksClosedBy, pendingOf, timeouts } from "../../src/do
 import { stopReason } from "../../src/domain/session/budget.ts";
 import { cancel } from "../../src/domain/task/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import { next } from "../../src/domain/task/next.ts";
-import type { StepPolicy } from "../../src/domain/task/step.ts";
+import { next } from "../../src/domain/task/next/next.ts";
+import type { StepPolicy } from "../../src/domain/task/next/step.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { cancel } from "../../src/domain/task/cancel.ts";
-import { next } from "../../src/domain/task/next.ts";
-import type { StepPolicy } from "../../src/domain/task/step.ts";
+import { next } from "../../src/domain/task/next/next.ts";
+import type { StepPolicy } from "../../src/domain/task/next/step.ts";
 import { evolve } from "../../src/domain/task/evolve.ts";
 import type { TaskState } from "../../src/domain/state/task.ts";
 import { summarise } from "../../src/domain/view/summary.ts";

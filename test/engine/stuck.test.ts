@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
-import type { Step } from "../../src/domain/task/step.ts";
+import type { Step } from "../../src/domain/task/next/step.ts";
 import { createStuckGuard, Stuck } from "../../src/engine/stuck.ts";
 
 /** A run that asks for the same step over and over, and whose steps record what `facts` says. */

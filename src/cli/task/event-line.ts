@@ -1,3 +1,4 @@
+import { ofService } from "../../protocol/event/source.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 import type { Screen } from "../terminal/screen.ts";
@@ -48,9 +49,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "agent.attached":
         return dim(`The external agent ${line(event.data.agent, 40)} is at work (${line(event.data.about, 100)})`);
       case "message.received":
-        return event.data.source === "checks"
+        return ofService(event.data) === "checks"
           ? yellow("The failing checks go back to the agent")
-          : event.data.source === "contrast"
+          : ofService(event.data) === "contrast"
             ? yellow("The agent is told that its tests show no difference")
             : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {

@@ -1549,6 +1549,10 @@ export type TaskEvent = {
         text: LongText;
         attachments: Array<AttachmentRef>;
         disposition: 'steered' | 'queued' | 'interrupted' | 'restarted';
+        /**
+         * It came from a caller, though its source is a name of the service's
+         */
+        byUser?: true;
     };
 } | {
     id: number;

@@ -1,3 +1,4 @@
+import { ofService } from "../../protocol/event/source.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { type ChatMessage, type Conversation, isService, type UserMessage } from "./message.ts";
 
@@ -112,7 +113,7 @@ export const planCompaction = (chat: Conversation, window: number, forced: boole
 /** What people wrote stays verbatim: the request always, and of the other messages the newest that fit. */
 const keepers = (gone: readonly ChatMessage[], room: number): UserMessage[] => {
   const written = gone.flatMap((message) =>
-    message.role === "user" && message.source !== "checks" && !isService(message) ? [message] : [],
+    message.role === "user" && ofService(message) !== "checks" && !isService(message) ? [message] : [],
   );
   const [request, ...later] = written;
   if (request === undefined) return [];

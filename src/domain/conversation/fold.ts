@@ -51,12 +51,13 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
       return;
     }
     case "message.received": {
-      const { messageID, source, text, attachments, disposition } = event.data;
+      const { messageID, source, text, attachments, disposition, byUser } = event.data;
       const message: UserMessage = {
         role: "user",
         messageID,
         version: event.version,
         source,
+        ...(byUser === undefined ? {} : { byUser }),
         text,
         attachments,
         ...(disposition === "restarted" ? { restarted: true } : {}),

@@ -9,6 +9,8 @@ export type UserMessage = {
   /** Version of the event that it came with. */
   version: number;
   source: string;
+  /** A caller's, whatever its source says. */
+  byUser?: true;
   text: LongText;
   attachments: AttachmentRef[];
   /** It made a settled Task active again: earlier messages are history. */
@@ -70,9 +72,6 @@ export const emptyConversation = (): Conversation => ({
 /** Prefix of the ids of messages that the service itself addresses to the model. */
 export const serviceMessage = "service-";
 export const isService = ({ messageID }: { messageID: string }): boolean => messageID.startsWith(serviceMessage);
-
-/** Sources of messages in which the service tells an agent what stands against its work: no words of a user's. */
-export const ofService: ReadonlySet<string> = new Set(["checks", "contrast", "review", "permissions", "landing"]);
 
 /** The agent's last text; empty if there is none yet. */
 export const lastWordOf = ({ said }: Conversation): LongText =>

@@ -7,7 +7,7 @@ import type { SquadRef } from "../agent.ts";
 import { isRead, type StreamState } from "./stream.ts";
 
 /**
- * The state of a Task and simple predicates on it. `task/evolve.ts` folds it from events, `task/next.ts` decides the
+ * The state of a Task and simple predicates on it. `task/evolve.ts` folds it from events, `task/next/next.ts` decides the
  * next step, `task/cancel.ts` decides on a cancel request, and `task/end.ts` has the ways to end.
  */
 

@@ -1,18 +1,20 @@
+import { ofService } from "../../protocol/event/source.ts";
 import type { Budget } from "../../protocol/task/status.ts";
 import type { Recorded } from "../event.ts";
 import { requestSlice } from "../evidence/slice.ts";
 import { withModel } from "../session/session.ts";
 import { isIdle, isOfPresentFiles, staysOnBranch, type TaskState, isOpenSlice } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
+import type { EventData } from "../../protocol/event/event.ts";
 import { answersService } from "./report.ts";
 
 /** Attempts at a Task: what a message resets, and which warnings remain. */
 
-/** Tells the agent that its tests show no difference: once, and no refusal. */
-const contrastSource = "contrast";
-
-/** Whose messages count as a round: what stands against the work as it is. */
-const refusals: ReadonlySet<string> = new Set(["checks", "review", "permissions"]);
+/** It counts as a round: what stands against the work as it is. That its tests show no difference is told once. */
+const isRefusal = (data: EventData["message.received"]): boolean => {
+  const source = ofService(data);
+  return source === "checks" || source === "review" || source === "permissions";
+};
 
 /**
  * The fold after a message. It is read with the next request; a queued one once the agent has finished. A message to a
@@ -20,7 +22,7 @@ const refusals: ReadonlySet<string> = new Set(["checks", "review", "permissions"
  */
 export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> => ({
   ...asMessage(state, event),
-  answers: answersService(event.data.source),
+  answers: answersService(event.data),
 });
 
 const asMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
@@ -29,8 +31,8 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
       ? { queued: true }
       : {
           input: event.version,
-          contrastTold: state.contrastTold || event.data.source === contrastSource,
-          round: refusals.has(event.data.source) ? state.round + 1 : state.round,
+          contrastTold: state.contrastTold || ofService(event.data) === "contrast",
+          round: isRefusal(event.data) ? state.round + 1 : state.round,
         }
     : {
         ...withModel(state, rootOf(state), state.wanted),

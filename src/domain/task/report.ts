@@ -1,13 +1,16 @@
+import { ofService } from "../../protocol/event/source.ts";
+import type { EventData } from "../../protocol/event/event.ts";
 import type { Recorded } from "../event.ts";
 import { rootOf } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
 /** The agent's report of its work: its last words, unless they answer what the service sent back. */
 
-const ofService: ReadonlySet<string> = new Set(["checks", "review", "landing", "permissions"]);
-
 /** Whether what the agent says next is about what the service sent back, and not about the work. */
-export const answersService = (source: string): boolean => ofService.has(source);
+export const answersService = (data: EventData["message.received"]): boolean => {
+  const source = ofService(data);
+  return source !== undefined && source !== "contrast";
+};
 
 /** The report after a reply of the Orchestrator that ends its work. */
 export const reported = (

@@ -1,3 +1,4 @@
+import { ofService } from "../../protocol/event/source.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TimelineEntry } from "../../protocol/task/board.ts";
 import type { Recorded } from "../event.ts";
@@ -38,9 +39,9 @@ export const describeEvent = (event: Recorded): string => {
     case "agent.attached":
       return `The external agent ${event.data.agent} is at work (${event.data.about})`;
     case "message.received":
-      return event.data.source === "checks"
+      return ofService(event.data) === "checks"
         ? "Failed checks went back to the agent"
-        : event.data.source === "contrast"
+        : ofService(event.data) === "contrast"
           ? "The agent was told that its tests show no difference"
           : `Message from ${event.data.source}`;
     case "reply.finished":

@@ -29,6 +29,10 @@ export const talkEvents = {
     text: longText,
     attachments: z.array(attachmentRef),
     disposition: z.enum(["steered", "queued", "interrupted", "restarted"]),
+    byUser: z
+      .literal(true)
+      .exactOptional()
+      .describe("It came from a caller, though its source is a name of the service's"),
   }),
   "reply.finished": z.object({
     messageID: z.string(),

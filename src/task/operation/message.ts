@@ -1,3 +1,4 @@
+import { serviceSource } from "../../protocol/event/source.ts";
 import { asksClosedBy } from "../../domain/session/ask.ts";
 import { rootOf } from "../../domain/state/stream.ts";
 import { isActive, type TaskState } from "../../domain/state/task.ts";
@@ -26,6 +27,7 @@ export const createMessage =
     const messageID = newID("msg");
     const text = await keepText(store.blobs, body.text);
     const attachments = await keepAttachments(store.blobs, body.attachments ?? []);
+    const byUser = serviceSource(body.source) === undefined ? {} : { byUser: true as const };
     const accepted = await change<MessageAccepted>(taskID, once, (state) => {
       refuseBusy(state, body);
       const active = isActive(state);
@@ -53,7 +55,7 @@ export const createMessage =
         events: [
           {
             type: "message.received",
-            data: { messageID, sessionID, source: body.source, text, attachments, disposition },
+            data: { messageID, sessionID, source: body.source, text, attachments, disposition, ...byUser },
           },
           // The delegating agent reads the message only once the calls it waits for have ended, so those are
           // interrupted.

@@ -1,3 +1,4 @@
+import type { ServiceSource } from "../../protocol/event/source.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { rootOf } from "../../domain/state/stream.ts";
 import { newID } from "../../id.ts";
@@ -7,11 +8,7 @@ import type { Run } from "../run.ts";
 /**
  * A message from the service to the Orchestrator about checks, a review, a permission rule or a landing; it is read before the next step.
  */
-export const messageFromService = async (
-  run: Run,
-  source: "checks" | "contrast" | "review" | "permissions" | "landing",
-  text: string,
-): Promise<DomainEvent> => ({
+export const messageFromService = async (run: Run, source: ServiceSource, text: string): Promise<DomainEvent> => ({
   type: "message.received",
   data: {
     messageID: newID("msg"),

@@ -1,4 +1,5 @@
-import { isService, messagesOf, ofService } from "../../domain/conversation/message.ts";
+import { ofService } from "../../protocol/event/source.ts";
+import { isService, messagesOf } from "../../domain/conversation/message.ts";
 import { showDiff } from "../../domain/evidence/diff.ts";
 import { type BriefTexts, briefOf } from "../../domain/evidence/review-brief.ts";
 import { goalsOf } from "../../domain/evidence/slice.ts";
@@ -38,8 +39,8 @@ const saidSince = async (run: Run): Promise<Pick<BriefTexts, "later" | "rounds">
         if (tool === "ask" && outcome === "ok")
           later.push(await whole(`the answer to the question "${asked.get(callID) ?? ""}"`, output));
     if (message.role !== "user" || message === first || message.summary !== undefined || isService(message)) continue;
-    if (!ofService.has(message.source)) later.push(await whole(`a message from ${message.source}`, message.text));
-    if (message.source !== "review") continue;
+    if (ofService(message) === undefined) later.push(await whole(`a message from ${message.source}`, message.text));
+    if (ofService(message) !== "review") continue;
     const end = messages.findIndex((other, index) => index > at && other.role === "user");
     const answer = messages.slice(at, end === -1 ? undefined : end).findLast(({ role }) => role === "assistant");
     rounds.push({

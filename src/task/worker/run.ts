@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { StreamID } from "../../domain/event.ts";
 import type { End } from "../../domain/task/end.ts";
-import type { Step } from "../../domain/task/step.ts";
+import type { Step } from "../../domain/task/next/step.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";

@@ -1,5 +1,6 @@
+import { ofService } from "../../protocol/event/source.ts";
 import { z } from "zod";
-import { isService, ofService } from "../../domain/conversation/message.ts";
+import { isService } from "../../domain/conversation/message.ts";
 import { showDiff } from "../../domain/evidence/diff.ts";
 import { stopReason } from "../../domain/session/budget.ts";
 import { type Description, fitTitle, longestTitle, readEnd } from "../../domain/task/commit-text.ts";
@@ -138,7 +139,7 @@ const saidSince = async (run: Run): Promise<string[]> => {
     message !== first &&
     message.summary === undefined &&
     !isService(message) &&
-    !ofService.has(message.source)
+    ofService(message) === undefined
       ? [message.text]
       : [],
   );

@@ -4,8 +4,8 @@ import { type MissionStep, nextStep } from "../../../src/domain/mission/next.ts"
 import type { MissionState } from "../../../src/domain/state/mission.ts";
 import type { TaskState } from "../../../src/domain/state/task.ts";
 import { evolve } from "../../../src/domain/task/evolve.ts";
-import { next } from "../../../src/domain/task/next.ts";
-import type { Step } from "../../../src/domain/task/step.ts";
+import { next } from "../../../src/domain/task/next/next.ts";
+import type { Step } from "../../../src/domain/task/next/step.ts";
 
 /** Which steps a sweep has met: the decisions themselves say it of each state that a log went through. */
 

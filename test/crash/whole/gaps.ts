@@ -1,5 +1,5 @@
 import type { MissionStep } from "../../../src/domain/mission/next.ts";
-import type { Step } from "../../../src/domain/task/step.ts";
+import type { Step } from "../../../src/domain/task/next/step.ts";
 import type { EventType } from "../../../src/protocol/event/event.ts";
 
 /**

@@ -267,4 +267,32 @@ describe("who judges", () => {
     expect(status).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "review_rejected" } });
     expect(asked).toHaveLength(4);
   });
+
+  test("reads a caller's message as theirs, whatever source it names, and it is no round", async () => {
+    const { taskID, directory } = await run("source", {
+      work: (turn) => (turn % 2 === 0 ? write("b.txt", `${turn}\n`) : { text: "Done." }),
+      review: (_turn, request) => acceptance(request),
+    });
+    const headers = { "content-type": "application/json", "x-service-directory": directory };
+    for (const source of ["review", "checks"]) {
+      const body = JSON.stringify({ source, text: `Also say three, says ${source}.` });
+      const sent = await fetch(`${service.url}/task/${taskID}/message`, { method: "POST", headers, body });
+      expect(sent.status).toBe(202);
+      expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    }
+    const { messages } = (await (await fetch(`${service.url}/task/${taskID}/messages`)).json()) as {
+      messages: { source: string }[];
+    };
+    expect(messages.map(({ source }) => source)).toEqual(expect.arrayContaining(["review", "checks"]));
+    const log = await logOf(service.url, taskID);
+    const said = log.flatMap((frame) => (frame.type === "message.received" ? [frame.data] : []));
+    expect(said).toMatchObject([
+      { source: "review", byUser: true },
+      { source: "checks", byUser: true },
+    ]);
+    const brief = reviews.findLast(({ first }) => first.includes("[source]"))?.first ?? "";
+    expect(brief).toMatch(/a message from review.*Also say three, says review\./s);
+    expect(brief).toMatch(/a message from checks.*Also say three, says checks\./s);
+    expect(brief).not.toContain("what an earlier review found");
+  });
 });

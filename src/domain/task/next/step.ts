@@ -1,7 +1,7 @@
-import type { CheckSpec, ReviewCheck, RunCheck } from "../../protocol/check.ts";
-import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import type { CheckRun, Slice } from "../state/task.ts";
-import type { End } from "./end.ts";
+import type { CheckSpec, ReviewCheck, RunCheck } from "../../../protocol/check.ts";
+import type { TurnFailure } from "../../../protocol/event/conversation.ts";
+import type { CheckRun, Slice } from "../../state/task.ts";
+import type { End } from "../end.ts";
 
 /** The steps that a Task can take next, and the settings that the decision depends on. */
 

@@ -1,9 +1,9 @@
-import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import { isReviewCheck, type ReviewCheck } from "../../protocol/check.ts";
-import { checksFailed, failedOf, isDue } from "../evidence/check.ts";
+import type { TurnFailure } from "../../../protocol/event/conversation.ts";
+import { isReviewCheck, type ReviewCheck } from "../../../protocol/check.ts";
+import { checksFailed, failedOf, isDue } from "../../evidence/check.ts";
 import type { StepPolicy, Step } from "./step.ts";
-import { isAcceptable, isReviewed, needsReview, unacceptedSlices } from "../evidence/slice.ts";
-import { type TaskState, isOpenSlice, type Slice } from "../state/task.ts";
+import { isAcceptable, isReviewed, needsReview, unacceptedSlices } from "../../evidence/slice.ts";
+import { type TaskState, isOpenSlice, type Slice } from "../../state/task.ts";
 
 /** The step that slices, and checks with criteria to judge, need before the result may land; undefined: none. */
 export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | undefined => {

@@ -1,15 +1,15 @@
-import { isRun } from "../../protocol/check.ts";
-import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import type { EventData } from "../../protocol/event/event.ts";
-import { checksFailed, failedOf, isDue } from "../evidence/check.ts";
-import { waitsUntil } from "../session/ask.ts";
-import { isChanged, type TaskState } from "../state/task.ts";
-import { rootOf } from "../state/stream.ts";
-import { cancelledEnd } from "./end.ts";
-import { nextOwnCheckStep } from "./next-own-check.ts";
-import { nextReviewStep } from "./next-review.ts";
+import { isRun } from "../../../protocol/check.ts";
+import type { TurnFailure } from "../../../protocol/event/conversation.ts";
+import type { EventData } from "../../../protocol/event/event.ts";
+import { checksFailed, failedOf, isDue } from "../../evidence/check.ts";
+import { waitsUntil } from "../../session/ask.ts";
+import { isChanged, type TaskState } from "../../state/task.ts";
+import { rootOf } from "../../state/stream.ts";
+import { cancelledEnd } from "../end.ts";
+import { nextOwnCheckStep } from "./own-check.ts";
+import { nextReviewStep } from "./review.ts";
 import type { StepPolicy, Step } from "./step.ts";
-import { gitTampered } from "./tampered.ts";
+import { gitTampered } from "../tampered.ts";
 
 /**
  * Decides what a Task does next, from its fold alone. It is called again after every step. There is no separate resume

@@ -1,6 +1,6 @@
-import { isRun } from "../../protocol/check.ts";
-import { brokenOf, checksBroken, isDue, isGating, onBase } from "../evidence/check.ts";
-import { isChanged, type TaskState } from "../state/task.ts";
+import { isRun } from "../../../protocol/check.ts";
+import { brokenOf, checksBroken, isDue, isGating, onBase } from "../../evidence/check.ts";
+import { isChanged, type TaskState } from "../../state/task.ts";
 import type { Step, StepPolicy } from "./step.ts";
 
 /**
