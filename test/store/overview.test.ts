@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
+import { newID } from "../../src/id.ts";
 import type { TaskSummary } from "../../src/protocol/task/status.ts";
 import { created, settled } from "../harness/events.ts";
 import { type Case, onEveryStore } from "./suite.ts";
@@ -84,9 +85,31 @@ const cases: Case[] = [
       const one = await store.overview({ since, project: "/work/b" });
       expect(one.projects).toEqual(counted.filter(({ directory }) => directory === "/work/b"));
       expect(one.pending).toEqual([]);
+      // A Mission asks, too; one that does not counts as nothing.
+      for (const [missionID, more] of [
+        ["asks", [run, ...ask]],
+        ["sleeps", []],
+      ] as const) {
+        const sessionID = newID("ses");
+        const about = { title: missionID, titleBy: "service", directory: "/work/d", project: "/work/d" } as const;
+        const events: DomainEvent[] = [
+          {
+            type: "mission.created",
+            data: { missionID, sessionID, ...about, productPillar: "code", model: "builtin/rules-1" },
+          },
+          { type: "mission.woken", data: { sessionID, by: "user" } },
+          ...more,
+        ];
+        await store.commit({ appends: [{ stream: sessionID, expected: 0, events }] });
+      }
+      const both = await store.overview({ since, project: undefined });
+      expect(both.total.needsYou).toBe(2);
+      expect(both.projects.at(-1)).toMatchObject({ directory: "/work/d", needsYou: 1, running: 0 });
+      expect(both.pending.at(-1)).toMatchObject({ id: "ask_1", taskID: null, missionID: "asks" });
+
       // Nothing has failed since now.
       const later = await store.overview({ since: new Date(Date.now() + 60_000), project: undefined });
-      expect(later.total).toEqual({ ...found.total, failed: 0 });
+      expect(later.total).toEqual({ ...both.total, failed: 0 });
     },
   },
 ];

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createServiceClient } from "../../src/client/client.ts";
 import { browserHere, countBlind } from "../harness/browser.ts";
 import { built } from "../harness/built.ts";
-import { git, makeProject, readText, temporary } from "../harness/project.ts";
+import { git, makeProject, readText, temporary, writeFiles } from "../harness/project.ts";
 import { unpack } from "../harness/zip-reader.ts";
 import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../harness/service.ts";
@@ -222,6 +222,22 @@ describe.skipIf(browserHere === undefined)("the page", () => {
     await page.getByLabel("Project directory").fill("/nowhere/at/all");
     await page.getByLabel("Project directory").press("Enter");
     await page.getByRole("alert").getByText("/nowhere/at/all").waitFor();
+  });
+
+  test("a folder without Git is worked in only after a yes, and the end says what is not known", async () => {
+    const directory = join(root.path, "no-git");
+    writeFiles(directory, { "a.txt": "one\n" });
+    await page.goto(`${service.url}/?project=${encodeURIComponent(directory)}`);
+    const agree = page.getByLabel("Work in place");
+    await agree.waitFor();
+    await page.getByLabel("What should be done").fill('replace "one" with "two" in a.txt');
+    await page.getByRole("button", { name: "Start Task" }).click();
+    await page.getByText("or choose to work in place").waitFor();
+    expect(readText(directory, "a.txt")).toBe("one\n");
+    await agree.check();
+    await page.getByRole("button", { name: "Start Task" }).click();
+    await state("Completed, not verified").waitFor();
+    expect(readText(directory, "a.txt")).toBe("two\n");
   });
 
   test("a lost connection is told with the time of what is shown, and the page catches up", async () => {

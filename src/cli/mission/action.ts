@@ -107,6 +107,9 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     ["Title", line(mission.title)],
     ["Project", line(mission.directory, 400)],
     ["Agent", `${mission.agentStatus === "running" ? "works" : "sleeps"}, ${line(mission.model)}`],
+    ...(mission.now === null
+      ? []
+      : [["Now", `${line(mission.now.text)} (since ${mission.now.since.slice(11, 19)} UTC)`]]),
     ["Squads", mission.squads.length === 0 ? "any" : line(mission.squads.join(", "))],
     ["Use", `${mission.usage.modelCalls} model calls, ${money(mission.usage.costUSD)}`],
   ];
