@@ -24,3 +24,7 @@ const thereMs = 12;
 
 /** How many times slower this machine is now than that one, at least 1: what a bound in milliseconds is multiplied by. */
 export const slowness = (): number => Math.max(1, cpuMs(sameWork, 3) / thereMs);
+
+/** Milliseconds that the work would take on that machine, at its best of some rounds. */
+export const pacedMs = (work: () => unknown, rounds = 7): number =>
+  Math.min(...Array.from({ length: rounds }, () => cpuMs(work, 1) / slowness()));

@@ -1,3 +1,4 @@
+import { loadOnce } from "../../async/load-once.ts";
 import { withinTime } from "../../agent/deadline.ts";
 import type { ExternalAgent } from "../../agent/external/run.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
@@ -18,7 +19,7 @@ import { isRun } from "../../protocol/check.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { verdict } from "../../tool/task/verdict.ts";
 import type { ToolResult } from "../../tool/tool.ts";
-import type { Checkout, Workspace } from "../../workspace/workspace.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "../workspace/disk-bound.ts";
 import { delegate } from "./delegate.ts";
@@ -181,11 +182,11 @@ const withoutAsks = (rules: PermissionRules): PermissionRules =>
  * place, the directory.
  */
 const judgedFiles = (run: Run) => {
-  let opened: Promise<Checkout | undefined> | undefined;
+  const opened = loadOnce(() => run.checkout.at(subjectOf(run.state(), "work").commit));
   return async (tool?: string): Promise<Workspace> => {
     const workspace = await run.workspace();
     if (tool === verdict.name) return workspace;
-    const checkout = await (opened ??= run.checkout.at(subjectOf(run.state(), "work").commit));
+    const checkout = await opened();
     return checkout === undefined ? workspace : { ...workspace, ...checkout.readable() };
   };
 };

@@ -207,6 +207,8 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "landingRounds",
     "landingMoves",
     "loopRepeats",
+    "reviewTurns",
+    "reviewTokens",
     "permissionAsks",
     "breakerFailures",
   ],

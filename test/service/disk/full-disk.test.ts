@@ -241,6 +241,8 @@ test("until the disk is full nothing pauses; then a reply and a result in hand w
   const running = untilFull.request(marking);
   const other = await createTask(url, calling, running);
   await started(url, other, 2);
+  // The call is on record before its command runs, which sleeps first: on a full disk no sandbox would begin.
+  await new Promise((resolve) => setTimeout(resolve, 700));
   expect((await statusOf(url, other)).queue).toBeNull();
   const undo = disk.fill();
   expect(disk.free()).toBe(0);
