@@ -1,4 +1,5 @@
 import type { DelegatedWork, SessionContext } from "../../agent/session.ts";
+import { activityOf, activityText } from "../../domain/conversation/activity.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import { findSession, interruptOf } from "../../domain/session/session.ts";
 import type { Session } from "../../domain/state/stream.ts";
@@ -8,7 +9,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
 import type { Squad } from "../../squad/squad.ts";
-import { failed, ok, sized } from "../../tool/result.ts";
+import { counted, failed, sized } from "../../tool/result.ts";
 import { type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
 import type { ForkMerge } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
@@ -39,7 +40,9 @@ export const delegate = async (run: Run, team: Team, parent: SessionContext, wor
   const ended = findSession(run.state(), sessionID);
   if (ended.fork !== null)
     await run.workspaces.closeFork(await run.workspace(), ended.fork.name, ended.end?.joined?.commit);
-  return resultOf(ended, await lastWord(run, sessionID), work.callID);
+  const chat = await run.chats.of(sessionID);
+  const said = await loadText(run.store.blobs, lastWordOf(chat));
+  return resultOf(ended, said, activityText(activityOf(chat)), work.callID);
 };
 
 /** Runs the session to its end and records the end. */
@@ -177,24 +180,25 @@ const endOf = (run: Run, sessionID: string): End | undefined => {
   return { outcome: "stopped", reason: ended ? "The Task was asked to end." : "A limit of the Task was reached." };
 };
 
-const lastWord = async (run: Run, sessionID: string): Promise<string> =>
-  loadText(run.store.blobs, lastWordOf(await run.chats.of(sessionID)));
-
 /**
- * Built from the recorded end alone, so that the result is the same if the service died between the session's end and
+ * Built from what is recorded alone, so that the result is the same if the service died between the session's end and
  * the call's.
  */
-const resultOf = ({ end, fork }: Session, said: string, callID: string): ToolResult => {
+const resultOf = ({ end, fork }: Session, said: string, did: string, callID: string): ToolResult => {
   if (end === null) throw new Error("Expected a session that has ended, got one that works.");
   const { outcome, reason, joined } = end;
   const words = said === "" ? "It ended without a word." : said;
+  const joinedFiles =
+    joined === undefined || joined.branch !== null ? "" : `${counted(joined.files, "changed file")} joined the Task's.`;
+  const seen = [did, joinedFiles].filter((part) => part !== "").join("\n");
+  const facts = seen === "" ? "" : `\n\n[What the service saw]\n${seen}`;
   if (joined !== undefined && joined.branch !== null)
     return failed(
-      `Its change is not in the Task's files: ${joined.conflicts.join(", ")} were changed there too. It is on ${joined.branch}; see it with \`git diff ${fork?.commit.slice(0, 12)} ${joined.branch}\` and take over what holds.\n\nIts last words: ${words.slice(0, 4000)}`,
+      `Its change is not in the Task's files: ${joined.conflicts.join(", ")} were changed there too. It is on ${joined.branch}; see it with \`git diff ${fork?.commit.slice(0, 12)} ${joined.branch}\` and take over what holds.\n\nIts last words: ${words.slice(0, 4000)}${facts}`,
     );
-  if (outcome === "finished") return said === "" ? ok(words) : sized(said, { callID });
+  if (outcome === "finished") return sized(`${words}${facts}`, { callID });
   const how = outcome === "failed" ? "The agent failed" : "The agent was stopped";
-  return failed(`${how}: ${reason ?? "no reason is known"}\n\nIts last words: ${words.slice(0, 4000)}`);
+  return failed(`${how}: ${reason ?? "no reason is known"}\n\nIts last words: ${words.slice(0, 4000)}${facts}`);
 };
 
 const writers = new Set(["write", "edit", "apply_patch", "shell", "git", "process"]);

@@ -1,0 +1,58 @@
+import { shownCommand } from "../evidence/named-command.ts";
+import { type Conversation, messagesOf } from "./message.ts";
+
+/** What the agent of a session did, as its conversation has it: the files that it changed and the commands that it ran. */
+
+export type Activity = { files: string[]; commands: { command: string; exitCode: number | null }[] };
+
+/** Of a conversation whose older turns were replaced by a summary, what came after. */
+export const activityOf = (chat: Conversation): Activity => {
+  const calls = new Map<string, Record<string, unknown>>();
+  const files = new Set<string>();
+  const commands: Activity["commands"] = [];
+  for (const message of messagesOf(chat)) {
+    if (message.role === "assistant")
+      for (const { callID, input } of message.calls)
+        if (typeof input === "object" && input !== null) calls.set(callID, input as Record<string, unknown>);
+    if (message.role !== "tool") continue;
+    for (const { callID, tool, outcome, exitCode } of message.results) {
+      const input = calls.get(callID) ?? {};
+      if (outcome === "ok" && changing.has(tool)) for (const path of pathsIn(input)) files.add(path);
+      if (tool === "shell" && typeof input["command"] === "string")
+        commands.push({ command: shownCommand(input["command"]), exitCode });
+    }
+  }
+  return { files: [...files], commands };
+};
+
+const changing: ReadonlySet<string> = new Set(["write", "edit", "apply_patch"]);
+
+const pathsIn = ({ path, file, file_path: other, patch }: Record<string, unknown>): string[] => {
+  const named = [path, file, other].filter((each): each is string => typeof each === "string");
+  if (typeof patch !== "string") return named.slice(0, 1);
+  return patch.split("\n").flatMap((line) => {
+    const found = /^(?:\+\+\+ b\/|\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: )([^\t\r]+)/.exec(line);
+    return found?.[1] === undefined ? [] : [found[1].trim()];
+  });
+};
+
+const mostFiles = 30;
+const mostCommands = 8;
+const longestCommand = 160;
+
+/** In a few lines, for the agent that gave the work; "" where nothing was done. */
+export const activityText = ({ files, commands }: Activity): string => {
+  const rest = (count: number) => (count > 0 ? `, and ${count} more` : "");
+  const named = files.slice(0, mostFiles).join(", ") + rest(files.length - mostFiles);
+  const ran = commands.slice(-mostCommands).map(({ command, exitCode }) => {
+    const cut = command.length > longestCommand ? `${command.slice(0, longestCommand)}…` : command;
+    return `- \`${cut}\` ${exitCode === null ? "did not end by itself" : `exit ${exitCode}`}`;
+  });
+  const earlier = commands.length - ran.length;
+  return [
+    ...(files.length === 0 ? [] : [`Files it changed with tools: ${named}.`]),
+    ...(ran.length === 0
+      ? []
+      : [`Commands it ran${earlier > 0 ? `, the last ${ran.length} of ${commands.length}` : ""}:`, ...ran]),
+  ].join("\n");
+};
