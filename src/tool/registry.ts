@@ -68,16 +68,20 @@ export const selectTools = (
 /** Removed from what models read, to save tokens: a refusal says what was expected. */
 const bounds = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum"] as const;
 
-/** By the schema of the arguments, since the tool `skill` is created per squad. */
-const specs = new Map<Tool["input"], ToolSpec>();
+/**
+ * By name, and by what makes a tool of that name another one: `skill` is created per squad, and two tools may take the
+ * same, as a Mission's `remember` and a Task's `note`.
+ */
+const specs = new Map<string, { input: Tool["input"]; spec: ToolSpec }[]>();
+
+const mostOfOneName = 64;
 
 /** What a model reads about the tools; each JSON Schema is generated once. */
 export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
   chosen.map((tool) => {
-    const known = specs.get(tool.input);
-    if (known?.name === tool.name) return known;
-    // Two tools may take the same, as a Mission's `remember` and a Task's `note`.
-    if (known !== undefined) return { ...known, name: tool.name, description: tool.description };
+    const known = specs.get(tool.name) ?? [];
+    const made = known.find(({ input, spec }) => input === tool.input && spec.description === tool.description);
+    if (made !== undefined) return made.spec;
     const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, {
       io: "input",
       override({ jsonSchema }) {
@@ -95,6 +99,6 @@ export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
       },
     });
     const spec = { name: tool.name, description: tool.description, parameters };
-    specs.set(tool.input, spec);
+    specs.set(tool.name, [{ input: tool.input, spec }, ...known].slice(0, mostOfOneName));
     return spec;
   });

@@ -23,6 +23,7 @@ import { createProcesses } from "../../src/process/service.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { callContext } from "../harness/project.ts";
+import { seededRandom } from "../harness/random.ts";
 
 /** The tools on real folders, with the real file access, git and processes. */
 
@@ -115,6 +116,27 @@ const alive = (pid: number): boolean => {
 };
 
 describe("specs", () => {
+  test("a list is what its tools are, whichever lists were made before, in whatever order", () => {
+    const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
+    console.log(`lists of tools: TEST_SEED=${seed}`);
+    const random = seededRandom(seed);
+    // Others that take the same, as Missions have them.
+    const all = Object.values(tools).flatMap((tool) => [
+      tool,
+      { ...tool, name: `other_${tool.name}` },
+      { ...tool, description: `Another ${tool.description}` },
+    ]);
+    for (let round = 0; round < 200; round += 1) {
+      const chosen = all.filter(() => random.below(3) === 0).toSorted(() => random.below(3) - 1);
+      const listed = toolSpecs(chosen);
+      expect(listed.map(({ name, description }) => [name, description])).toEqual(
+        chosen.map(({ name, description }) => [name, description]),
+      );
+      expect(toolSpecs(chosen)).toEqual(listed);
+      for (const [at, { parameters }] of listed.entries())
+        expect(parameters).toEqual(toolSpecs([chosen[at] as Tool])[0]?.parameters);
+    }
+  });
   test("every tool is an object schema with its required fields, made once", () => {
     const specs = toolSpecs(Object.values(tools));
     expect(specs.map(({ name }) => name)).toEqual([
