@@ -31,7 +31,7 @@ export const leftOut = (seed: number): Set<string> => {
   const left = new Set<string>();
   for (let from = 0; from < all.length; from += share) {
     const alike = all.slice(from, from + share);
-    const chosen = random.below(share);
+    const chosen = random.below(alike.length);
     for (const [index, { key }] of alike.entries()) if (index !== chosen) left.add(key);
   }
   return left;
