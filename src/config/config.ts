@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { StartError } from "../error.ts";
+import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import { type AgentSettings, type ProviderConfig, readFile } from "./file.ts";
 
@@ -35,6 +36,8 @@ export type Config = {
   password: string | undefined;
   /** `provider/model`, and where it was configured. "none": Tasks that name no model are refused. */
   model: { ref: string; source: string } | undefined;
+  /** Of reasoning; undefined: as each provider has it. */
+  effort: Effort | undefined;
   /** Models to ask when another cannot answer, in this order. */
   failover: string[];
   squad: string;
@@ -212,6 +215,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     username: env["SERVICE_SERVER_USERNAME"] ?? "service",
     password,
     model,
+    effort: file.effort,
     failover: file.failover ?? [],
     squad: file.squad ?? "base",
     landing: (typeof file.landing === "object" ? file.landing.as : file.landing) ?? "commit",

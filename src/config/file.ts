@@ -3,6 +3,7 @@ import { isAbsolute } from "node:path";
 import { type ParseError, parse as parseJsonc, printParseErrorCode } from "jsonc-parser";
 import { z } from "zod";
 import { StartError } from "../error.ts";
+import { effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 
 /** The schema and the reader of `config.jsonc`. */
@@ -13,6 +14,7 @@ const modelConfig = z.strictObject({
   images: z.boolean().optional(),
   pdf: z.boolean().optional(),
   tools: z.boolean().optional(),
+  effort: z.union([effort, z.literal(false)]).optional(),
 });
 
 const providerConfig = z.strictObject({
@@ -56,6 +58,7 @@ export const configFile = z.strictObject({
   $schema: z.string().optional(),
   model: z.string().min(3).or(z.literal("none")).optional(),
   squad: z.string().min(1).optional(),
+  effort: effort.optional(),
   failover: z
     .array(z.string().regex(/^[^/\s]+\/\S+$/, "expected provider/model"))
     .max(16)

@@ -1,3 +1,5 @@
+import type { Effort } from "../protocol/field.ts";
+
 /** The agents of a squad as data, and the references that pin a Task to a squad revision and a model. */
 
 export type SquadRef = { id: string; version: string; digest: string; scope: "builtin" | "user" | "project" };
@@ -12,6 +14,8 @@ export type AgentSpec = {
   /** Names of agents of the same squad that this one may delegate to. */
   delegates: readonly string[];
   model?: ModelRef;
+  /** Of reasoning, with whatever model; absent: as the operator has it. */
+  effort?: Effort;
   /** What runs its loop: the service (absent), or a program from the operator's configuration, over ACP. */
   runtime?: `acp:${string}`;
 };

@@ -1,6 +1,7 @@
 import type { ModelRef } from "../domain/agent.ts";
 import type { CheckSpec } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event/event.ts";
+import type { Effort } from "../protocol/field.ts";
 import type { ModelUsage, TurnFailure } from "../protocol/event/conversation.ts";
 
 /**
@@ -21,6 +22,8 @@ export type Traits = {
   /** Tokens that a request and its reply may have together. */
   window: number;
   takes: { images: boolean; pdf: boolean; tools: boolean };
+  /** It can be told how hard to think, and `usual` where nobody says; absent: it is told nothing. */
+  effort?: { usual: Effort | undefined };
 };
 
 export type ModelRequest = {
@@ -31,6 +34,8 @@ export type ModelRequest = {
   tools: readonly ToolSpec[];
   /** The tool that the reply has to call, where the provider can be told so; the messages say it, too. */
   toolChoice?: string;
+  /** Of reasoning, as the Task or the agent has it; a model that cannot take it is not sent it. */
+  effort?: Effort;
   /** Known facts of the Task and its project, for the built-in model; language models read them in the messages. */
   facts: Facts;
   /** The Task's id, which names recordings of the exchange. */
@@ -116,6 +121,8 @@ export type ModelReply = {
   calls: { tool: string; input: unknown; invalid?: string }[];
   finish: Exclude<EventData["reply.finished"]["finish"], "failed">;
   usage: ModelUsage;
+  /** Of reasoning, as it was sent; absent: none was. */
+  effort?: Effort;
   /** Parts that the provider wants back unchanged with the next request, such as reasoning signatures. */
   provider?: EventData["reply.finished"]["provider"];
 };

@@ -1,6 +1,7 @@
 import type { ModelRef } from "../domain/agent.ts";
 import { ServiceError, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
+import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import { type Breaker, type BreakerState, createBreaker, guarded } from "./circuit-breaker.ts";
 import { cassettesIn, openCassette, play, type Recorder } from "./replay/cassette.ts";
@@ -63,6 +64,8 @@ export type RegistryOptions = {
   model: { ref: string; source: string } | undefined;
   providers: Readonly<Record<string, ProviderEntry>>;
   env: Readonly<Record<string, string | undefined>>;
+  /** Of reasoning, where neither Task, agent nor model says. */
+  effort?: Effort | undefined;
   /** The built-in model, loaded on first use. */
   rules(): Promise<Model>;
   /** Models to use when another one cannot answer, in this order. */
@@ -138,7 +141,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       if (provider === undefined) return ref === builtinModel ? options.rules() : replay(modelID);
       const { id, kind, entries } = provider;
       const entry = entries.find((one) => one.id === modelID);
-      const traits = await traitsOf(kind, modelID, entry);
+      const traits = await traitsOf(kind, modelID, entry, options.effort);
       const tape = options.recorder?.tape(provider, modelID);
       const how = { patience, ...(tape === undefined ? {} : { tape }) };
       return guarded(createProviderModel(provider, modelID, traits, how), breakerOf(id));

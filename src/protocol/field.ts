@@ -21,6 +21,11 @@ export const wordsWithin = (max: number) => z.string().check(withinBytes(max));
 
 export const productPillar = z.enum(["code", "work"]);
 
+/** How hard a model is to think. */
+export const effort = z.enum(["none", "low", "medium", "high"]);
+
+export type Effort = z.infer<typeof effort>;
+
 export const priority = z.enum(["critical", "high", "normal", "low"]);
 
 export const lifecycleStatus = z.enum(["active", "completed", "failed", "cancelled"]);

@@ -152,6 +152,7 @@ export const createService = async (
       providers: config.providers,
       env: config.env,
       failover: config.failover,
+      effort: config.effort,
       limits,
       cassettes: config.cassettes,
       recorder: config.record === undefined ? undefined : createRecorder(config.record, secrets.known),

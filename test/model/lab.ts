@@ -85,6 +85,7 @@ export const connectionOf = ({ kind, api, path }: Wire, origin = front.origin): 
 export const traits = ({ kind }: Wire): Traits => ({
   window: 100_000,
   takes: { images: true, pdf: kind !== "openai-compatible", tools: true },
+  effort: { usual: undefined },
 });
 
 export const open = (wire: Wire, patience: Partial<Patience> = {}) =>

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { arrived, failureOf, front, open, wires, type Wire, setUpModelLab } from "./lab.ts";
+import { traitsOf } from "../../src/model/provider/trait.ts";
+import type { Effort } from "../../src/protocol/field.ts";
 import { noUsage } from "../../src/model/model.ts";
 import { answered, replyOf, requestOf, user } from "./suite.ts";
 
@@ -248,4 +250,79 @@ test.each([
   expect(arrived()).toMatch(chosen);
   await open(wire).reply(requestOf([user("say hello")]));
   expect(arrived()).not.toMatch(chosen);
+});
+
+describe("reasoning effort", () => {
+  const sent = async (name: string, effort: Effort | undefined, more: { model?: string; toolChoice?: string } = {}) => {
+    const { model, ...rest } = more;
+    const wire = { ...(wires.find((each) => each.name === name) as Wire), ...(model === undefined ? {} : { model }) };
+    const said = { ...rest, ...(effort === undefined ? {} : { effort }) };
+    const reply = await replyOf(open(wire), requestOf([user("say hello")], said));
+    return { body: front.seen.at(-1)?.body ?? {}, told: reply.effort };
+  };
+
+  test.each([
+    ["OpenAI Responses", "high", { reasoning: { effort: "high" } }],
+    ["OpenAI Responses", "none", { reasoning: { effort: "none" } }],
+    ["OpenAI chat", "low", { reasoning_effort: "low" }, "gpt-5.4"],
+    ["OpenAI-compatible", "medium", { reasoning_effort: "medium" }],
+    ["OpenRouter", "high", { reasoning: { effort: "high" } }],
+    ["Anthropic", "low", { thinking: { type: "enabled", budget_tokens: 6_400 } }],
+    ["Anthropic", "none", { thinking: { type: "disabled" } }],
+    ["Anthropic", "high", { thinking: { type: "adaptive" }, output_config: { effort: "high" } }, "claude-sonnet-4-6"],
+    ["Google", "low", { generationConfig: { thinkingConfig: { thinkingBudget: 6_554 } } }],
+    ["Google", "high", { generationConfig: { thinkingConfig: { thinkingLevel: "high" } } }, "gemini-3.1-pro-preview"],
+  ] as const)("%s: %s in the wire's own words", async (name, effort, words, model?: string) => {
+    const { body, told } = await sent(name, effort, model === undefined ? {} : { model });
+    expect(body).toMatchObject(words);
+    expect(told).toBe(effort);
+  });
+
+  test.each(wires)("control: $name gets no word of it where nobody asks", async ({ name }) => {
+    const { body, told } = await sent(name, undefined);
+    expect(JSON.stringify(body)).not.toMatch(/"(reasoning|reasoning_effort|thinking|thinkingConfig|effort)":/);
+    expect(told).toBeUndefined();
+  });
+
+  test("Claude is not asked to think where the tool is chosen for it; others are", async () => {
+    const choice = { toolChoice: "read" };
+    expect((await sent("Anthropic", "high", choice)).body).not.toHaveProperty("thinking");
+    expect((await sent("OpenAI Responses", "high", choice)).body).toMatchObject({ reasoning: { effort: "high" } });
+  });
+
+  test("with a budget, Claude is not asked to think between calls that another model made", async () => {
+    const other = {
+      ok: true,
+      text: "",
+      finish: "calls",
+      calls: [{ tool: "read", input: {} }],
+      usage: noUsage,
+    } as const;
+    const messages = [user("say hello"), ...answered({ ...other, calls: [...other.calls] }, () => "x")];
+    const bodyOf = async (model: string) => {
+      await open({ ...(wires[0] as Wire), model }).reply(requestOf(messages, { effort: "low" }));
+      return front.seen.at(-1)?.body ?? {};
+    };
+    expect(await bodyOf("claude-sonnet-4-5")).not.toHaveProperty("thinking");
+    expect(await bodyOf("claude-sonnet-4-6")).toMatchObject({ thinking: { type: "adaptive" } });
+  });
+
+  test.each([
+    ["openai", "gpt-5.4", true],
+    ["openai", "gpt-4.1", false],
+    ["openai", "o3", true],
+    ["anthropic", "claude-3-5-haiku-20241022", false],
+    ["anthropic", "claude-3-7-sonnet-20250219", true],
+    ["google", "gemini-2.0-flash", false],
+    ["google", "gemini-3-flash", true],
+    ["openai-compatible", "gpt-oss:20b", true],
+    ["openai-compatible", "qwen3-coder:30b", false],
+    ["openai-compatible", "large", false],
+  ] as const)("%s %s takes it: %s; the operator's word counts before the name", async (kind, model, takes) => {
+    const effortOf = async (said?: Effort | false) =>
+      (await traitsOf(kind, model, said === undefined ? undefined : { id: model, effort: said }, "medium")).effort;
+    expect(await effortOf()).toEqual(takes ? { usual: "medium" } : undefined);
+    expect(await effortOf("high")).toEqual({ usual: "high" });
+    expect(await effortOf(false)).toBeUndefined();
+  });
 });

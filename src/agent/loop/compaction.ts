@@ -3,6 +3,7 @@ import { type ModelReply, noUsage, type PromptMessage } from "../../model/model.
 import type { ModelUsage } from "../../protocol/event/conversation.ts";
 import { keepText } from "../../store/blob/text.ts";
 import { truncateMiddle } from "../../tool/result.ts";
+import { effortOf } from "./effort.ts";
 import type { AgentSession } from "../session.ts";
 import type { createPrompts } from "../prompt/message.ts";
 
@@ -80,6 +81,7 @@ const summarise = async (
       ...(forced ? gone.map(shortened) : gone),
       { role: "user", messageID: "compaction", source: "service", text: question, files: [] },
     ],
+    ...effortOf(turn),
     facts: turn.facts,
     signal,
     onText() {},

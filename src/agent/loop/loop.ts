@@ -12,6 +12,7 @@ import { systemOf } from "../prompt/system.ts";
 import type { AgentSession } from "../session.ts";
 import { effectOfCall, markInvalid, runCalls } from "./call.ts";
 import { compact } from "./compaction.ts";
+import { effortOf } from "./effort.ts";
 import { afterFailure } from "./failure.ts";
 
 /**
@@ -52,6 +53,7 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
       // reply are not run.
       tools: turn.specs,
       ...(demand === undefined || unchosen ? {} : { toolChoice: demand.tool }),
+      ...effortOf(turn),
       facts: turn.facts,
       task: turn.stream,
       signal,
@@ -140,6 +142,7 @@ const replyEvents = async (
         failure: null,
         usage: reply.usage,
         durationMs,
+        ...(reply.effort === undefined ? {} : { effort: reply.effort }),
         ...(reply.provider === undefined ? {} : { provider: reply.provider }),
       },
     },

@@ -29,6 +29,10 @@ export type TaskCreate = {
      * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
      */
     model?: string;
+    /**
+     * Of reasoning; counts before the agent's and the operator's
+     */
+    effort?: 'none' | 'low' | 'medium' | 'high';
     source?: string;
     budget?: Budget;
     isolation?: 'worktree' | 'directory';
@@ -788,6 +792,10 @@ export type TaskDetail = {
     updatedAt: string;
     settledAt: string | null;
     /**
+     * Of reasoning, as requested
+     */
+    effort: 'none' | 'low' | 'medium' | 'high' | null;
+    /**
      * The project's ignored dependency folders, as the Task's commands have them
      */
     dependencies: Array<{
@@ -910,6 +918,10 @@ export type SessionInvocationTopology = {
         agent: string;
         kind: 'mission' | 'orchestrator' | 'agent';
         model: string;
+        /**
+         * Of reasoning, as its newest reply was asked for; null: none was named
+         */
+        effort: 'none' | 'low' | 'medium' | 'high' | null;
         state: 'running' | 'idle' | 'ended';
         sliceIDs: Array<string>;
         usage: Usage;
@@ -1131,6 +1143,10 @@ export type TaskStatus = {
     updatedAt: string;
     settledAt: string | null;
     /**
+     * Of reasoning, as requested
+     */
+    effort: 'none' | 'low' | 'medium' | 'high' | null;
+    /**
      * The project's ignored dependency folders, as the Task's commands have them
      */
     dependencies: Array<{
@@ -1171,6 +1187,10 @@ export type TaskBoard = {
         agent: string;
         kind: 'mission' | 'orchestrator' | 'agent';
         model: string;
+        /**
+         * Of reasoning, as its newest reply was asked for; null: none was named
+         */
+        effort: 'none' | 'low' | 'medium' | 'high' | null;
         state: 'running' | 'idle' | 'ended';
         sliceIDs: Array<string>;
         usage: Usage;
@@ -1366,6 +1386,10 @@ export type TaskEvent = {
          * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
          */
         model: string;
+        /**
+         * Of reasoning, where the request names one
+         */
+        effort?: 'none' | 'low' | 'medium' | 'high';
         isolation: 'worktree' | 'directory';
         landing: 'commit' | 'branch' | 'none';
         budget: BudgetOutput | null;
@@ -1596,6 +1620,10 @@ export type TaskEvent = {
             costUSD: number | null;
         };
         durationMs: number;
+        /**
+         * Of reasoning, where the request named one
+         */
+        effort?: 'none' | 'low' | 'medium' | 'high';
         provider?: JsonValue;
     };
 } | {

@@ -11,7 +11,7 @@ import { withNow } from "./now.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 8;
+export const missionRevision = 9;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";

@@ -31,6 +31,7 @@ export const startedSession = (
   agent: data.agent,
   kind: "agent",
   model: data.model,
+  effort: null,
   usage: noUsage,
   startedAt: at,
   callID: data.callID,
@@ -48,9 +49,13 @@ export const startedSession = (
 
 /** A reply of the Orchestrator is recorded on the Task, another one on its session. The usage is recorded for both. */
 export const afterReply = (state: StreamState, event: Recorded & { type: "reply.finished" }): Partial<StreamState> => {
-  const { sessionID, read, finish, failure, usage, calls } = event.data;
+  const { sessionID, read, finish, failure, usage, calls, effort } = event.data;
   const reply = { read, finish, failure };
-  const paid = addUsage(state, sessionID, usage, { model: 1, tool: calls.length });
+  const added = addUsage(state, sessionID, usage, { model: 1, tool: calls.length });
+  const paid =
+    finish === "failed"
+      ? added
+      : { ...added, ...inSession({ ...state, ...added }, sessionID, () => ({ effort: effort ?? null })) };
   return sessionID === rootOf(state)
     ? { ...paid, reply, ...(state.queued && finish !== "calls" ? { queued: false, input: event.version } : {}) }
     : { ...paid, ...inSession({ ...state, ...paid }, sessionID, () => ({ reply })) };

@@ -1,6 +1,6 @@
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import type { Now } from "../../protocol/field.ts";
+import type { Effort, Now } from "../../protocol/field.ts";
 import type { Budget, Usage } from "../../protocol/task/status.ts";
 import type { ModelRef } from "../agent.ts";
 
@@ -88,6 +88,7 @@ export const beginStream = (first: {
       agent: first.agent,
       kind: first.kind,
       model: first.model,
+      effort: null,
       usage: noUsage,
       startedAt: first.at,
       callID: null,
@@ -145,6 +146,8 @@ export type Session = {
   agent: string;
   kind: "mission" | "orchestrator" | "agent";
   model: string;
+  /** Of reasoning, as its newest reply was asked for. */
+  effort: Effort | null;
   usage: Usage;
   startedAt: string;
   /** The call that delegated to it; null for the Orchestrator's and for a review's. */

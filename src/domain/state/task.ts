@@ -1,5 +1,6 @@
 import type { CheckSpec } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
+import type { Effort } from "../../protocol/field.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Artifact, ErrorInfo, Goal, LifecycleStatus, Priority } from "../../protocol/task/status.ts";
 import type { AttachmentRef, LongText } from "../../protocol/text.ts";
@@ -43,6 +44,8 @@ export type TaskState = StreamState & {
   /** Digest of the package whose installation was begun. */
   installing: string | null;
   installed: EventData["squad.installed"] | null;
+  /** Of reasoning, as requested; null: the agents' or the operator's holds. */
+  effort: Effort | null;
   isolation: "worktree" | "directory";
   landing: "commit" | "branch" | "none";
   /** Its run has had no other beside it, and has not advanced since. */

@@ -39,6 +39,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     staged: null,
     installing: null,
     installed: null,
+    effort: data.effort ?? null,
     isolation: data.isolation,
     landing: data.landing,
     budget: data.budget,

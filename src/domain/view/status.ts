@@ -11,6 +11,7 @@ export const statusOf = (
   known: Pick<TaskStatus, "queue" | "phase" | "now" | "summary">,
 ): TaskStatus => ({
   ...commonOf(state),
+  effort: state.effort,
   dependencies: state.dependencies ?? [],
   goals: goalsOf(state),
   sessionInvocationTopology: topologyOf(state),
@@ -26,6 +27,7 @@ export const topologyOf = (state: TaskState): Topology => ({
     agent: session.agent,
     kind: session.kind,
     model: session.model,
+    effort: session.effort,
     state: session.end === null && state.lifecycle === "active" ? "running" : "ended",
     sliceIDs: session.sliceIDs,
     usage: session.usage,

@@ -6,6 +6,7 @@ import type {
   LanguageModelV4StreamPart,
   SharedV4ProviderMetadata,
 } from "@ai-sdk/provider";
+import type { Effort } from "../../protocol/field.ts";
 import type { ModelRef } from "../../domain/agent.ts";
 import type { FetchWrapper } from "../replay/cassette.ts";
 import { cutShort, failureOf, refused } from "./failure.ts";
@@ -13,6 +14,7 @@ import { createFetch, type Patience } from "./fetch.ts";
 import { type Connection, loadLanguageModel } from "../provider-kind.ts";
 import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "../model.ts";
 import { parsed } from "./arguments.ts";
+import { effortFor } from "./effort.ts";
 import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
 import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
 import { loadOnce } from "../../async/load-once.ts";
@@ -47,11 +49,14 @@ export const createProviderModel = (
 
   const call = async (request: ModelRequest, abortSignal: AbortSignal): Promise<ModelReply | ModelFailure> => {
     const gathered = gather(request, abortSignal);
+    const effort = effortFor(traits, connection, modelID, request);
     try {
       const { tape } = options;
       const taped = tape && loadLanguageModel(connection, modelID, tape(fetch, request.task ?? "call"));
       const model = await (taped ?? untaped());
-      const { stream } = await model.doStream(callOptions(request, promptFor(request), connection, abortSignal));
+      const { stream } = await model.doStream(
+        callOptions(request, promptFor(request), connection, effort, abortSignal),
+      );
       // Not `for await`, whose end would wait for the connection to close.
       const reader = stream.getReader();
       for (let part = await reader.read(); !part.done; part = await reader.read()) gathered.take(part.value);
@@ -77,6 +82,7 @@ export const createProviderModel = (
       calls,
       finish: outcome,
       usage: spent,
+      ...(effort === undefined ? {} : { effort }),
       ...(provider === undefined ? {} : { provider }),
     };
   };
@@ -108,7 +114,8 @@ export const createProviderModel = (
 const callOptions = (
   request: ModelRequest,
   prompt: LanguageModelV4Prompt,
-  connection: Connection,
+  { kind }: Connection,
+  effort: Effort | undefined,
   abortSignal: AbortSignal,
 ): LanguageModelV4CallOptions => {
   const tools = toolsFor(request);
@@ -117,8 +124,14 @@ const callOptions = (
     ...(tools.length === 0 ? {} : { tools }),
     ...(request.toolChoice === undefined ? {} : { toolChoice: { type: "tool", toolName: request.toolChoice } }),
     abortSignal,
-    // Nothing is stored at the provider: reasoning comes back encrypted, and we send it again.
-    ...(connection.kind === "openai" ? { providerOptions: { openai: { store: false } } } : {}),
+    // OpenRouter's package knows the setting by its own name alone.
+    ...(effort === undefined || kind === "openrouter" ? {} : { reasoning: effort }),
+    ...(effort !== undefined && kind === "openrouter"
+      ? { providerOptions: { openrouter: { reasoning: { effort } } } }
+      : {}),
+    // Nothing is stored at the provider: reasoning comes back encrypted, and we send it again. Summaries of it are not
+    // asked for: not every account may.
+    ...(kind === "openai" ? { providerOptions: { openai: { store: false, reasoningSummary: null } } } : {}),
   };
 };
 

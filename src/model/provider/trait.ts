@@ -1,5 +1,7 @@
 import type { ProviderKind } from "../provider-kind.ts";
+import type { Effort } from "../../protocol/field.ts";
 import type { Traits } from "../model.ts";
+import { effortTrait } from "./effort.ts";
 
 /**
  * What a model can read: as the operator says; else by the table that ships with the prices (window), and by the
@@ -14,6 +16,8 @@ export type ModelEntry = {
   images?: boolean | undefined;
   pdf?: boolean | undefined;
   tools?: boolean | undefined;
+  /** Of reasoning, where neither Task nor agent says; false: it takes none. */
+  effort?: Effort | false | undefined;
 };
 
 /** Default window in tokens. Local servers often run with a small one, whatever the model supports. */
@@ -29,7 +33,12 @@ const blind = /(^|\/)(gpt-3|gpt-4(-\d|$)|o1-mini|o1-preview|o3-mini|claude-(2|in
 const seeing =
   /gpt-4o|gpt-4\.|gpt-5|(^|[/-])o[134]([-/]|$)|claude|gemini|gemma-?3|llama-?4|pixtral|mistral-small-3|llava|vision|moondream|minicpm-v|(^|[-\d.])vl([-:]|$)/;
 
-export const traitsOf = async (kind: ProviderKind, modelID: string, entry: ModelEntry | undefined): Promise<Traits> => {
+export const traitsOf = async (
+  kind: ProviderKind,
+  modelID: string,
+  entry: ModelEntry | undefined,
+  service?: Effort,
+): Promise<Traits> => {
   const name = modelID.toLowerCase();
   const bought = kind === "anthropic" || kind === "openai" || kind === "google";
   const images = !blind.test(name) && (bought || seeing.test(name));
@@ -41,6 +50,7 @@ export const traitsOf = async (kind: ProviderKind, modelID: string, entry: Model
       pdf: entry?.pdf ?? (kind === "openrouter" || (bought && images)),
       tools: entry?.tools ?? true,
     },
+    ...effortTrait(kind, modelID, entry?.effort, service),
   };
 };
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { modelRef } from "../field.ts";
+import { effort, modelRef } from "../field.ts";
 import { attachmentRef, blobRef, gitID, longText } from "../text.ts";
 
 /** Events of a conversation, in a Task or a Mission: messages, replies, tool calls, asks and answers. */
@@ -47,6 +47,7 @@ export const talkEvents = {
     failure: turnFailure.nullable(),
     usage: modelUsage,
     durationMs: z.number(),
+    effort: effort.exactOptional().describe("Of reasoning, where the request named one"),
     /** Message parts in the provider's own format (such as reasoning signatures), to be sent back unchanged. */
     provider: z.json().exactOptional(),
   }),

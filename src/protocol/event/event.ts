@@ -5,7 +5,7 @@ import { missionEvents, productionEvents } from "./mission.ts";
 import { sliceEvents } from "./slice.ts";
 import { artifactBy, errorInfo, production, squadRef } from "../task/status.ts";
 import { talkEvents } from "./conversation.ts";
-import { budget, lifecycleStatus, modelRef, priority, productPillar } from "../field.ts";
+import { budget, effort, lifecycleStatus, modelRef, priority, productPillar } from "../field.ts";
 import { attachmentRef, longText, sha256 } from "../text.ts";
 import { workEvents } from "./workspace.ts";
 
@@ -35,6 +35,7 @@ export const eventData = {
     metadata: z.record(z.string(), z.json()),
     squad: squadRef,
     model: modelRef,
+    effort: effort.exactOptional().describe("Of reasoning, where the request names one"),
     isolation: z.enum(["worktree", "directory"]),
     landing: z.enum(["commit", "branch", "none"]),
     budget: budget.nullable(),

@@ -1,6 +1,16 @@
 import { z } from "zod";
 import { checkRequest, commandText, localURL, viewport } from "../check.ts";
-import { attachmentRequest, budget, bytes, modelRef, priority, productPillar, text, withinBytes } from "../field.ts";
+import {
+  attachmentRequest,
+  budget,
+  bytes,
+  effort,
+  modelRef,
+  priority,
+  productPillar,
+  text,
+  withinBytes,
+} from "../field.ts";
 import { defaultLimits, type Limits } from "../limit.ts";
 
 /** Bodies of the Task routes. Source: shared/spec/interface.md 2.1–2.5, completion.md "Tasks". */
@@ -38,6 +48,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
           .describe("Absent: the project's own commands, of which those that pass on the base must pass; []: none"),
         metadata: metadataOf(limits).optional(),
         model: modelRef.optional(),
+        effort: effort.optional().describe("Of reasoning; counts before the agent's and the operator's"),
         source: source(limits).optional(),
         budget: budget.optional(),
         isolation: z.enum(["worktree", "directory"]).optional(),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { checkKinds, checkSpec, viewport } from "../check.ts";
-import { activity, budget, lifecycleStatus, now, phase, priority, productPillar, time } from "../field.ts";
+import { activity, budget, effort, lifecycleStatus, now, phase, priority, productPillar, time } from "../field.ts";
 
 /** The status record of a Task, its list row, and the parts of both. Source: completion.md "Tasks". */
 
@@ -64,6 +64,7 @@ export const topology = z
         agent: z.string(),
         kind: z.enum(["mission", "orchestrator", "agent"]),
         model: z.string(),
+        effort: effort.nullable().describe("Of reasoning, as its newest reply was asked for; null: none was named"),
         state: z.enum(["running", "idle", "ended"]),
         sliceIDs: z.array(z.string()),
         usage,
@@ -280,6 +281,7 @@ export const taskSummary = z
 export const taskStatus = z
   .object({
     ...common,
+    effort: effort.nullable().describe("Of reasoning, as requested"),
     dependencies: z
       .array(
         z.object({

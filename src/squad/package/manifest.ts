@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { effort } from "../../protocol/field.ts";
 
 /**
  * Schemas of `squad.json` and of the front matter of a package's Markdown. `schemas/squad.json` is generated from here.
@@ -88,6 +89,7 @@ export const agentHead = z.strictObject({
     .regex(/^[^/\s]+\/\S+$/)
     .describe("a model as provider/model")
     .optional(),
+  effort: effort.describe("how hard its model is to think").optional(),
   runtime: z
     .string()
     .regex(/^acp:[a-z0-9][a-z0-9-]{0,31}$/)

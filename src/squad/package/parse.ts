@@ -109,7 +109,7 @@ const agentOf = (
   issues: Issue[],
 ): FoundAgent => {
   const file = `agents/${name}.md`;
-  const { description, tools: wanted, delegates = [], model, runtime, body } = read.value;
+  const { description, tools: wanted, delegates = [], model, effort, runtime, body } = read.value;
   const add = (path: PropertyKey[], code: string, message: string) =>
     issues.push({ file, ...read.lineOf(path), code, message });
   named(file, name, read, issues);
@@ -131,6 +131,7 @@ const agentOf = (
     tools: wanted,
     delegates,
     ...(model === undefined ? {} : { model: model as ModelRef }),
+    ...(effort === undefined ? {} : { effort }),
     ...(runtime === undefined ? {} : { runtime: runtime as `acp:${string}` }),
   };
   return { agent, file, lineOf: read.lineOf };

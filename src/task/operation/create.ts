@@ -28,6 +28,11 @@ export const createTask =
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents } = await deps.squads.load(squad);
     const model = modelFor(orchestrator, body.model, origin?.model, deps.resolveModel);
+    if (body.effort !== undefined && orchestrator.runtime !== undefined)
+      throw invalidField(
+        "effort",
+        `Expected no effort with an external agent, which brings its own model, got "${body.effort}"`,
+      );
     await deps.disk.admit();
     if ((await store.waiting()) >= limits.waiting)
       throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
@@ -71,6 +76,7 @@ export const createTask =
         metadata: body.metadata ?? {},
         squad,
         model,
+        ...(body.effort === undefined ? {} : { effort: body.effort }),
         ...place,
         budget: body.budget ?? null,
         sessionID: newID("ses"),

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../../src/client/client.ts";
 import { git, makeProject, readText, temporary } from "../../harness/project.ts";
 import { acceptReviews } from "../../harness/double/reviews.ts";
+import { teamOf, writePackage } from "../../harness/double/squads.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /** Whole Tasks over the real wire formats of providers: a mock on a real port, tool calls, results sent back. */
@@ -38,7 +39,12 @@ beforeAll(async () => {
   const providers = Object.fromEntries(
     wires.map(({ id, provider, path }) => [id, { ...provider, baseURL: `${mock.url}${path}`, apiKey: "env:THE_KEY" }]),
   );
-  writeFileSync(config, JSON.stringify({ providers }));
+  const acme = { ...providers["acme"], models: [{ id: "thinker", effort: "low" }, "large"] };
+  writeFileSync(config, JSON.stringify({ effort: "none", providers: { ...providers, acme } }));
+  writePackage(
+    join(root.path, "data/squads"),
+    teamOf("pair", { orchestrator: ["read, delegate", "delegates: [deep]\n"], deep: ["read", "effort: medium\n"] }),
+  );
   service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config, THE_KEY: secret });
 });
 afterAll(async () => {
@@ -85,4 +91,51 @@ test("a refused key fails the Task with the variable's name, never the key", asy
   expect(status).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "provider_refused" } });
   expect(status?.error).toContain("THE_KEY");
   expect(JSON.stringify(status)).not.toContain(secret);
+});
+
+test("effort: the Task's word counts before its agent's, that before the model's, that before the service's", async () => {
+  const directory = makeProject(join(root.path, "effort"), { "a.txt": "one\n" });
+  const client = createServiceClient({ baseUrl: service.url, directory });
+  const hand = { name: "delegate", arguments: JSON.stringify({ agent: "deep", brief: "look into it" }) };
+  mock.on({ userMessage: "think it over", hasToolResult: false }, { toolCalls: [hand] });
+  mock.on({ userMessage: "think it over", hasToolResult: true }, { content: "Thought over." });
+  mock.on({ userMessage: "look into it" }, { content: "Looked." });
+  mock.on({ userMessage: "only say" }, { content: "Said." });
+  const run = async (body: { request: string; promptProfile?: string; effort?: "high"; model: string }) => {
+    const before = mock.getRequests().length;
+    const created = await client.task.create({ body: { productPillar: "work", checks: [], ...body } });
+    const { data: status } = await client.task.wait({
+      path: { taskID: created.data?.taskID ?? "" },
+      timeoutMs: 15_000,
+    });
+    expect(status).toMatchObject({ lifecycleStatus: "completed", effort: body.effort ?? null });
+    return {
+      sent: mock
+        .getRequests()
+        .slice(before)
+        .map(({ body: request }) => (request as { reasoning_effort?: string }).reasoning_effort),
+      shown: status?.sessionInvocationTopology.nodes.map(({ agent, effort }) => `${agent} ${effort}`),
+    };
+  };
+  const pair = { request: "think it over", promptProfile: "pair", model: "acme/thinker" };
+  expect(await run(pair)).toEqual({ sent: ["low", "medium", "low"], shown: ["orchestrator low", "deep medium"] });
+  expect(await run({ ...pair, effort: "high" })).toEqual({
+    sent: ["high", "high", "high"],
+    shown: ["orchestrator high", "deep high"],
+  });
+  // A model that is not known to take one, whatever is asked for; and one that is, with the service's word.
+  const say = { request: "only say" };
+  expect(await run({ ...say, effort: "high", model: "acme/large" })).toEqual({
+    sent: [undefined],
+    shown: ["orchestrator null"],
+  });
+  expect((await run({ ...say, model: "openai/gpt-5.4" })).shown).toEqual(["orchestrator none"]);
+
+  const wrong = await fetch(`${service.url}/task`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-service-directory": directory },
+    body: JSON.stringify({ request: "only say", productPillar: "work", effort: "extreme" }),
+  });
+  expect(wrong.status).toBe(400);
+  expect(await wrong.text()).toContain('"body.effort"');
 });
