@@ -544,7 +544,9 @@ describe("a plan", () => {
     const status = await settledTask(service.url, taskID, 40_000);
     expect(status).toMatchObject({ lifecycleStatus: "completed" });
     const [joined, refused] = told.slice(0, 2).toSorted((a, b) => a.length - b.length);
-    expect(joined).toMatch(/^Built (left|right)\.$/);
+    expect(joined).toMatch(
+      /^Built (left|right)\.\n\n\[What the service saw\]\nFiles it changed with tools: a\.txt, \1\.txt\.\nCommands it ran:\n- `cat a\.txt; ls` exit 0\n2 changed files joined/,
+    );
     expect(refused).toContain("a.txt were changed there too");
     expect(refused).toContain(`on sortie/${taskID}-`);
     expect(readText(directory, "a.txt")).toBe("both\n");
@@ -555,7 +557,7 @@ describe("a plan", () => {
         : [],
     );
     expect(seen.toSorted()).toEqual(["left a.txt left.txt", "right a.txt right.txt"]);
-    const winner = joined?.slice("Built ".length, -1);
+    const winner = /^Built (\w+)/.exec(joined ?? "")?.[1];
     expect(git(directory, "show", "--format=", "--name-only", "HEAD").split("\n")).toEqual(["a.txt", `${winner}.txt`]);
     // The other's work is not lost: it is a commit on a branch of its own.
     const branch = git(directory, "branch", "--list", `sortie/${taskID}-*`, "--format=%(refname:short)");
@@ -658,7 +660,7 @@ describe("one session", () => {
     expect(Date.now() - before).toBeLessThan(10_000);
     expect(status, status.error).toMatchObject({ lifecycleStatus: "completed" });
     expect(results.toSorted()).toEqual([
-      "Built.",
+      "Built.\n\n[What the service saw]\nFiles it changed with tools: done.txt.\n1 changed file joined the Task's.",
       expect.stringContaining("The agent was stopped: It was interrupted by test: enough."),
     ]);
     expect(readText(directory, "done.txt")).toBe("done\n");
