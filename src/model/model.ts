@@ -41,6 +41,8 @@ export type ModelRequest = {
   /** The Task's id, which names recordings of the exchange. */
   task?: string;
   signal: AbortSignal;
+  /** Called when the provider begins to answer, whatever it says first. */
+  onBegin?: () => void;
   /** Called when the first part of the answer arrives. */
   onFirst?: () => void;
   /** Called with parts of the text as they arrive, for live display; the reply has the whole text. */

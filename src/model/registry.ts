@@ -73,7 +73,10 @@ export type RegistryOptions = {
   /** The folder of cassettes for `replay/<name>`; undefined: no such models. */
   cassettes?: string | undefined;
   recorder?: Recorder | undefined;
-  limits?: Pick<Limits, "modelFirstSeconds" | "modelSilentSeconds" | "modelReplySeconds" | "breakerFailures">;
+  limits?: Pick<
+    Limits,
+    "modelFirstSeconds" | "modelSilentSeconds" | "modelReplySeconds" | "breakerFailures" | "probeSeconds"
+  >;
   log: Log;
 };
 
@@ -95,7 +98,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
   const models = new Map<ModelRef, Promise<Model>>();
   const breakers = new Map<string, Breaker>();
   const breakerOf = (id: string): Breaker => {
-    const breaker = breakers.get(id) ?? createBreaker(limits.breakerFailures);
+    const breaker = breakers.get(id) ?? createBreaker(limits.breakerFailures, limits.probeSeconds * 1000);
     breakers.set(id, breaker);
     return breaker;
   };

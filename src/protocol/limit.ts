@@ -105,6 +105,8 @@ export const defaultLimits = {
   modelReplySeconds: 1800,
   /** Failures of a provider in a row, over all Tasks, after which it gets no requests for a while; 0 = off. */
   breakerFailures: 5,
+  /** How long one call that probes such a provider, and gets no first byte, keeps the others waiting. */
+  probeSeconds: 30,
   /** How long a Task waits for its provider before it goes back to the queue. */
   waitSeconds: 60,
   /** How long a Task waits for a provider's quota before it fails. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createBreaker, guarded } from "../../src/model/circuit-breaker.ts";
-import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";
+import { type Model, type ModelFailure, type ModelReply, type ModelRequest, noUsage } from "../../src/model/model.ts";
 import { requestOf, user } from "./suite.ts";
 
 /** A provider that fails again and again is left alone, whoever asks, and one call finds out whether it is back. */
@@ -12,19 +12,20 @@ const bad = (code = "provider_unavailable"): ModelFailure => ({
   usage: noUsage,
 });
 
-const lab = (threshold = 3) => {
+const lab = (threshold = 3, probeMs = 60_000) => {
   const clock = { now: 1_000_000 };
-  const breaker = createBreaker(threshold, () => clock.now);
+  const breaker = createBreaker(threshold, probeMs, () => clock.now);
   let calls = 0;
-  let answer: () => Promise<ModelReply | ModelFailure> = async () => good;
+  type Answer = (request: ModelRequest) => Promise<ModelReply | ModelFailure>;
+  let answer: Answer = async () => good;
   const model: Model = {
     ref: "acme/large",
     retries: true,
     window: 1_000,
     takes: { images: false, pdf: false, tools: true },
-    reply: () => {
+    reply: (request) => {
       calls += 1;
-      return answer();
+      return answer(request);
     },
   };
   const behind = guarded(model, breaker);
@@ -33,7 +34,7 @@ const lab = (threshold = 3) => {
     breaker,
     calls: () => calls,
     ask: (signal?: AbortSignal) => behind.reply(requestOf([user("x")], signal === undefined ? {} : { signal })),
-    answers: (next: () => Promise<ModelReply | ModelFailure>) => {
+    answers: (next: Answer) => {
       answer = next;
     },
   };
@@ -60,9 +61,10 @@ describe("breaker", () => {
     const probe = Promise.withResolvers<ModelReply | ModelFailure>();
     answers(() => probe.promise);
     const probing = ask();
-    expect(await ask()).toMatchObject({ held: true });
+    const waiting = ask();
     probe.resolve(bad());
     expect(await probing).not.toHaveProperty("held");
+    expect(await waiting).toMatchObject({ held: true, retryAfterMs: 10_000 });
     expect(calls()).toBe(7);
     // Twice as long now.
     clock.now += 9_999;
@@ -105,6 +107,72 @@ describe("breaker", () => {
     expect(await ask()).toEqual(good);
     expect(calls()).toBe(13);
     await expect(ask(AbortSignal.abort(new Error("stop")))).rejects.toThrow("stop");
+  });
+
+  /** Half-open, with one call that probes and waits for `end`. */
+  const probing = async (probeMs?: number) => {
+    const it = lab(1, probeMs);
+    it.answers(async () => bad());
+    await it.ask();
+    it.clock.now += 5_000;
+    const end = Promise.withResolvers<ModelReply | ModelFailure>();
+    let begin: () => void = () => {};
+    it.answers(({ onBegin }) => {
+      begin = () => onBegin?.();
+      return end.promise;
+    });
+    const probe = it.ask();
+    it.answers(async () => good);
+    return { ...it, probe, end, begin: () => begin() };
+  };
+
+  test("others wait for the probe's first byte, not for its end", async () => {
+    const { clock, breaker, calls, ask, answers, probe, end, begin } = await probing();
+    const others = [ask(), ask()];
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(calls()).toBe(2);
+    begin();
+    expect(await Promise.all(others)).toEqual([good, good]);
+    expect(breaker.state().state).toBe("closed");
+    // It broke off later: a failure like any other.
+    answers(async () => bad());
+    await ask();
+    clock.now += 5_000;
+    answers(async () => good);
+    // Half-open again, while the answer to the probe before still arrives: that one is no probe any more.
+    expect(await ask()).toEqual(good);
+    end.resolve(bad());
+    await probe;
+    expect(breaker.state()).toMatchObject({ state: "open", failures: 1 });
+    expect(await ask()).toMatchObject({ held: true, retryAfterMs: 5_000 });
+  });
+
+  test("they wait for a silent probe only so long, and its failure still counts", async () => {
+    const { breaker, calls, ask, probe, end } = await probing(30);
+    expect(await ask()).toEqual(good);
+    expect(calls()).toBe(3);
+    const again = await probing(30);
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    again.end.resolve(bad());
+    await again.probe;
+    expect(again.breaker.state().state).toBe("open");
+    end.resolve(good);
+    await probe;
+    expect(breaker.state().state).toBe("closed");
+  });
+
+  test("who waits can be cancelled, and an aborted probe is followed by the next", async () => {
+    const { calls, ask, probe, end } = await probing();
+    const stop = new AbortController();
+    const cancelled = ask(stop.signal);
+    const next = ask();
+    stop.abort(new Error("stop"));
+    await expect(cancelled).rejects.toThrow("stop");
+    expect(calls()).toBe(2);
+    end.reject(new Error("cancelled"));
+    await expect(probe).rejects.toThrow("cancelled");
+    expect(await next).toEqual(good);
+    expect(calls()).toBe(3);
   });
 
   test("control: without a threshold it never opens", async () => {

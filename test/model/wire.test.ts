@@ -326,3 +326,15 @@ describe("reasoning effort", () => {
     expect(await effortOf(false)).toBeUndefined();
   });
 });
+
+test.each(wires)("$name: the beginning of an answer is told once, and that of a failure is none", async (wire) => {
+  const begun: string[] = [];
+  const told = { onBegin: () => void begun.push("begin"), onText: () => void begun.push("text") };
+  await replyOf(open(wire), requestOf([user("say hello")], told));
+  expect(begun.slice(0, 2)).toEqual(["begin", "text"]);
+  expect(begun.filter((what) => what === "begin")).toHaveLength(1);
+  begun.length = 0;
+  front.fault = { kind: "status", status: 503, body: "{}" };
+  await failureOf(wire, told);
+  expect(begun).toEqual([]);
+});

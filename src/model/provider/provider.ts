@@ -148,6 +148,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
     blocks.set(key, part);
     return part;
   };
+  let answering = false;
   let begun = false;
   const first = () => {
     if (!begun) request.onFirst?.();
@@ -168,6 +169,11 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
     },
     take(part: LanguageModelV4StreamPart) {
       if (line.aborted) return;
+      // The package says "stream-start" itself, before a byte has come.
+      if (!answering && part.type !== "stream-start" && part.type !== "error") {
+        answering = true;
+        request.onBegin?.();
+      }
       switch (part.type) {
         case "text-start":
           merge(open("text", part.id), part.providerMetadata);

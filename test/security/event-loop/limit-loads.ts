@@ -211,6 +211,7 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "reviewTokens",
     "permissionAsks",
     "breakerFailures",
+    "probeSeconds",
   ],
   "requests, turns and tokens that are counted one by one": [
     "requestsPerSecond",
