@@ -38,6 +38,8 @@ export type ModelRequest = {
   effort?: Effort;
   /** Known facts of the Task and its project, for the built-in model; language models read them in the messages. */
   facts: Facts;
+  /** The session's id: requests of the same one share their beginning, which a provider may be told. */
+  session?: string;
   /** The Task's id, which names recordings of the exchange. */
   task?: string;
   signal: AbortSignal;

@@ -338,3 +338,12 @@ test.each(wires)("$name: the beginning of an answer is told once, and that of a 
   await failureOf(wire, told);
   expect(begun).toEqual([]);
 });
+
+test.each(wires)("$name: the session names the cache where the wire has a key for it, and only there", async (wire) => {
+  const keyOf = async (session?: string) => {
+    await replyOf(open(wire), requestOf([user("say hello")], session === undefined ? {} : { session }));
+    return front.seen.at(-1)?.body["prompt_cache_key"];
+  };
+  expect(await keyOf("ses_1")).toBe(wire.kind === "openai" ? "ses_1" : undefined);
+  expect(await keyOf()).toBeUndefined();
+});

@@ -83,6 +83,7 @@ const summarise = async (
     ],
     ...effortOf(turn),
     facts: turn.facts,
+    session: turn.sessionID,
     signal,
     onText() {},
     onReasoning() {},

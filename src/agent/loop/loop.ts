@@ -55,6 +55,7 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
       ...(demand === undefined || unchosen ? {} : { toolChoice: demand.tool }),
       ...effortOf(turn),
       facts: turn.facts,
+      session: turn.sessionID,
       task: turn.stream,
       signal,
       onText: (text) => turn.live("message.delta", messageID, text),

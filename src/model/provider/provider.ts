@@ -131,9 +131,14 @@ const callOptions = (
       : {}),
     // Nothing is stored at the provider: reasoning comes back encrypted, and we send it again. Summaries of it are not
     // asked for: not every account may.
-    ...(kind === "openai" ? { providerOptions: { openai: { store: false, reasoningSummary: null } } } : {}),
+    ...(kind === "openai" ? { providerOptions: { openai: { ...unstored, ...cached(request) } } } : {}),
   };
 };
+
+const unstored = { store: false, reasoningSummary: null };
+
+/** Routes the requests of a session to where their beginning is cached. */
+const cached = ({ session }: ModelRequest) => (session === undefined ? {} : { promptCacheKey: session });
 
 /** Assembles the parts of a stream. */
 const gather = (request: ModelRequest, line: AbortSignal) => {
