@@ -8,7 +8,7 @@ import { cassettesIn, openCassette, play, type Recorder } from "./replay/cassett
 import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./provider-kind.ts";
 import type { Model } from "./model.ts";
 import { createProviderModel } from "./provider/provider.ts";
-import { type ModelEntry, traitsOf } from "./provider/trait.ts";
+import { type ModelEntry, servedWindow, traitsOf } from "./provider/trait.ts";
 import { keptOrLoaded } from "../async/load-once.ts";
 
 /**
@@ -95,6 +95,13 @@ export const createRegistry = (options: RegistryOptions): Registry => {
   const { limits = defaultLimits } = options;
   const failover = standIns(options, providers);
   if (active.ref !== "none") options.log.info({ model: active.ref, source: active.source }, "model in use");
+  for (const ref of new Set([active.ref, ...failover])) {
+    const modelID = ref.slice(ref.indexOf("/") + 1);
+    const provider = providers.get(ref.slice(0, ref.indexOf("/")));
+    if (provider?.kind !== "openai-compatible") continue;
+    const entry = provider.entries.find((one) => one.id === modelID);
+    options.log.info({ model: ref, ...servedWindow(modelID, entry) }, "context window assumed");
+  }
   const models = new Map<ModelRef, Promise<Model>>();
   const breakers = new Map<string, Breaker>();
   const breakerOf = (id: string): Breaker => {

@@ -402,3 +402,30 @@ describe("cost", () => {
     expect(await costOf(tokens, "builtin", "rules-1")).toBe(0);
   });
 });
+
+test("the window of an open model is what its maker publishes, and the start says which is assumed and why", async () => {
+  const said: unknown[] = [];
+  const log = { ...silent, info: (what: object) => void said.push(what) } as typeof silent;
+  const own = { kind: "openai-compatible", baseURL: "http://127.0.0.1:9/v1", apiKey: "none" } as const;
+  const names = [
+    "gpt-oss:20b",
+    "Qwen/Qwen3-Coder-30B",
+    "llama3.1:8b",
+    "kimi-k2-instruct-0905",
+    "devstral-small-2507",
+    "mine",
+  ];
+  const models = registry({
+    model: { ref: "acme/gpt-oss:20b", source: "test" },
+    failover: ["acme/mine", "acme/qwen3:8b"],
+    providers: { acme: { ...own, models: [{ id: "qwen3:8b", contextWindow: 8_000 }] } },
+    log,
+  });
+  const windows = await Promise.all(names.map(async (name) => (await models.load(`acme/${name}`)).window));
+  expect(windows).toEqual([131_072, 262_144, 131_072, 262_144, 131_072, 32_768]);
+  expect(said.slice(1)).toEqual([
+    { model: "acme/gpt-oss:20b", window: 131_072, because: expect.stringContaining("published") },
+    { model: "acme/mine", window: 32_768, because: expect.stringContaining("not known") },
+    { model: "acme/qwen3:8b", window: 8_000, because: "config.jsonc says so" },
+  ]);
+});

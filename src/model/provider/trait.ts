@@ -2,6 +2,7 @@ import type { ProviderKind } from "../provider-kind.ts";
 import type { Effort } from "../../protocol/field.ts";
 import type { Traits } from "../model.ts";
 import { effortTrait } from "./effort.ts";
+import { publishedWindow } from "./window.ts";
 
 /**
  * What a model can read: as the operator says; else by the table that ships with the prices (window), and by the
@@ -54,8 +55,20 @@ export const traitsOf = async (
   };
 };
 
+/** Which window a model of somebody's own server is taken to have, and why, in words for the operator. */
+export const servedWindow = (modelID: string, entry: ModelEntry | undefined): { window: number; because: string } => {
+  if (entry?.contextWindow !== undefined) return { window: entry.contextWindow, because: "config.jsonc says so" };
+  const published = publishedWindow(modelID);
+  return published === undefined
+    ? {
+        window: windows["openai-compatible"],
+        because: "its name is not known; contextWindow in config.jsonc says otherwise",
+      }
+    : { window: published, because: "published for it; contextWindow in config.jsonc says otherwise" };
+};
+
 const knownWindow = async (kind: ProviderKind, modelID: string): Promise<number | undefined> => {
-  if (kind === "openai-compatible") return undefined;
+  if (kind === "openai-compatible") return publishedWindow(modelID);
   const { calcPrice } = await import("@pydantic/genai-prices");
   try {
     return calcPrice({ input_tokens: 1 }, modelID, { providerId: kind })?.model.context_window;
