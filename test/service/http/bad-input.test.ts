@@ -222,6 +222,7 @@ const goodBodies: Record<string, Record<string, unknown>> = {
     isolation: "worktree",
     landing: "branch",
     contrast: false,
+    effort: "high",
     callbackURL: "https://nowhere.invalid/hook",
   },
   "task.update": { title: "New", priority: "low", archived: false, budget },
