@@ -34,7 +34,7 @@ export const holdDirectory = (directory: string, project: string): Disposable | 
     const file = writeEntry(folder, name, own);
     if (file !== undefined) made.push(file);
   }
-  if (made.some((file) => isHeldBeside(file, directory))) {
+  if (made.some((file) => isHeldBeside(dirname(file), directory))) {
     release();
     return undefined;
   }
@@ -84,12 +84,12 @@ const removeEntry = (file: string): void => {
   }
 };
 
-/** Whether a living process has an entry for such a directory beside this one. Removes those of dead ones. */
-const isHeldBeside = (own: string, directory: string): boolean => {
-  const folder = dirname(own);
+/** Whether another living process has an entry there for such a directory. Removes those of dead ones. */
+const isHeldBeside = (folder: string, directory: string): boolean => {
   for (const name of readdirSync(folder)) {
     const file = join(folder, name);
-    if (file === own || !name.endsWith(".json")) continue;
+    // What this process holds is known without its entries; an earlier process of the same number is dead.
+    if (name.startsWith(`${process.pid}-`) || !name.endsWith(".json")) continue;
     const entry = entryAt(file);
     if (entry === undefined) continue;
     if (!isAlive(entry)) removeEntry(file);
